@@ -74,8 +74,9 @@ def wealth(wins: int, losses: int) -> float:
 
 def _weights() -> Floats:
     first, second = PRIOR
-    weights: Floats = FRACTIONS ** (first - 1) * (1.0 - FRACTIONS) ** (second - 1)
-    return weights / weights.sum()
+    weights = FRACTIONS ** (first - 1) * (1.0 - FRACTIONS) ** (second - 1)
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 def fewest_wins(answers: int) -> int:

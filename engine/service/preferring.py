@@ -175,7 +175,7 @@ class Comparing:
         query = _checked_query(request.query)
         lists = self._open(project, request.mode)
         pair = lists.pair
-        if request.answer is None:
+        if request.better is None:
             drop_preference(project, query, pair)
         else:
             made = made_questions(lists.snapshot).get(question_key(query), Question(query))
@@ -186,7 +186,7 @@ class Comparing:
             first, second = pair.shown(query)
             keep_preference(
                 project,
-                Preference(query, first, second, request.answer, time.time(), made.origin, made.source, digests),
+                Preference(query, first, second, request.better, time.time(), made.origin, made.source, digests),
             )
         return self._shown(project, lists)
 
@@ -203,7 +203,8 @@ class Comparing:
         queries = worth_judging(project) if request.query is None else named([_checked_query(request.query)])
         pooler = open_pooler(project, self._open(project, None))
         try:
-            found = gather(project, pooler, KnownAnswers(project), queries, request.limit)
+            most = request.limit if request.query is None else None
+            found = gather(project, pooler, KnownAnswers(project), queries, most)
         finally:
             pooler.close()
         questions: list[QuestionToJudge] = []

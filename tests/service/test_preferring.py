@@ -13,16 +13,21 @@ from fixtures.pipeline import stage_here
 from engine.core.errors import NotBuiltError, UsageError
 from engine.core.messages.preferences import (
     CompareLists,
+    ListMode,
     Prefer,
     PreferencesShown,
     ReadPreferences,
     ReadQuestionsToCompare,
+    ReadQuestionsToJudge,
     TwoLists,
 )
 from engine.core.messages.search import MODES
 from engine.evaluation.lists.differing import differing_passages
 from engine.evaluation.lists.preferences import read_preferences
+from engine.evaluation.lists.settled import asked_questions
+from engine.evaluation.lists.systems import ChoicePair, choose_pair
 from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
 from engine.search.searcher import Searcher
 from engine.service import methods
 from engine.service.pooling import FocusedPooler
@@ -86,7 +91,7 @@ def test_nothing_says_which_list_is_whose(adapted: ProjectFolder, comparing: Com
     both = [[hit.chunk_id for hit in side] for side in (found.reference, found.candidate)]
     assert list(chunk_ids(lists)) == (both[::-1] if candidate_first else both)
     again = Comparing()
-    assert chunk_ids(again.compare(adapted, CompareLists(f" {QUERY.upper()} ?"))) == chunk_ids(lists)
+    assert again.compare(adapted, CompareLists(f"  {QUERY} ")) == lists
     again.close()
 
 
@@ -114,6 +119,38 @@ def test_questions_with_the_same_list_twice_need_no_look(adapted: ProjectFolder,
     lists.close()
     assert not any(one.generated for one in found.questions), "extractive queries prove nothing"
     assert len(comparing.questions(adapted, ReadQuestionsToCompare(limit=3)).questions) <= 3
+
+
+def test_of_two_alike_encoders_no_question_needs_a_look(
+    adapted: ProjectFolder, comparing: Comparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def base_twice(snapshot: ProjectSnapshot, mode: ListMode | None) -> ChoicePair:
+        base = choose_pair(snapshot, mode).reference
+        return ChoicePair(base, base)
+
+    monkeypatch.setattr("engine.service.system_lists.choose_pair", base_twice)
+    found = comparing.questions(adapted, ReadQuestionsToCompare())
+    assert (found.total, found.questions) == (found.same, ())
+    assert comparing.compare(adapted, CompareLists(QUERY)).same
+    to_judge = comparing.to_judge(adapted, ReadQuestionsToJudge(QUERY))
+    assert (to_judge.total, to_judge.settled, to_judge.focused) == (1, 1, True)
+    assert [one.passages for one in to_judge.questions] == [()]
+    store = adapted.store()
+    asked = asked_questions(ProjectSnapshot(adapted, adapted.settings(), store), store.chunks())
+    store.close()
+    assert [one.text for one in asked] == [QUERY]
+
+
+def test_what_is_left_to_judge(adapted: ProjectFolder, comparing: Comparing) -> None:
+    found = comparing.to_judge(adapted, ReadQuestionsToJudge(limit=2))
+    assert len(found.questions) == 2
+    assert found.total >= 60
+    (question, _) = found.questions
+    for passage in question.passages:
+        methods(adapted)["judge"](query=question.query, chunk_id=passage.chunk_id, relevant=False)()
+    again = comparing.to_judge(adapted, ReadQuestionsToJudge(limit=2))
+    assert again.settled == found.settled + 1
+    assert question.query not in [one.query for one in again.questions]
 
 
 def test_only_passages_that_differ_are_judged_each_text_once(adapted: ProjectFolder) -> None:
@@ -176,9 +213,9 @@ def test_a_query_without_words_is_refused(adapted: ProjectFolder, comparing: Com
     with fails(UsageError, "query-empty"):
         comparing.compare(adapted, CompareLists("?!"))
     with pytest.raises(ValueError, match="empty"):
-        methods(adapted)["prefer"](query=" ", answer="first")
+        methods(adapted)["prefer"](query=" ", better="first")
     with pytest.raises(TypeError):
-        methods(adapted)["prefer"](query="x", answer="left")
+        methods(adapted)["prefer"](query="x", better="left")
 
 
 @pytest.mark.parametrize(("counts", "words"), [

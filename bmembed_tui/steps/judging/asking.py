@@ -23,6 +23,15 @@ Item = TypeVar("Item")
 ANSWERS = ("answer", "skip", "undo", "own")
 
 
+def common_keys() -> list[BindingType]:
+    """The keys of both screens, which the key line shows after those of one."""
+    return [
+        Binding("u", "undo", "undo", id="judging.undo"),
+        Binding("i", "own", "own question", id="judging.own"),
+        Binding("escape", "back", "back", id="judging.back"),
+    ]
+
+
 class AskingScreen(Screen[bool], Generic[Item]):
     """Asks about `items`, one at a time. Closes with whether anything was answered.
 
@@ -30,9 +39,6 @@ class AskingScreen(Screen[bool], Generic[Item]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("u", "undo", "undo", id="judging.undo"),
-        Binding("i", "own", "own question", id="judging.own"),
-        Binding("escape", "back", "back", id="judging.back"),
         Binding("pagedown,space", "page(1)", "page down", show=False, id="judging.page-down"),
         Binding("pageup", "page(-1)", "page up", show=False, id="judging.page-up"),
     ]

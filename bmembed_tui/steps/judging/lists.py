@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 
-from bmembed_tui.steps.judging.asking import AskingScreen
+from bmembed_tui.steps.judging.asking import AskingScreen, common_keys
 from bmembed_tui.steps.search.hit_text import place_of
 from bmembed_tui.widgets.plain import marked, plain
 from bmembed_tui.widgets.safe import SafeStatic
@@ -41,6 +41,7 @@ class ListsScreen(AskingScreen[str]):
         Binding("2", "answer('second')", "list 2", id="lists.second"),
         Binding("equals_sign,0", "answer('same')", "same", id="lists.same", key_display="="),
         Binding("n", "skip", "next", id="lists.skip"),
+        *common_keys(),
         Binding("e", "evidence", "what answers show", id="lists.evidence"),
     ]
     DEFAULT_CSS = """

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from bmembed_tui.steps.judging.asking import AskingScreen
+from bmembed_tui.steps.judging.asking import AskingScreen, common_keys
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.preferences import (
@@ -38,6 +38,7 @@ class PassagesScreen(AskingScreen[AskedPassage]):
         Binding("y,plus", "answer('right')", "yes", id="passages.right", key_display="y"),
         Binding("n,minus", "answer('wrong')", "no", id="passages.wrong", key_display="n"),
         Binding("s", "skip", "next", id="passages.skip"),
+        *common_keys(),
     ]
     HELP = """Press y where the passage answers the question, n where it does not, s for the next one without an answer.
 

@@ -114,9 +114,9 @@ class PreferencesShown:
 
 @dataclass(frozen=True)
 class Prefer(OfQuery, Request[PreferencesShown], method="prefer"):
-    """Say which of the two lists is better, as they were shown; null takes the answer back."""
+    """Say which of the two lists is `better`, as they were shown; null takes the answer back."""
 
-    answer: PreferenceAnswer | None = None
+    better: PreferenceAnswer | None = None
     mode: ListMode | None = None
 
 

@@ -34,7 +34,8 @@ class AskedQuestion:
 def asked_questions(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[AskedQuestion]:
     """Those that were put to 'engine judge' and have no right answer, but for generated ones and those that were trained on."""
     store = snapshot.store
-    known = {question_key(query.text) for query in (*store.judged(), *store.queries())}
+    known = {question_key(query.text) for query in store.judged()}
+    known |= {question_key(query.text) for query in store.queries()}
     found: dict[str, AskedQuestion] = {}
     for query in read_marks(snapshot.project).values():
         key = question_key(query.text)

@@ -76,7 +76,7 @@ class Engine:
                 first = ListedPassage(hit(2, f"{query} left"), differs=True)
                 second = ListedPassage(hit(2, f"{query} right"), differs=True)
                 return TwoLists(query, (common, first), (common, second), same=query == "alike")
-            case Prefer(query=query, answer=answer):
+            case Prefer(query=query, better=answer):
                 self.kept.append((query, answer))
                 return self.shown()
             case ReadPreferences():
