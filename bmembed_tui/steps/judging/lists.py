@@ -11,10 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 
+from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.steps.judging.asking import AskingScreen, common_keys
+from bmembed_tui.steps.search.hit_list import INDENT, snippet_rows
 from bmembed_tui.steps.search.hit_text import place_of
-from bmembed_tui.widgets.plain import marked, plain
+from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
+from bmembed_tui.widgets.text_rows import fitted
 from engine.core.errors import EngineError
 from engine.core.messages.preferences import (
     CompareLists,
@@ -23,13 +26,14 @@ from engine.core.messages.preferences import (
     PreferenceAnswer,
     ReadPreferences,
     ReadQuestionsToCompare,
+    TwoLists,
     need_no_look,
 )
 
 MIN_SIDE_BY_SIDE = 100
 """Columns of the screen from which both lists stand side by side."""
-SNIPPET = 160
-"""Characters of a passage."""
+GAP = 2
+"""Columns between them."""
 
 
 class ListsScreen(AskingScreen[str]):
@@ -60,6 +64,10 @@ answers allows for looking at any time. e says what they show so far; it is bett
 
 i takes you to the field for a question of your own: your own ones are the best."""
 
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(ask)
+        self._lists: TwoLists | None = None
+
     def compose_item(self) -> ComposeResult:
         with Container(id="lists"):
             yield SafeStatic("", id="first-list", classes="list")
@@ -67,6 +75,7 @@ i takes you to the field for a question of your own: your own ones are the best.
 
     def on_resize(self) -> None:
         self.set_class(self.size.width < MIN_SIDE_BY_SIDE, "-narrow")
+        self.call_after_refresh(self._draw)
 
     async def find_items(self) -> list[str]:
         found = await self.ask(ReadQuestionsToCompare())
@@ -81,11 +90,22 @@ i takes you to the field for a question of your own: your own ones are the best.
         return item
 
     async def show_item(self, item: str) -> None:
-        lists = await self.ask(CompareLists(item))
+        self._lists = await self.ask(CompareLists(item))
         if self.is_attached:
             self.query_one("#lists").display = True
-            self.query_one("#first-list", SafeStatic).update(list_content("List 1", lists.first))
-            self.query_one("#second-list", SafeStatic).update(list_content("List 2", lists.second))
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._lists is None or not self.is_attached:
+            return
+        width = self.query_one("#asking-body").scrollable_content_region.width
+        if self.size.width >= MIN_SIDE_BY_SIDE:
+            width = width // 2 - GAP
+        for name, title, passages in (
+            ("#first-list", "List 1", self._lists.first),
+            ("#second-list", "List 2", self._lists.second),
+        ):
+            self.query_one(name, SafeStatic).update(list_content(title, passages, width))
 
     def hide_item(self) -> None:
         self.query_one("#lists").display = False
@@ -109,19 +129,17 @@ i takes you to the field for a question of your own: your own ones are the best.
             self.say(shown.sentence())
 
 
-def list_content(title: str, passages: Sequence[ListedPassage]) -> Content:
+def list_content(title: str, passages: Sequence[ListedPassage], width: int) -> Content:
     """A list under its title: ranks, titles and snippets; grey where a passage has the same rank in both lists."""
+    room = max(8, width - len(INDENT))
     rows = [plain(title, "bold $primary")]
     for one in passages:
         hit = one.hit
-        style = "bold" if one.differs else "$text-muted"
         place = f" · {place_of(hit)}" if place_of(hit) else ""
-        rows.append(plain(f"{hit.rank:>2} {hit.title or hit.path}{place}", style))
-        text = " ".join(hit.snippet.split())
-        if one.differs and text == hit.snippet:
-            rows.append(Content.assemble(plain("   "), marked(hit.snippet[:SNIPPET], hit.marks)))
-        else:
-            rows.append(plain(f"   {text[:SNIPPET]}", "" if one.differs else "$text-muted"))
+        name = fitted(hit.title or hit.path, max(4, room - len(place)))
+        head = plain(f"{hit.rank:>2} {name}{place}", "bold" if one.differs else "")
+        row = Content.assemble(head, *snippet_rows(hit, room))
+        rows.append(row if one.differs else row.stylize("$text-muted"))
     if not passages:
         rows.append(plain("Nothing was found.", "$text-muted"))
     return Content("\n").join(rows)
