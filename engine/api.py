@@ -118,7 +118,8 @@ class Project:
     def adapt(
         self, *, on_event: Callable[[Event], None] | None = None, should_stop: Callable[[], bool] | None = None
     ) -> str:
-        """Bring every stage up to date: adapt the encoder, and use it in each search mode where it is proved, or expected, to be better. As `run`."""
+        """Bring every stage up to date: adapt the encoder, and use it in each search mode where it is proved, or expected, to be
+        better. As `run`."""
         return self.run(ORDER, on_event=on_event, should_stop=should_stop)
 
     def search(

@@ -9,18 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import EngineError
-from engine.core.messages.report import SearchMode, Standing
-from engine.core.systems import ADAPTED, BASE, IN_USE, weight_of
+from engine.core.messages.report import SEARCH_MODES, SearchMode, Standing
+from engine.core.systems import ADAPTED, BASE, IN_USE, candidate_name, weight_of
 from engine.evaluation.comparison import DocumentOf, measure
-from engine.evaluation.evidence import DECIDE_SHARE, Evidence, PreferenceEvidence
+from engine.evaluation.evidence import DECIDE_SHARE, MIN_TO_PROVE, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
 from engine.evaluation.gate_words import reason
 from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.lists.focused import FocusedSet
+from engine.evaluation.lists.preferences import preferences_between, preferred, read_preferences
+from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import FOREIGN, FOREIGN_SHARES, SHARES, HybridFusion
 from engine.project.stage import ProjectSnapshot
-from engine.project.store.artifact_info import AdapterInfo
+from engine.project.store.artifact_info import AdapterInfo, ContenderInfo, EvaluationInfo, FusionInfo
 from engine.queries.choosing import EXTRACTIVE, made_by
 from engine.settings.schema import Settings
 
@@ -103,7 +106,10 @@ class Selection:
 
 @dataclass(frozen=True)
 class Choosing:
-    """Compares what `sets` have ranked. `reference_share`: of the semantic score while nothing is chosen; None for RRF."""
+    """Compares what `sets` have ranked. `reference_share`: of the semantic score while nothing is chosen; None for RRF.
+
+    `focused`: questions that were judged only where the lists of the reference and of a mode's contender differ.
+    """
 
     settings: Settings
     sets: Sequence[QuerySet]
@@ -112,6 +118,8 @@ class Choosing:
     reference_share: float | None
     experience: ProjectExperience | None = None
     preferences: Preferences = field(default_factory=dict)
+    focused: FocusedSet | None = None
+    contenders: Mapping[SearchMode, ContenderInfo] = field(default_factory=dict)
 
     def selection(self, encoders: Sequence[str], why_not: str = "") -> Selection:
         """Choose for both modes between base and the `encoders`, the one nearest to base first.
@@ -128,7 +136,7 @@ class Choosing:
         reference = Option(BASE, BASE)
         options = [Option(name, name) for name in encoders]
         ladder = [self._evidence(one, [reference, *options]) for one in self._deciding_sets()]
-        return self._decide("semantic", ladder, reference, options)
+        return self._decide("semantic", self._with_focused("semantic", ladder, reference, options), reference, options)
 
     def hybrid(self, encoders: Sequence[str]) -> Decision:
         """Choose the encoder of hybrid search together with its share of the score.
@@ -143,7 +151,7 @@ class Choosing:
         for one in self._deciding_sets():
             compared = options if one.rung in DECIDE_SHARE else usual
             ladder.append(self._evidence(one, [reference, *compared]))
-        return self._decide("hybrid", ladder, reference, options)
+        return self._decide("hybrid", self._with_focused("hybrid", ladder, reference, options), reference, options)
 
     def usual_share(self, encoder: str) -> float | None:
         """Return the share of an encoder where no judged question chooses it."""
@@ -188,11 +196,47 @@ class Choosing:
         judgments = [one.judgments[row] for row in rows]
         found: dict[str, NDArray[np.float64]] = {}
         for option in options:
-            ranking = one.rankings[option.encoder]
-            if option.name != option.encoder:
-                ranking = self.fuser.fused(one, option.encoder, option.share)
-            found[option.name] = self._measure(ranking[rows], judgments)
+            found[option.name] = self._measure(self._ranking(one, option)[rows], judgments)
         return Evidence(one.rung, found, clusters_of(judgments))
+
+    def _ranking(self, one: QuerySet, option: Option) -> NDArray[np.int64]:
+        """Return the ranking (q, depth) of an option: the encoder's own, or fused with that of BM25."""
+        if option.name == option.encoder:
+            ranking: NDArray[np.int64] = one.rankings[option.encoder]
+            return ranking
+        return self.fuser.fused(one, option.encoder, option.share)
+
+    def _with_focused(
+        self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: Sequence[Option]
+    ) -> list[Evidence]:
+        """Add questions that were judged only where two lists differ, while fully judged ones are too few to prove anything.
+
+        They say nothing of the other candidates, which judged questions then do not measure.
+        """
+        contender = self._contender(mode, options)
+        judged = next((one for one in ladder if one.rung == "judged"), None)
+        enough = judged is not None and judged.queries >= MIN_TO_PROVE
+        if self.focused is None or contender is None or enough or not self.settings.evaluation.use_judged:
+            return ladder
+        rankings = {option.name: self._ranking(self.focused, option) for option in (reference, contender)}
+        rows = self.focused.decided_rows(rankings[reference.name], rankings[contender.name])
+        values = {name: self.focused.values(rows, ranking, self._measure) for name, ranking in rankings.items()}
+        clusters = self.focused.clusters(rows)
+        if judged is not None and judged.clusters is not None:
+            values = {name: np.concatenate([judged.systems[name], own]) for name, own in values.items()}
+            lonely = clusters < 0  # numbers of their own, which must not meet those of the judged ones
+            clusters = np.concatenate([judged.clusters, np.where(lonely, clusters - len(judged.clusters), clusters)])
+        others = [one for one in ladder if one is not judged]
+        return [Evidence("judged", values, clusters), *others]
+
+    def _contender(self, mode: SearchMode, options: Sequence[Option]) -> Option | None:
+        """Return the candidate whose lists people compared with the reference's."""
+        known = self.contenders.get(mode)
+        name = known.name if known is not None else ADAPTED
+        share = None
+        if mode == "hybrid":
+            share = known.share if known is not None else self.usual_share(name)
+        return next((one for one in options if (one.encoder, one.share) == (name, share)), None)
 
     def _measure(self, ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> NDArray[np.float64]:
         return measure(ranking, judgments, self.document_of, ("ndcg@10",))["ndcg@10"]
@@ -205,6 +249,45 @@ class Choosing:
         return ModeSelection(
             chosen.encoder, weight_of(chosen.encoder), decision.standing, why, decision, chosen.share, system
         )
+
+
+def contenders_of(snapshot: ProjectSnapshot) -> dict[SearchMode, ContenderInfo]:
+    """Return the candidates that people compare with the reference, by mode, as the last evaluation named them."""
+    evaluation = snapshot.store.artifact(EvaluationInfo)
+    if evaluation is None:
+        return {}
+    found: dict[SearchMode, ContenderInfo | None] = {
+        "semantic": evaluation.info.semantic_contender,
+        "hybrid": evaluation.info.hybrid_contender,
+    }
+    return {mode: one for mode, one in found.items() if one is not None}
+
+
+def preferences_of(snapshot: ProjectSnapshot, trained: AdapterInfo, reference_share: float | None) -> Preferences:
+    """Return what people said of the lists of every candidate and the reference's."""
+    if not read_preferences(snapshot.project):
+        return {}
+    weights = (*sorted(snapshot.settings.evaluation.interpolation_weights), 1.0)
+    shares: tuple[float | None, ...] = (reference_share,)
+    if snapshot.settings.search.fusion == "auto" and reference_share is not None:
+        shares = tuple(dict.fromkeys((reference_share, *SHARES, *FOREIGN_SHARES)))
+    found: dict[SearchMode, dict[str, PreferenceEvidence]] = {"semantic": {}, "hybrid": {}}
+    for mode in SEARCH_MODES:
+        reference = SystemChoice(mode, _fusion_info(reference_share)).listed(snapshot)
+        for weight in weights:
+            for share in shares if mode == "hybrid" else (reference_share,):
+                choice = SystemChoice(mode, _fusion_info(share), trained.adapter, trained.adapter_scope, weight)
+                systems = SystemPair(reference, choice.listed(snapshot))
+                answers = preferences_between(snapshot.project, snapshot.store, systems)
+                if answers:
+                    name = candidate_name(weight) if mode == "semantic" else pair(candidate_name(weight), share).name
+                    counted = preferred(answers, systems)
+                    found[mode][name] = PreferenceEvidence(len(answers), counted.better, counted.worse)
+    return {mode: known for mode, known in found.items() if known}
+
+
+def _fusion_info(share: float | None) -> FusionInfo:
+    return FusionInfo("rrf", 0.5) if share is None else FusionInfo("weighted", share)
 
 
 def pair(encoder: str, share: float | None) -> Option:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from engine.core.messages.report import SearchMode
 from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name
-from engine.evaluation.choosing import Choosing, Selection, experience_for
+from engine.evaluation.choosing import Choosing, Selection, contenders_of, experience_for, preferences_of
 from engine.evaluation.document_set import document_set
+from engine.evaluation.lists.focused import split_focused
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.diagnostics import (
@@ -50,13 +51,15 @@ class Evaluation:
         self.chunks: list[Chunk] = context.store.chunks()
         self.rankers = Rankers(context, self.chunks)
         self.adapter = self.rankers.adapter
-        self.sets = query_sets(context, self.chunks)
+        self.sets, self.focused = split_focused(context, query_sets(context, self.chunks), self.chunks)
         self._corpora: dict[str, Rankers] = {one.kind: self.rankers for one in self.sets}
         if written := document_set(context, self.chunks):
             one, self._corpora["document"] = written
             self.sets.insert(sum(one.kind == "judged" for one in self.sets), one)
+        self._ranked = [*self.sets, self.focused] if self.focused is not None else self.sets
+        self._corpora["focused"] = self.rankers
         self._distinct = list({id(one): one for one in (self.rankers, *self._corpora.values())}.values())
-        self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self.sets}
+        self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self._ranked}
         self._sampling = sampling_of(self._settings)
         ids, owners = self.rankers.ids, self.rankers.document_of(self.rankers.ids)
         self.diagnostics = EncoderDiagnostics(self._of_the_corpus(), ids, owners, self._sampling)
@@ -70,6 +73,9 @@ class Evaluation:
             self.rankers.document_of,
             default_share(context),
             experience_for(context, self.trained.info) if self.adapter is not None else None,
+            preferences_of(context, self.trained.info, default_share(context)) if self.adapter is not None else {},
+            self.focused,
+            contenders_of(context),
         )
         self.robustness: Robustness | None = None
         self.reranker: RerankerChoice | None = None
@@ -87,7 +93,7 @@ class Evaluation:
 
     def rank_bm25(self) -> None:
         """BM25's best `depth` chunks of every query."""
-        for one in self.sets:
+        for one in self._ranked:
             rankers = self._corpora[one.kind]
             one.rankings["bm25"], one.scores["bm25"] = rankers.bm25(one.texts, self._among[one.kind])
 
@@ -108,11 +114,12 @@ class Evaluation:
             chunks = candidate.chunk_vectors(rankers.chunks)
             if general and rankers is self.rankers:
                 self._measure_general(candidate, chunks)
-            for one in (one for one in self.sets if self._corpora[one.kind] is rankers):
+            for one in (one for one in self._ranked if self._corpora[one.kind] is rankers):
                 queries, among = candidate.query_vectors(one.texts), self._among[one.kind]
                 one.rankings[name], one.scores[name] = rankers.nearest(queries, chunks, among, similarity)
                 one.beside[name] = rankers.scores_of(queries, chunks, one.rankings["bm25"], similarity)  # to be summed
-                self.diagnostics.take(name, one, queries, chunks, similarity)
+                if one is not self.focused:
+                    self.diagnostics.take(name, one, queries, chunks, similarity)
             del chunks  # before those of the next corpus: of a million they take 1.5 GB
         self._context.check_stop()
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from engine.core.figures import Difference
 from engine.core.messages.report import LEVEL, Expectation, GateOutcome, GateRow, SearchMode, Standing
+from engine.core.systems import BASE
 from engine.evaluation.evidence import (
     CERTIFYING,
     DIFFERENCE,
@@ -104,6 +105,19 @@ class Decision:
     def row(self) -> GateRow | None:
         """That of the candidate in use; None where the reference stays."""
         return next((one for one in self.candidates if one.in_use), None)
+
+    @property
+    def contender(self) -> GateRow | None:
+        """The adapted encoder most worth comparing with the reference: the one in use, else what will probably gain most, as far as
+        that is known; None where all are excluded."""
+
+        def promise(row: GateRow) -> tuple[bool, bool, float]:
+            expected = row.expectation.mean if row.expectation is not None else 0.0
+            measured = row.difference.value if row.difference is not None else 0.0
+            return row.in_use, row.expectation is not None, expected or measured
+
+        left = [one for one in self.candidates if one.outcome != "excluded" and one.encoder != BASE]
+        return max(left, key=promise, default=None)
 
 
 def decide(

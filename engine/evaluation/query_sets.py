@@ -49,7 +49,7 @@ class QuerySet:
     @property
     def rung(self) -> RungName | None:
         """Of the ladder of evidence; None where they are not on it."""
-        if self.kind == "measuring":
+        if self.kind in ("measuring", "focused"):
             return None
         if self.kind in ("judged", "document"):
             return None if self.generated else self.kind
@@ -71,8 +71,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
 
     documents = context.store.documents()
     related = related_in(context.store, documents)
-    named = documents if context.settings.search.named_documents else []
-    names = DocumentNames((document.id, document.title, document.path) for document in named)
+    names = document_names(context)
     sets = []
     judged = context.store.judged()
     deciding = [query for query in judged if not query.only_measures]
@@ -90,6 +89,12 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         name = f"held-out{' imported' * (made == 'imported')} queries"
         sets.append(QuerySet(name, "synthetic", from_queries(kept, related), matches, made))
     return sets
+
+
+def document_names(snapshot: ProjectSnapshot) -> DocumentNames:
+    """What queries may call the documents; nothing where names have no meaning in the project's searches."""
+    named = snapshot.store.documents() if snapshot.settings.search.named_documents else []
+    return DocumentNames((document.id, document.title, document.path) for document in named)
 
 
 def _fair_judgments(

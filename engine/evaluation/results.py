@@ -7,13 +7,14 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED, WAYS, ordered
+from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED, WAYS, ordered, weight_of
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.judgments import judgments_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import (
     AdapterInfo,
+    ContenderInfo,
     EvaluationInfo,
     FusionInfo,
     InUseInfo,
@@ -70,6 +71,8 @@ def _info(
     return EvaluationInfo(
         semantic=_in_use(selection.semantic, trained),
         hybrid=_in_use(selection.hybrid, trained),
+        semantic_contender=_contender(selection.semantic),
+        hybrid_contender=_contender(selection.hybrid),
         model=model_fingerprint(context),
         advice=_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight),
@@ -77,6 +80,11 @@ def _info(
         reranker=reranker,
         judgments=judgments_fingerprint(context.store),
     )
+
+
+def _contender(chosen: ModeSelection) -> ContenderInfo | None:
+    row = chosen.decision.contender
+    return None if row is None else ContenderInfo(row.encoder, weight_of(row.encoder), row.share)
 
 
 def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:

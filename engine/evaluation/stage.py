@@ -10,6 +10,7 @@ from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.judgments import judgments_fingerprint
+from engine.evaluation.lists.preferences import preferences_fingerprint
 from engine.evaluation.results import publish_results
 from engine.evaluation.studies.forgetting import general_folder, general_set
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
@@ -37,6 +38,7 @@ class EvaluateStage(Stage):
         return {
             "adapter": adapter.fingerprint,
             "judged": judgments_fingerprint(snapshot.store),
+            "preferences": preferences_fingerprint(snapshot.project),
             "evaluation": snapshot.settings.evaluation.model_dump(),
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
             "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],

@@ -89,7 +89,7 @@ KINDS = {
         Kind("lancedb", "chunks, vectors and BM25 for LanceDB", True, check_searchable, write_lance),
         Kind("opensearch", "chunks, vectors and BM25 for OpenSearch", True, check_searchable, write_opensearch),
         Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need(CorpusInfo), write_chunks),
-        Kind("beir", "queries and judgments in BEIR's layout", True, _has_queries, write_beir),
+        Kind("beir", "queries, judgments and preferences in BEIR's layout", True, _has_queries, write_beir),
     )
 }
 ALL = tuple(KINDS)

@@ -32,7 +32,7 @@ _MADE = {
     "checkpoints": "checkpoints",
     "reports": "reports",
     "runs": "run logs",
-    "imports": "imported queries and judgments",
+    "imports": "imported queries, judgments and preferences",
     "cache": "cached vectors",
     "studies": "pages of studies and sweeps",
     "sweep": "copy of the project, and figures, of studies and sweeps",

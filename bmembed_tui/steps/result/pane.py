@@ -69,6 +69,9 @@ language model or imported ones. Extractive ones prove nothing.
 Below the figures are the queries that changed most; \
 Enter on one searches for it.
 
+l shows the lists of the adapted encoder and of base side by side, without names: which is better? p asks about passages, but \
+only about those that can change the comparison. Both are evidence for the next evaluation.
+
 Export writes the adapter and the encoder to folders for peft and sentence-transformers, and more if you choose it."""
     buttons: ClassVar[dict[str, str]] = {"primary": "Measure", "open-report": "Open report", "export": "Export …"}
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -76,6 +79,8 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         Binding("m", "metric", "metric", id="result.metric"),
         Binding("j", "queries", "next queries", id="result.queries"),
         Binding("b", "changes", "better/worse", id="result.changes"),
+        Binding("l", "lists", "which list is better", id="result.lists"),
+        Binding("p", "passages", "judge passages", id="result.passages"),
         Binding("o", "open_report", "report", id="result.open"),
         Binding("pagedown", "page_down", "page down", show=False, id="result.page-down"),
         Binding("pageup", "page_up", "page up", show=False, id="result.page-up"),
@@ -203,6 +208,8 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("details", "metric", "queries", "changes", "open_report", "copy_path"):
             return self._result is not None
+        if action == "lists":
+            return self.host.status.built("train")
         return super().check_action(action, parameters)
 
     def action_primary(self) -> None:
@@ -258,6 +265,24 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         problem = (await asyncio.to_thread(open_at, self._report)).problem
         if problem and self.is_attached:
             self.notify(problem, markup=False, severity="warning")
+
+    @work(exclusive=True, group="judging")
+    async def action_lists(self) -> None:
+        """Compare the lists of two encoders."""
+        from bmembed_tui.steps.judging.lists import ListsScreen
+
+        self._judged(await self.app.push_screen_wait(ListsScreen(self.ask)))
+
+    @work(exclusive=True, group="judging")
+    async def action_passages(self) -> None:
+        """Judge passages."""
+        from bmembed_tui.steps.judging.passages import PassagesScreen
+
+        self._judged(await self.app.push_screen_wait(PassagesScreen(self.ask)))
+
+    def _judged(self, has_answers: bool) -> None:
+        if has_answers and self.is_attached:
+            self.host.load()  # answers make the figures of before those of other evidence
 
     def action_copy_path(self) -> None:
         self.app.copy_to_clipboard(str(self._report))

@@ -237,7 +237,9 @@ def query_words(query: str) -> str:
 
 
 @dataclass(frozen=True)
-class _OfQuery:
+class OfQuery:
+    """A request about a query, which is not empty."""
+
     query: str
 
     def __post_init__(self) -> None:
@@ -246,7 +248,7 @@ class _OfQuery:
 
 
 @dataclass(frozen=True)
-class Judge(_OfQuery, Request[Judged], method="judge"):
+class Judge(OfQuery, Request[Judged], method="judge"):
     """Mark a chunk as right (true) or wrong (false) for a query; null takes the mark back."""
 
     chunk_id: RowId
@@ -254,5 +256,5 @@ class Judge(_OfQuery, Request[Judged], method="judge"):
 
 
 @dataclass(frozen=True)
-class ReadJudgments(_OfQuery, Request[Judgments], method="judgments"):
+class ReadJudgments(OfQuery, Request[Judgments], method="judgments"):
     """The marks of a query."""

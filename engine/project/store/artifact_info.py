@@ -190,6 +190,16 @@ class InUseInfo(Record):
 
 
 @dataclass(frozen=True)
+class ContenderInfo(Record):
+    """The candidate of a search mode that is most worth comparing with the reference: its name, its interpolation weight, and its
+    share in hybrid search (None: RRF, or semantic search)."""
+
+    name: str = "adapted"
+    interpolation_weight: float = 1.0
+    share: float | None = None
+
+
+@dataclass(frozen=True)
 class FusionInfo(Record):
     """How hybrid search fuses. RRF was all that former evaluations knew."""
 
@@ -226,12 +236,15 @@ class RerankerInfo(Record):
 
 @dataclass(frozen=True)
 class EvaluationInfo(ArtifactInfo):
-    """`semantic` and `hybrid`: the encoders in use. `model`: fingerprint of the base model; `judgments`: that of the judgments,
+    """`semantic` and `hybrid`: the encoders in use; `…_contender`: the candidates whose lists people are asked to compare with
+    those of base, None where there is none. `model`: fingerprint of the base model; `judgments`: that of the judgments,
     empty before 0.2. `threshold` is of semantic search. `reranker`: None where project.toml named none."""
 
     kind, stage, called = "evaluation", "evaluate", "evaluation"
     semantic: InUseInfo = field(default_factory=InUseInfo)
     hybrid: InUseInfo = field(default_factory=InUseInfo)
+    semantic_contender: ContenderInfo | None = None
+    hybrid_contender: ContenderInfo | None = None
     model: str = ""
     advice: str = ""
     fusion: FusionInfo = field(default_factory=FusionInfo)
@@ -315,7 +328,8 @@ KINDS: Mapping[str, type[ArtifactInfo]] = {
     )
 }  # fmt: skip
 _RECORDS: Mapping[str, type[Record]] = {
-    "writer": WriterInfo, "history": TrainingHistory, "semantic": InUseInfo, "hybrid": InUseInfo, "fusion": FusionInfo,
+    "writer": WriterInfo, "history": TrainingHistory, "semantic": InUseInfo, "hybrid": InUseInfo,
+    "semantic_contender": ContenderInfo, "hybrid_contender": ContenderInfo, "fusion": FusionInfo,
     "threshold": ThresholdInfo, "reranker": RerankerInfo,
 }  # fmt: skip
 """The fields that hold a record."""
