@@ -10,8 +10,8 @@ from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.wire import Request
 
 QuerySetKind = Literal["judged", "measuring", "focused", "document", "synthetic", "perturbed"]
-"""Judged queries, those that only measure, those judged where two lists differ (in no table), document-written ones, those that were
-generated and held out, and judged ones with typos and the like."""
+"""Judged queries, those that only measure, those judged where two lists differ (in no table), document-written ones, those that
+were generated and held out, and judged ones with typos and the like."""
 
 
 QUERY_SETS = {
