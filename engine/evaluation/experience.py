@@ -129,7 +129,7 @@ def experience_of(data: Mapping[str, Any]) -> Experience:
         recipes={origin: Recipe(**recipe) for origin, recipe in data["recipes"].items()},
         effects=[Effect(**one) for one in data["effects"]],
         documents={name: frozenset(digests) for name, digests in data["documents"].items()},
-        rung_errors=data["rung_errors"],
+        rung_errors=data.get("rung_errors", {}),
     )
 
 

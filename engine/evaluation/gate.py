@@ -3,8 +3,9 @@
 A candidate is *proved* where a rung of the ladder (engine/evaluation/evidence.py) shows it to be better than the reference, which
 is what comes into use otherwise: one-sided p, corrected for the number of candidates (single-step max-T, Westfall & Young 1993)
 and for the number of rungs that may prove something; better by the two-sided test of all tables, too; and better still if one query
-more lost everything, since a small sample seldom holds rare losses. Rungs are asked from the top down to the first that would show
-a gain if there were one. Queries of one document are tossed and drawn together, since they are not independent.
+more lost everything, since a small sample seldom holds rare losses. Queries of a kind that was trained on have to show more than
+they may flatter by. Rungs are asked from the top down to the first that would show a gain if there were one. Queries of one
+document are tossed and drawn together, since they are not independent.
 
 A candidate is *expected* to be better where nothing on the project shows harm, and experience with public collections, updated by
 what the project measured, foresees a gain and a small risk (engine/evaluation/experience.py).
@@ -46,8 +47,14 @@ PLANNED = 3.5
 """Points that the judged questions asked for would show: somewhat fewer than `DIFFERENCE`, by which they decide, because how much
 they vary is known only once they are there."""
 Z = 1.959963984540054
-RUNG_ERROR: Mapping[SearchMode, float] = {"semantic": 2.0, "hybrid": 0.7}
-"""Points by which queries that are not judged questions are off, where experience does not know."""
+RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
+    "document": {"semantic": 2.0, "hybrid": 0.7},
+    "model": {"semantic": 4.5, "hybrid": 1.1},
+    "imported": {"semantic": 4.5, "hybrid": 1.1},
+}
+"""Points by which a kind of queries is off, judged questions being right, where experience does not say (docs/log/evaluation.md)."""
+FLATTERING: tuple[RungName, ...] = ("model", "imported")
+"""Kinds of queries that may flatter an encoder that was trained on their like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +295,25 @@ class _Gate:
 
     def _proved_by(self, name: str) -> RungName | None:
         """Return the highest rung that shows a candidate to be better."""
-        proofs: list[RungName] = [one.rung for one in self._proving if one.proves(name, self._level)]
+        proofs: list[RungName] = [
+            one.rung for one in self._proving if one.proves(name, self._level) and self._is_beyond_flattery(one, name)
+        ]
         preferred = self._preferences.get(name)
         if preferred is not None and preferred.wealth_better >= 1 / self._level:
             proofs.append("preferred")
         return min(proofs, key=RUNGS.index, default=None)
+
+    def _is_beyond_flattery(self, trial: _Trial, name: str) -> bool:
+        """Tell whether a gain is larger than what queries of a kind that was trained on may pretend."""
+        if trial.rung not in FLATTERING:
+            return True
+        return trial.mean(name) > Z * float(np.hypot(trial.error(name), self._rung_error(trial.rung)))
+
+    def _rung_error(self, rung: RungName) -> float:
+        """Return by how many points a kind of queries is off."""
+        if rung == "judged":
+            return 0.0
+        return self._foreseen.rung_errors.get(rung, RUNG_ERRORS[rung][self._mode])
 
     def _excluded_by(self, name: str, proof: RungName | None) -> RungName | None:
         """Return the highest rung that shows a candidate to be worse; of one that is proved, only if it is above the proof."""
@@ -313,9 +334,7 @@ class _Gate:
         for trial in self._trials:
             able = trial.rung in CERTIFYING and trial.evidence.queries >= MIN_FOR_SPREAD
             if able and trial.has(name):
-                off = 0.0
-                if trial.rung != "judged":
-                    off = self._foreseen.rung_errors.get(trial.rung, RUNG_ERROR[self._mode])
+                off = self._rung_error(trial.rung)
                 effect = effect.updated(trial.mean(name), float(np.hypot(trial.error(name), off)))
         reach = Z * effect.deviation
         return Expectation(

@@ -118,6 +118,16 @@ def test_fewer_than_71_queries_prove_nothing():
     assert chosen(evidence("judged", {"adapted": np.full(71, 0.5)}, 71)).chosen == "adapted"
 
 
+def test_queries_of_a_kind_that_was_trained_on_prove_only_what_they_cannot_pretend():
+    # off by 4.5 points of semantic search: 1.96 · √(4.5² + 0.56²) = 8.9
+    assert outcomes(chosen(evidence("model", {"adapted": 0.08 + NOISE}))) == ["not shown"]
+    assert outcomes(chosen(evidence("imported", {"adapted": 0.08 + NOISE}))) == ["not shown"]
+    assert outcomes(chosen(evidence("document", {"adapted": 0.08 + NOISE}))) == ["proved"]
+    assert outcomes(chosen(evidence("model", {"adapted": 0.1 + NOISE}))) == ["proved"]
+    known = Foreseen({}, {"model": 1.0})
+    assert outcomes(chosen(evidence("model", {"adapted": 0.08 + NOISE}), foreseen=known)) == ["proved"]
+
+
 def test_extractive_queries_prove_nothing():
     found = chosen(evidence("extractive", {"adapted": 0.2 + NOISE}))
     assert (found.chosen, found.rung, outcomes(found)) == ("base", None, ["not shown"])
@@ -310,7 +320,7 @@ def test_null_adapters_that_judged_questions_call_worse_are_never_in_use():
 
 def test_few_documents_exclude_nothing_and_judged_questions_asked_for_are_independent():
     titles = {"adapted": np.full(60, -0.1)}
-    model = evidence("model", {"adapted": 0.08 + NOISE})
+    model = evidence("model", {"adapted": 0.12 + NOISE})
     three = evidence("document", titles, 60, np.arange(60) % 3)
     assert chosen(three, model).chosen == "adapted"
     twelve = evidence("document", titles, 60, np.arange(60) % 12)
