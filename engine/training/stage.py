@@ -33,7 +33,7 @@ from engine.written_queries.imports import graded_queries, imports_fingerprint
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
-VERSION = 3
+VERSION = 4
 
 
 class TrainStage(Stage):
