@@ -20,6 +20,7 @@ from engine.encoders.model_size import ModelSize, model_size
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
 from engine.settings.schema import Settings
+from engine.training.compute.memory import state_bytes
 from engine.training.config import CPU_SLACK, TrainingConfig
 
 if TYPE_CHECKING:
@@ -171,6 +172,8 @@ def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, c
     """
     on_gpu, weight = hardware.device != "cpu", WEIGHT_BYTES[hardware.dtype]
     weights = size.parameters * weight
+    if config.trains_all_weights:
+        weights += state_bytes(size.parameters, hardware.device)
     graphs = _graphs(size, config, hardware, max(0, free - weights) if on_gpu else free)
     if on_gpu:
         return weights + graphs
@@ -217,7 +220,8 @@ def disk_need(
     index = chunks * ((INDEX_BYTES[settings.vectors.dtype] + 1) * size.width + LINK_BYTES)
     queries = min(settings.queries.max_queries, chunks * settings.queries.per_chunk)
     rankings = queries * min(settings.ranking.k, chunks) * 12
-    adapter = 4 * size.adapter_parameters(config.lora_rank)
+    trained = size.parameters if config.trains_all_weights else size.adapter_parameters(config.lora_rank)
+    adapter = 4 * trained
     adapters = ADAPTERS_AT_ONCE * (2 if config.method == "PT-FT" else 1)
     graphs = (ADAPTED_GRAPHS + base_graph) * 4 * size.parameters
     return cached + index + graphs + rankings + adapters * adapter + copied

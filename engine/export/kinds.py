@@ -43,9 +43,11 @@ def _has_adapter(source: Source) -> None:
             "Export something else, such as vectors or chunks.", code="encoder-not-exportable", command="export",
         )  # fmt: skip
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
+        of_small_model = bool(source.settings.encoder.small_model)
         raise UsageError(
             "The adapter cannot be exported alone.", "Training changed all weights, and peft would load none of them.",
-            "Export the model (--only model).", code="adapter-of-all-weights",
+            "Export vectors or chunks." if of_small_model else "Export the model (--only model).",
+            code="adapter-of-all-weights", command="export",
         )  # fmt: skip
 
 

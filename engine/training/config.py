@@ -152,6 +152,11 @@ class TrainingConfig:
         return self.model_dropout or (self.weights == "adapter" and self.lora_dropout > 0)
 
     @property
+    def trains_all_weights(self) -> bool:
+        """Whether all weights are trained, by fine-tuning or by pre-training."""
+        return self.weights == "all" or (self.method != "FT" and self.pretrain_weights == "all")
+
+    @property
     def uses_lists(self) -> bool:
         """Whether a step takes ready-made lists, one chunk per rank interval."""
         return self.objective in ("listnet", "listmle")

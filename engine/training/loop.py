@@ -77,12 +77,13 @@ def prepared(job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool
     config, hardware = job.config, job.hardware
     with faults.memory_errors():
         student = Student(job.model, config, hardware, whole=whole)
-        plan = peers.decide(make_plan(student, config, hardware, free_memory(hardware, peers.local_count)))
+        free = max(0, free_memory(hardware, peers.local_count) - student.state_bytes)
+        plan = peers.decide(make_plan(student, config, hardware, free))
         for choice in plan.choices if report else ():
             job.emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
         if plan.checkpointing:
             student.checkpoint_blocks()
-        with Workers(*peers.decide(choose_workers(student, config, hardware, processes=peers.local_count))) as workers:
+        with Workers(*peers.decide(choose_workers(student, config, hardware, free))) as workers:
             yield Setup(job, student, workers, plan, peers)
 
 

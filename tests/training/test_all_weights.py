@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,19 @@ from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from engine.core.errors import CancelledError, ModelError, SettingsError
+from engine.encoders.geometry import read_geometry
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import WHOLE
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.saving import save_encoder
 from engine.encoders.transformer import TransformerEncoder
-from engine.training.config import TrainingConfig
+from engine.settings.load import validate
+from engine.settings.renamed import recipe_identity
+from engine.training.config import PRESETS, TrainingConfig
 from engine.training.data import BatchSampler, TrainingData
 from engine.training.job import Job
 from engine.training.model.student import Student
+from engine.training.recipe import config_of
 from engine.training.trainer import TrainResult, train
 
 pytestmark = pytest.mark.usefixtures("every_step_is_reported")
@@ -221,6 +225,46 @@ def test_pre_training_of_all_weights_is_where_fine_tuning_begins(
     assert max(np.abs(before[name] - base[name]).max() for name in before) > 1e-3
     for name, value in after.items():
         np.testing.assert_allclose(value, before[name], atol=1e-7)
+
+
+@pytest.mark.parametrize("preset", ["quick", "standard", "paper", "cl", "mafin", "pipelines"])
+def test_the_learning_rate_goes_by_what_is_trained(preset: str) -> None:
+    layers = config_of(validate({"training": {"preset": preset, "weights": "adapter"}}))
+    assert layers.learning_rate == PRESETS[preset].learning_rate
+    weights = config_of(validate({"training": {"preset": preset, "weights": "all"}}))
+    assert (weights.weights, weights.learning_rate) == ("all", 2e-5)
+    assert (weights.pretrain_weights, weights.pretrain_learning_rate) == ("all", 5e-5)
+    chosen = {"preset": preset, "weights": "all", "learning_rate": 3e-4}
+    assert config_of(validate({"training": chosen})).learning_rate == 3e-4
+
+
+def test_an_adapter_of_lora_layers_is_named_as_before(recipe: TrainingConfig) -> None:
+    known = recipe_identity(asdict(recipe))
+    assert "weights" not in known
+    assert recipe_identity(asdict(replace(recipe, weights="all")))["weights"] == "all"
+
+
+@pytest.mark.parametrize("kind", ["mafin", "lambda-mafin"])
+def test_a_small_model_beside_a_black_box_is_trained_whole(
+    tiny: ModelFolder, data: TrainingData, all_weights: TrainingConfig, tmp_path: Path, kind: Any
+) -> None:
+    rng = np.random.default_rng(1)
+    count = len(data.heldout_queries)
+    other = rng.normal(size=(len(data.queries) + count, 16)).astype(np.float32)
+    other /= np.linalg.norm(other, axis=1, keepdims=True)
+    chunks = rng.normal(size=(len(data.chunks), 16)).astype(np.float32)
+    chunks /= np.linalg.norm(chunks, axis=1, keepdims=True)
+    beside = replace(data, base_queries=other[:-count], base_chunks=chunks, base_heldout=other[-count:])
+    config = replace(all_weights, augmentation=kind, objective="plackett_luce", in_batch=True)
+    result = train(Job(tiny, beside, config, CPU, tmp_path))
+    geometry = read_geometry(result.adapter)
+    assert (geometry is None) == (kind == "mafin")
+    loaded = weights_of(TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU))
+    held = adapter(result)
+    base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
+    for name, value in held.items():
+        np.testing.assert_array_equal(loaded[name], value)
+        assert np.abs(value - base[name]).max() > 0
 
 
 def test_lora_layers_are_not_pre_trained_for_fine_tuning_of_all_weights() -> None:

@@ -140,5 +140,7 @@ def test_a_training_that_ended_by_itself_reports_which_way(
 ) -> None:
     assert run(recipe, "whole").ended == "all steps"
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
-    early = run(recipe, "early", given=copies, steps=100, eval_every=10, patience=2, learning_rate=0.1, heldout_pool=200)
+    early = run(
+        recipe, "early", given=copies, steps=100, eval_every=10, patience=2, learning_rate=0.1, heldout_pool=200
+    )
     assert (early.steps, early.ended) == (20, "no gain")

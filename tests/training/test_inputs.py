@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from fixtures.errors import fails
 
-from engine.core.errors import ModelError, SettingsError
+from engine.core.errors import ModelError, ResourceError, SettingsError
 from engine.core.records import Chunk, Document, DocumentQuery, Query, Split
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.model_size import model_size
 from engine.queries.heldout import related_documents
 from engine.ranking.rankings_file import RankedLists
 from engine.settings.load import validate
@@ -50,6 +51,26 @@ def project(tmp_path: Path, tiny: ModelFolder) -> Path:
     config = json.loads((folder / "config.json").read_text()) | {"architectures": ["BertForSequenceClassification"]}
     (folder / "config.json").write_text(json.dumps(config))
     return tmp_path
+
+
+@pytest.mark.parametrize("training", [{"weights": "all"}, {"method": "PT", "pretrain_weights": "all"}], ids=str)
+def test_a_model_that_memory_cannot_hold_in_training_is_reported_before_a_run(
+    project: Path, tiny: ModelFolder, training: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = snapshot(project, tiny, **training)
+    stage.STAGE.preflight(given)
+    needed = (
+        44 * model_size(tiny).parameters
+    )  # weights, masters, two gradients, two moments, the best ones, a checkpoint
+    for total, fits in ((needed, True), (needed - 1, False)):
+        memory = SimpleNamespace(virtual_memory=lambda total=total: SimpleNamespace(total=total))
+        monkeypatch.setattr(stage, "psutil", memory)
+        stage.STAGE.preflight(snapshot(project, tiny))  # LoRA layers take next to nothing
+        if fits:
+            stage.STAGE.preflight(given)
+            continue
+        with fails(ResourceError, "memory-too-small"):
+            stage.STAGE.preflight(given)
 
 
 def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: ModelFolder) -> None:

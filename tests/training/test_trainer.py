@@ -197,7 +197,14 @@ def test_training_that_hurts_ends_early_and_keeps_the_base(
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
     seen: list[Event] = []
     result = run(
-        recipe, given=copies, emit=seen.append, steps=100, eval_every=10, patience=2, learning_rate=0.1, heldout_pool=200
+        recipe,
+        given=copies,
+        emit=seen.append,
+        steps=100,
+        eval_every=10,
+        patience=2,
+        learning_rate=0.1,
+        heldout_pool=200,
     )
     assert (result.best_step, result.steps) == (0, 20)
     assert result.history[0]["hit_at_10"] == 100

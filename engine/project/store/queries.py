@@ -65,7 +65,7 @@ class QueryTables(ArtifactTables):
     ) -> tuple[int, list[tuple[Query, str]]]:
         """As `query_page`, of those that were left out when the training queries were made, each with the reason; else all."""
         total, rows = self._page(_REJECTED, "rejected_queries", offset, limit, matches, wanted)
-        return total, [(Query(*row[:5], imported=bool(row[6])), str(row[5])) for row in rows]
+        return total, [(_read_rejected(row), str(row[5])) for row in rows]
 
     def _page(
         self,
@@ -166,7 +166,13 @@ def _query_row(query: Query, last: str) -> tuple[str | int, ...]:
 
 
 def _read_query(row: Sequence[Any]) -> Query:
-    return Query(*row[:7], imported=bool(row[7]))
+    *fields, imported = row
+    return Query(*fields, bool(imported))
+
+
+def _read_rejected(row: Sequence[Any]) -> Query:
+    text, kind, chunk_id, document_id, evidence, _reason, imported = row
+    return Query(text, kind, chunk_id, document_id, evidence, imported=bool(imported))
 
 
 def _judged_row(query: JudgedQuery) -> tuple[str | None, ...]:

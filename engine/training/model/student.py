@@ -19,6 +19,7 @@ from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.model_size import model_size
 from engine.encoders.text_model import TextModel
+from engine.training.compute.memory import state_bytes
 from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
@@ -123,6 +124,12 @@ class Student:
     def working(self) -> list[nn.Parameter]:
         """The trained tensors inside the model, in the order of `masters`."""
         return list(self._working.values())
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory that a training is going to take beside this model and its masters."""
+        count = sum(master.numel() for master in self.masters.values())
+        return state_bytes(count, self.device) - 4 * count
 
     def checkpoint_blocks(self) -> None:
         """Let a graph keep each block's input alone, and the backward pass run the block again, with the same random numbers:
