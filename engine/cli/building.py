@@ -194,6 +194,7 @@ def import_queries(
     """Add training queries.
 
     JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}.
+    A "kind" (question, keyword, title, claim, everyday) is kept.
     A "grade" of 1 or more says how relevant the evidence is (for the loss plackett_luce). A query may be there once per answer.
     """
     with opened(name) as project:
@@ -213,7 +214,10 @@ def import_judgments(
         bool, typer.Option("--measure", help="let them measure what comes into use, with no part in choosing it")
     ] = False,
 ) -> None:
-    """Add questions with known answers. JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on."""
+    """Add questions with known answers. JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on.
+
+    "also", a list of {"path", "evidence"}, names further documents that answer a question.
+    """
     with opened(name) as project:
         print(f"{project.import_judgments(path, split, measuring=measure)} judged questions were imported.", file=sys.stderr)
         listed = project.queries_by_origin("judged").queries if project.counts()["documents"] else ()

@@ -16,7 +16,8 @@ from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.choosing import MODELS, backend_of
 from engine.queries.opening import model_identity
-from engine.settings.schema import EvaluationSettings, QuerySettings, Section, Settings
+from engine.settings.schema import EvaluationSettings, QuerySettings, Settings
+from engine.settings.section import Section
 from engine.written_queries.imports import imports_fingerprint
 
 Defaults = Mapping[str, Any]
@@ -155,8 +156,11 @@ def _prompt_version(name: str, defaults: Defaults) -> str:
     """Return the version of a prompt by which queries were made; of an edited one, that of now."""
     from engine.queries.llm.prompts import load_prompt
 
-    version = load_prompt(name).version
-    return defaults["prompts"][name] if version == SHIPPED_PROMPTS[name] else version
+    version: str = load_prompt(name).version
+    if version != SHIPPED_PROMPTS[name]:
+        return version
+    made_by: str = defaults["prompts"].get(name, version)  # there may be more prompts now
+    return made_by
 
 
 def with_defaults(settings: Settings, defaults: Defaults) -> Settings:

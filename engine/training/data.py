@@ -75,7 +75,7 @@ class TrainingData:
         if self.base_heldout is not None:  # what a black box says decides what is learnt beside it
             arrays += (self.base_queries, self.base_heldout)
         if self.everyday is not None:
-            arrays += (self.everyday,)
+            arrays += (self.everyday.astype(np.int64),)
         for array in arrays:
             if array is not None:
                 state.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())

@@ -72,7 +72,7 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
 def _judged_row(query: JudgedQuery) -> dict[str, Any]:
     """A judged query as the imports folder has it. One without further answers is written as it was before there were any, so
     that an import of the same file again gives the same file."""
-    row = {
+    row: dict[str, Any] = {
         "key": query.key,
         "text": query.text,
         "evidence": query.evidence,

@@ -37,7 +37,7 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
         assert [step(request) for request in server.requests] == ["events", "questions"] * 6
         queries = queries_of(project)
         assert len(queries) == 18
-        assert {query.kind for query in queries} == {"question", "keyword", "title", "claim"}
+        assert {query.kind for query in queries} == {"question", "keyword", "title", "claim", "everyday"}
         store = project.store()
         texts = {chunk.id: chunk.text for chunk in store.chunks()}
         store.close()

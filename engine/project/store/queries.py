@@ -65,7 +65,7 @@ class QueryTables(ArtifactTables):
     ) -> tuple[int, list[tuple[Query, str]]]:
         """As `query_page`, of those that were left out when the training queries were made, each with the reason; else all."""
         total, rows = self._page(_REJECTED, "rejected_queries", offset, limit, matches, wanted)
-        return total, [(_read_rejected(row), str(row[5])) for row in rows]
+        return total, [_read_rejected(row) for row in rows]
 
     def _page(
         self,
@@ -166,13 +166,13 @@ def _query_row(query: Query, last: str) -> tuple[str | int, ...]:
 
 
 def _read_query(row: Sequence[Any]) -> Query:
-    *fields, imported = row
-    return Query(*fields, bool(imported))
+    text, kind, chunk_id, document_id, evidence, split, row_id, imported = row
+    return Query(text, kind, chunk_id, document_id, evidence, split, row_id, bool(imported))
 
 
-def _read_rejected(row: Sequence[Any]) -> Query:
-    text, kind, chunk_id, document_id, evidence, _reason, imported = row
-    return Query(text, kind, chunk_id, document_id, evidence, imported=bool(imported))
+def _read_rejected(row: Sequence[Any]) -> tuple[Query, str]:
+    text, kind, chunk_id, document_id, evidence, reason, imported = row
+    return Query(text, kind, chunk_id, document_id, evidence, imported=bool(imported)), str(reason)
 
 
 def _judged_row(query: JudgedQuery) -> tuple[str | None, ...]:
