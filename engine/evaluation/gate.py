@@ -52,7 +52,7 @@ RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
     "model": {"semantic": 4.5, "hybrid": 1.1},
     "imported": {"semantic": 4.5, "hybrid": 1.1},
 }
-"""Points by which a kind of queries is off, judged questions being right, where experience does not say (docs/log/evaluation.md)."""
+"""Points by which a kind of queries differs from judged questions, where experience does not say (docs/log/evaluation.md)."""
 FLATTERING: tuple[RungName, ...] = ("model", "imported")
 """Kinds of queries that may flatter an encoder that was trained on their like."""
 

@@ -33,9 +33,10 @@ from fixtures.pipeline import engine_here
 engine_here("adapt", sys.argv[1])
 print(OnGpu.made)
 """
-LOSS_TOLERANCE = 1e-4
+LOSS_TOLERANCE = 3e-5
+"""Relative. Measured: float32 by other kernels differs by 5e-7, a learning rate that is 1 % larger by 4e-5."""
 VECTOR_TOLERANCE = 1e-4
-"""Of numbers of unit vectors. Measured: float32 by other kernels differs by 6e-7, the training moves them by 0.1."""
+"""Of numbers of unit vectors. Measured: other kernels 6e-7, that learning rate 1e-3, the whole training 0.1."""
 RECIPES: dict[str, dict[str, Any]] = {
     "GradCache, hyperbolic": {"adapter_scope": "both", "graph_memory_mb": 0.01, "similarity": "lorentz"},
     "all weights pre-trained": {"method": "PT-FT", "pretrain_steps": 3, "pretrain_weights": "all"},
