@@ -69,13 +69,19 @@ class TrainingData:
             for text in texts:
                 state.update(text.encode("utf-8", "surrogatepass") + b"\0")
         lists = self.lists
-        arrays = (self.positives, self.ranked_ids, self.ranked_scores, self.heldout_positives, self.heldout_hard) + (
-            (lists.queries, lists.chunks, lists.scores) if lists else ()
-        )
+        arrays: list[NDArray[Any] | None] = [
+            self.positives,
+            self.ranked_ids,
+            self.ranked_scores,
+            self.heldout_positives,
+            self.heldout_hard,
+        ]
+        if lists:
+            arrays += [lists.queries, lists.chunks, lists.scores]
         if self.base_heldout is not None:  # what a black box says decides what is learnt beside it
-            arrays += (self.base_queries, self.base_heldout)
+            arrays += [self.base_queries, self.base_heldout]
         if self.everyday is not None:
-            arrays += (self.everyday.astype(np.int64),)
+            arrays.append(self.everyday.astype(np.int64))
         for array in arrays:
             if array is not None:
                 state.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
