@@ -79,7 +79,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         Binding("m", "metric", "metric", id="result.metric"),
         Binding("j", "queries", "next queries", id="result.queries"),
         Binding("b", "changes", "better/worse", id="result.changes"),
-        Binding("l", "lists", "which list is better", id="result.lists"),
+        Binding("l", "lists", "compare lists", id="result.lists"),
         Binding("p", "passages", "judge passages", id="result.passages"),
         Binding("o", "open_report", "report", id="result.open"),
         Binding("pagedown", "page_down", "page down", show=False, id="result.page-down"),
@@ -266,21 +266,19 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         if problem and self.is_attached:
             self.notify(problem, markup=False, severity="warning")
 
-    @work(exclusive=True, group="judging")
-    async def action_lists(self) -> None:
+    def action_lists(self) -> None:
         """Compare the lists of two encoders."""
         from bmembed_tui.steps.judging.lists import ListsScreen
 
-        self._judged(await self.app.push_screen_wait(ListsScreen(self.ask)))
+        self.app.push_screen(ListsScreen(self.ask), self._judged)
 
-    @work(exclusive=True, group="judging")
-    async def action_passages(self) -> None:
+    def action_passages(self) -> None:
         """Judge passages."""
         from bmembed_tui.steps.judging.passages import PassagesScreen
 
-        self._judged(await self.app.push_screen_wait(PassagesScreen(self.ask)))
+        self.app.push_screen(PassagesScreen(self.ask), self._judged)
 
-    def _judged(self, has_answers: bool) -> None:
+    def _judged(self, has_answers: bool | None) -> None:
         if has_answers and self.is_attached:
             self.host.load()  # answers make the figures of before those of other evidence
 

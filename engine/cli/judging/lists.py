@@ -163,7 +163,7 @@ class ComparingSession:
             self._answered[query] = answer
 
     def _ask(self, place: int) -> Key:
-        from engine.cli.judging import read_key
+        from engine.cli.judging.keys import read_key
         from engine.core.messages.preferences import CompareLists
 
         lists = self._comparing.compare(self._project, CompareLists(self._queries[place], self._mode))
