@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bmembed_tui.window.desktop import open_desktop, parser
+from engine.core.environment import restore_child_signal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str] | None = None) -> None:
     """Open the app: its first screen, or a project given by name or path."""
+    restore_child_signal()
     chosen = parser("bmembed-tui").parse_args(arguments)
     if chosen.window or chosen.install_shortcut:
         open_desktop(chosen)

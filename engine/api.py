@@ -6,14 +6,15 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core import environment
 from engine.core.events import Event
+from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.messages.search import MODE_OF_NAME
-from engine.core.systems import own_system
+from engine.core.systems import IN_USE_ALONE
 from engine.project.folder import ProjectFolder, full_path, locate
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot
 from engine.project.store.artifact_info import EvaluationInfo, InUseInfo, QueriesInfo
@@ -34,34 +35,27 @@ environment.prepare()
 
 @dataclass(frozen=True)
 class Report:
-    """What an evaluation found: the `verdict` in plain words, the encoder that is in use and why, what the gate compared and the
-    kind of evidence that decided (`rung`; empty where none had enough queries), figures in percent by kind of queries, and the
-    report's folder. Its fields are the keys of `engine report --json`."""
+    """What an evaluation found: the `verdict` in plain words, the encoder `in_use` in each search mode and why, what the gate
+    compared, figures in percent by kind of queries, and the report's folder. Its fields are the keys of `engine report --json`.
 
-    in_use: InUseInfo
-    reason: str
+    `rungs`: by mode the kind of evidence that decided, empty where none did. `own_systems`: the rows of the tables that are those
+    of what is in use.
+    """
+
+    in_use: Mapping[SearchMode, InUseInfo]
     advice: str
     fusion: Mapping[str, Any]
     tables: Mapping[str, FigureTable]
     folder: Path
     verdict: ReportVerdict
-    rung: str = ""
-    gate: GateTable | None = None
+    rungs: Mapping[SearchMode, str] = field(default_factory=dict)
+    gates: Mapping[SearchMode, GateTable] = field(default_factory=dict)
+    own_systems: tuple[str, ...] = IN_USE_ALONE
 
     @property
-    def own_system(self) -> str:
-        """The encoder whose rows in the tables are those of what is in use."""
-        return own_system(self.in_use.name)
-
-    @property
-    def way(self) -> str:
-        """What stands before an encoder's name where it searches in the default mode."""
-        return f"{self.fusion['method']}_" if self.fusion and not (self.gate and self.gate.mode == "semantic") else ""
-
-    @property
-    def served(self) -> InUseInfo:
-        """`in_use`, as it was called before 0.2."""
-        return self.in_use
+    def fusion_method(self) -> str:
+        """How hybrid search fuses both rankings: `weighted` or `rrf`."""
+        return str(self.fusion.get("method", "weighted"))
 
 
 class Project:
@@ -124,7 +118,8 @@ class Project:
     def adapt(
         self, *, on_event: Callable[[Event], None] | None = None, should_stop: Callable[[], bool] | None = None
     ) -> str:
-        """Bring every stage up to date: adapt the encoder, and put it into use if it is shown to be better. As `run`."""
+        """Bring every stage up to date: adapt the encoder, and use it in each search mode where it is proved, or expected, to be
+        better. As `run`."""
         return self.run(ORDER, on_event=on_event, should_stop=should_stop)
 
     def search(
@@ -162,11 +157,14 @@ class Project:
 
         return import_queries(self.folder, Path(path))
 
-    def import_judgments(self, path: str | os.PathLike[str], split: str = "test") -> int:
-        """Add judged queries from a JSONL file or a BEIR folder; returns how many."""
+    def import_judgments(self, path: str | os.PathLike[str], split: str = "test", *, measuring: bool = False) -> int:
+        """Add judged queries from a JSONL file or a BEIR folder; returns how many.
+
+        `measuring`: they measure what comes into use, and have no part in choosing it.
+        """
         from engine.written_queries.imports import import_judgments
 
-        return import_judgments(self.folder, Path(path), split)
+        return import_judgments(self.folder, Path(path), split, measuring=measuring)
 
     def status(self) -> list[StageState]:
         """Every stage: done, stale or to do, and why."""
@@ -229,7 +227,7 @@ class Project:
     def report(self) -> Report:
         """What the last evaluation found."""
         from engine.evaluation.reporting.report import read_report
-        from engine.evaluation.reporting.verdict import gate_of, rung_of, tables_of, verdict_of
+        from engine.evaluation.reporting.verdict import gates_of, own_systems_of, rung_of, tables_of, verdict_of
 
         settings = self.settings()
         with closing(self.folder.store()) as store:
@@ -238,14 +236,14 @@ class Project:
         found = read_report(folder)
         return Report(
             info.in_use,
-            info.reason,
             info.advice,
             found["fusion"],
             tables_of(found),
             folder,
             verdict_of(found, settings.search.mode_in_json, self.folder.argument),
-            rung_of(found),
-            gate_of(found),
+            {mode: rung_of(found, mode) for mode in SEARCH_MODES},
+            gates_of(found),
+            own_systems_of(found),
         )
 
     def export(self, target: str | os.PathLike[str], kinds: Iterable[str] | None = None) -> Exported:

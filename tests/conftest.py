@@ -14,7 +14,7 @@ from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine_at_once, 
 from fixtures.tiny_model import build_tiny_model
 from hypothesis import HealthCheck, settings
 
-from engine.core.environment import QUIET
+from engine.core.environment import QUIET, restore_child_signal
 from engine.encoders.deferred import uncollected
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
@@ -37,6 +37,7 @@ LONG = (  # files that take longest, in the order in which they begin: at the en
 # As in the product's own processes. Torch, which some test modules import, reads it once: spinning OpenMP threads of four workers
 # on two cores cost seven times what the trainings of tests do.
 os.environ.setdefault("OMP_WAIT_POLICY", QUIET["OMP_WAIT_POLICY"])
+restore_child_signal()  # tests ask how their processes ended, whatever started pytest
 settings.register_profile("no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no wall time")
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
@@ -69,12 +70,24 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         folder = root / name.lower()
         folder.mkdir()
         os.environ[name] = str(folder)
+    # Projects that tests of several workers share point to graphs there.
+    graphs = made_once(tmp_path_factory, "query-encoders", Path.mkdir)
+    (root / "xdg_data_home" / "bmembed").mkdir()
+    (root / "xdg_data_home" / "bmembed" / "query-encoders").symlink_to(graphs)
     yield root
     for name, value in former.items():
         if value is None:
             del os.environ[name]
         else:
             os.environ[name] = value
+
+
+@pytest.fixture
+def own_data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The place of the user's data, where no graph is that another test has left."""
+    folder = tmp_path_factory.mktemp("data")
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ PARTS = {
     "lancedb": "chunks, vectors and BM25 for LanceDB",
     "opensearch": "chunks, vectors and BM25 for OpenSearch",
     "chunks": "the chunks as JSON lines",
-    "beir": "queries and judgments in BEIR's layout",
+    "beir": "queries, judgments and preferences in BEIR's layout",
 }
 WITH_TEXT = ("vectors", "parquet", "qdrant", "lancedb", "opensearch", "chunks", "beir")
 """Words of the documents, or names of their files, are in them."""

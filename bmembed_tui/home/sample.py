@@ -1,4 +1,4 @@
-"""The sample project: made over the documents that ship with the product, with their judged questions."""
+"""The sample project: made over the documents that ship with the product, with their queries and judged questions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ import itertools
 from bmembed_tui.client.engine_client import command
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
-from engine.project.folder import SAMPLE_TRAINING, ProjectFolder, projects_root
+from engine.project.folder import (
+    SAMPLE_MEASURING,
+    SAMPLE_QUERIES,
+    SAMPLE_QUESTIONS,
+    SAMPLE_SETTINGS,
+    ProjectFolder,
+    projects_root,
+)
 
 NAME = "sample"
 
 
 async def import_questions(project: ProjectFolder) -> None:
-    """Give it the judged questions, once. Raises EngineError."""
-    if not any((project.path / "imports").glob("judgments-*.jsonl")):
-        questions = asset_path("sample/documents").parent / "questions.jsonl"
-        await command("import-judgments", str(project.path), str(questions))
+    """Give it the queries to train on and the judged questions, once. Raises EngineError."""
+    imports = project.path / "imports"
+    if not any(imports.glob("queries-*.jsonl")):
+        await command("import-queries", str(project.path), str(asset_path(SAMPLE_QUERIES)))
+    if not any(imports.glob("judgments-*.jsonl")):
+        await command("import-judgments", str(project.path), str(asset_path(SAMPLE_QUESTIONS)))
+        await command("import-judgments", str(project.path), str(asset_path(SAMPLE_MEASURING)), "--measure")
 
 
 def sample_project() -> ProjectFolder:
@@ -29,7 +39,7 @@ def sample_project() -> ProjectFolder:
                 return ProjectFolder(path)
         elif not path.exists() or (path.is_dir() and not any(path.iterdir())):
             break
-    return ProjectFolder.create(path, {"corpus": {"paths": [documents]}, "training": SAMPLE_TRAINING})
+    return ProjectFolder.create(path, {"corpus": {"paths": [documents]}, **SAMPLE_SETTINGS})
 
 
 def _is_over(project: ProjectFolder, documents: str) -> bool:

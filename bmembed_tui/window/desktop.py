@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import __version__
+from engine.core.environment import restore_child_signal
 from engine.core.errors import EngineError
 from engine.core.extras import install_command, missing_packages
 
@@ -44,6 +45,7 @@ def parser(name: str) -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> None:
     """`bmembed-desktop`."""
+    restore_child_signal()
     open_desktop(parser("bmembed-desktop").parse_args(arguments))
 
 

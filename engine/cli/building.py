@@ -109,7 +109,7 @@ def adapt(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt the encoder to your documents. It is put into use only if search is shown to be better with it.
+    """Adapt the encoder to your documents. Each search mode uses it where it is proved, or expected, to be better.
 
     Reads what has changed, makes training queries, trains, compares search before and after, and embeds.
     """
@@ -210,13 +210,19 @@ def import_judgments(
     name: ProjectName,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL, or a BEIR folder")],
     split: Annotated[str, typer.Option(metavar="NAME", help="which qrels/NAME.tsv of a BEIR folder")] = "test",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="let them measure what comes into use, with no part in choosing it")
+    ] = False,
 ) -> None:
     """Add questions with known answers. JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on.
 
     "also", a list of {"path", "evidence"}, names further documents that answer a question.
     """
     with opened(name) as project:
-        print(f"{project.import_judgments(path, split)} judged questions were imported.", file=sys.stderr)
+        print(
+            f"{project.import_judgments(path, split, measuring=measure)} judged questions were imported.",
+            file=sys.stderr,
+        )
         listed = project.queries_by_origin("judged").queries if project.counts()["documents"] else ()
         if lacking := sum(query.reason == "no-answer" for query in listed):
             print(f"{lacking} of the project's {len(listed)} do not count: no document holds their answer. To list them: "
@@ -246,7 +252,6 @@ def benchmark(
     from engine.cli.run_view import RunView
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
-    from engine.core.systems import own_system
     from engine.experiments.benchmark import benchmark as measure
     from engine.settings.edit import with_changes
 
@@ -259,15 +264,13 @@ def benchmark(
         result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=stop)
     if as_json:
         from engine.core.former_systems import with_former_names
-        from engine.project.store.artifact_info import InUseInfo
 
-        former = {**InUseInfo.from_dict(result["in_use"]).to_former_dict(), "reason": result["in_use"]["reason"]}
-        print_json(with_former_names({**result, "served": former}))
+        print_json(with_former_names(result))
         return
     table = from_json(FigureTable, result)
-    own = own_system(result["in_use"]["name"])
-    show_tables({"judged": table}, output(), own, tuple(table.systems))
-    print(f"{result['in_use']['reason']}")
+    show_tables({"judged": table}, output(), result["own_systems"], tuple(table.systems))
+    for chosen in result["in_use"].values():
+        print(chosen["reason"])
     show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())
 
 
@@ -278,10 +281,11 @@ def demo(
     ] = "sample",
     verbose: Verbose = False,
 ) -> None:
-    """Adapt the encoder to the sample documents. Shows whether that helped, and searches three times."""
+    """Adapt the encoder to the sample documents. Shows search before and after, and searches four times."""
     from engine.cli.console import output, show_found, show_verdict
-    from engine.cli.demo import NARROW, SEARCHES, sample_project
+    from engine.cli.demo import NARROW, SEARCHES, sample_project, show_change, telling_change
     from engine.core.errors import CancelledError
+    from engine.core.systems import BASE
     from engine.project.stage import ORDER
 
     sample = sample_project(project)
@@ -294,6 +298,12 @@ def demo(
     console, found = output(), sample.report()
     console.print()
     show_verdict(found.verdict, console)
+    change = telling_change(found)
+    if change is not None:
+        adapted = found.in_use["semantic"].name != BASE
+        console.print()
+        console.rule(f"{change.text} (semantic search)", align="left", style="dim")
+        show_change(change, "Now in use" if adapted else "Adapted, not in use", console)
     for query in SEARCHES:
         console.print()
         console.rule(query, align="left", style="dim")

@@ -85,6 +85,7 @@ def share(
 ) -> None:
     """Let a group read and search a project. It can then read the text of the documents, too, and what later runs make."""
     from engine.core.errors import UsageError
+    from engine.encoders.graph.shared_graphs import copy_shared_graphs
     from engine.project.folder import ProjectFolder
     from engine.project.sharing import sharing
 
@@ -107,6 +108,8 @@ def share(
         print(harmless(text.format(" && ".join(commands))), file=sys.stderr)
     if plan.folders or plan.files:
         agree(harmless(f"Change {plan.project.path}?"), yes, "share")
+        if group is not None:
+            copy_shared_graphs(plan.project.path)  # the group cannot read the user's data folder
         plan.apply()
 
 

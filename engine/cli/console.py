@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from engine.core.errors import CancelledError, EngineError
 from engine.core.messages.report import IMPORTED_SET, KINDS, QUERY_SETS, SCALE, GateTable, ReportVerdict
 from engine.core.messages.search import LINED, MODE_NAMES
-from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, is_own, label_of, twins
+from engine.core.systems import ADAPTED, BASE, BM25, IN_USE, IN_USE_ALONE, SYSTEMS, label_of, twins
 from engine.core.text import day, duration, harmless, metric_name, short_names
 
 if TYPE_CHECKING:
@@ -44,11 +44,14 @@ def _colours() -> Literal["auto"] | None:
 
 
 def show_tables(
-    tables: Mapping[str, FigureTable], console: Console, own: str, systems: Iterable[str] = SYSTEMS
+    tables: Mapping[str, FigureTable],
+    console: Console,
+    own: Collection[str] = IN_USE_ALONE,
+    systems: Iterable[str] = SYSTEMS,
 ) -> None:
     """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent.
 
-    `own`: the encoder whose rows are those of what is in use (`own_system`): they are marked, and stand there once.
+    `own`: the systems whose rows are those of what is in use (`own_systems`): they are marked, and stand there once.
     """
     hidden = twins(own)
     for kind, table in tables.items():
@@ -58,7 +61,7 @@ def show_tables(
         shown = _table(f"{table.queries} {what}{made} · percent, 95 % interval", "system", *map(metric_name, METRICS))
         for name in systems:
             if (figures := table.systems.get(name)) and name not in hidden:
-                label = f"{label_of(name)} (in use)" if hidden and is_own(name, own) else label_of(name)
+                label = f"{label_of(name)} (in use)" if name in own and not name.endswith(IN_USE) else label_of(name)
                 shown.add_row(label, *(_cell(figures[metric]) for metric in METRICS))
         console.print(shown)
         if table.format_lopsided:
@@ -66,25 +69,42 @@ def show_tables(
 
 
 def show_verdict(found: ReportVerdict, console: Console) -> None:
-    """The sentence, a bar for each way to search, what is in use, and what to do next."""
-    console.print(Text(found.sentence, style="bold"))
-    if found.bars:
+    """Print a sentence and a bar for each way to search of each mode, and what to do next."""
+    if not found.modes:
+        console.print(Text("Nothing was measured: there are no questions to measure with.", style="bold"))
+    for one in found.modes:
+        console.print(Text(one.sentence, style="bold"))
+        width = max((len(bar.label) for bar in one.bars), default=0)
+        for bar in one.bars:
+            filled = round(bar.figure.value / 100 * BAR_WIDTH)
+            console.print(f"  {bar.label:<{width}}  {bar.figure.value:5.1f}  {'█' * filled}")
+        if one.bars and one.format_difference:
+            console.print(Text(f"  {one.format_difference}"))
+    if any(one.bars for one in found.modes):
         console.print(Text(SCALE, style="dim"))
-    width = max((len(bar.label) for bar in found.bars), default=0)
-    for bar in found.bars:
-        filled = round(bar.figure.value / 100 * BAR_WIDTH)
-        console.print(f"  {bar.label:<{width}}  {bar.figure.value:5.1f}  {'█' * filled}")
-    console.print(Text(found.in_use))
-    console.print(Text(found.to_do))
+    for note in found.notes:
+        console.print(Text(note))
+    if len(found.to_do) == 1:
+        console.print(Text(f"Next: {found.to_do[0]}"))
+    else:
+        for number, step in enumerate(found.to_do, 1):
+            console.print(Text(f"  {number}. {step}"))
 
 
 def show_gate(gate: GateTable, console: Console) -> None:
-    """What was compared with base to decide what comes into use."""
-    title = f"Compared with base: {gate.queries} {KINDS[gate.rung][gate.queries != 1]} · nDCG@10, points, 95 % interval"
-    shown = _table(title, "candidate", *dict.fromkeys(("semantic", gate.mode)), "outcome")
+    """Print what was compared with the reference to decide what comes into use in a mode."""
+    on = f"{gate.queries:,} {KINDS[gate.rung][gate.queries != 1]}" if gate.rung else "no queries"
+    title = f"{gate.mode.capitalize()} search, compared with base: {on} · nDCG@10, points, 95 % interval"
+    shown = _table(title, "candidate", "difference", "expected", "risk", "outcome")
     for row in gate.candidates:
-        gaps = {"semantic": row.semantic, gate.mode: row.default}
-        shown.add_row(label_of(row.name), *map(_gap, gaps.values()), row.outcome)
+        label = label_of(row.encoder) if row.share is None else f"{label_of(row.encoder)}, share {row.share:g}"
+        gap = _gap(row.difference) if row.difference is not None else "–"
+        expected = "–"
+        risk = "–"
+        if row.expectation is not None:
+            expected = f"{row.expectation.mean:+.2f} ({row.expectation.low:+.2f} to {row.expectation.high:+.2f})"
+            risk = f"{100 * row.expectation.risk:.0f} %"
+        shown.add_row(label, gap, expected, risk, f"{row.outcome}, in use" if row.in_use else row.outcome)
     console.print(shown)
     if gate.format_strict:
         console.print(gate.format_strict)
@@ -112,16 +132,23 @@ def show_differences(rows: Differences, console: Console) -> None:
         )
 
 
-def differences_in_use(table: FigureTable, way: str) -> Differences:
-    """What is in use against base, and the further pairs, as `show_differences` takes them; the adapted encoder where base
-    itself is in use, in the default mode alone. `way`: what stands before an encoder's name in that mode."""
-    same = IN_USE in table.systems and table.systems[IN_USE] == table.systems.get(table.base)
-    name = ADAPTED if same and ADAPTED in table.differences else IN_USE
-    pair = f"{way}{name} − {way}{BASE}"
-    if same and pair in table.pairs:
-        return {pair: table.pairs[pair]}
-    row = table.differences.get(name)
-    return {**({f"{name} − {table.base}": row} if row else {}), **({} if same else table.pairs)}
+def differences_in_use(table: FigureTable, method: str) -> Differences:
+    """Return what is in use against base in semantic and hybrid search (fused by `method`), and against keywords, as
+    `show_differences` takes them; the adapted encoder where base itself is in use."""
+    rows = {}
+    for way in ("", f"{method}_"):
+        name = f"{way}{IN_USE}"
+        same = name in table.systems and table.systems[name] == table.systems.get(f"{way}{BASE}")
+        if same and f"{way}{ADAPTED}" in table.systems:
+            name = f"{way}{ADAPTED}"
+        pair = f"{name} − {way}{BASE}"
+        row = table.pairs.get(pair) or (table.differences.get(name) if not way else None)
+        if row and name != f"{way}{BASE}":
+            rows[pair] = row
+    against_keywords = f"{method}_{IN_USE} − {BM25}"
+    if against_keywords in table.pairs:
+        rows[against_keywords] = table.pairs[against_keywords]
+    return rows
 
 
 def show_study(found: Mapping[str, Any], console: Console) -> None:

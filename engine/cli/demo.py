@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from engine.api import Project
+from collections.abc import Sequence
+from textwrap import shorten
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from engine.api import Project, Report
 from engine.core.assets import asset_path
 from engine.core.errors import UsageError
-from engine.project.folder import SAMPLE_TRAINING, locate
+from engine.core.messages.report import Change, FoundHit
+from engine.core.text import harmless
+from engine.evaluation.reporting.report import read_report
+from engine.evaluation.reporting.verdict import query_sets_of
+from engine.project.folder import SAMPLE_MEASURING, SAMPLE_QUERIES, SAMPLE_QUESTIONS, SAMPLE_SETTINGS, locate
+from engine.written_queries.imports import imported_queries
 
 NAME = "sample"
 NARROW = 100  # columns under which two hits for each search make more than 60 lines
@@ -14,6 +26,7 @@ SEARCHES = (
     "KL-4400/B shows a straight line in dry ice",
     "what the night shift did when the power failed",
 )
+EXCERPT = 110
 
 
 def sample_project(name: str = NAME) -> Project:
@@ -26,6 +39,54 @@ def sample_project(name: str = NAME) -> Project:
                 "Give another name with --project.", code="folder-taken",
             )  # fmt: skip
     else:
-        project = Project.create(name, [asset_path("sample/documents")], training=SAMPLE_TRAINING)
-    project.import_judgments(asset_path("sample/questions.jsonl"))
+        project = Project.create(name, [asset_path("sample/documents")], **SAMPLE_SETTINGS)
+    if project.settings().queries.backend == "imported" and not imported_queries(project.folder):
+        project.import_queries(asset_path(SAMPLE_QUERIES))
+    project.import_judgments(asset_path(SAMPLE_QUESTIONS))
+    project.import_judgments(asset_path(SAMPLE_MEASURING), measuring=True)
     return project
+
+
+def telling_change(report: Report) -> Change | None:
+    """Return a question that semantic search answers after adaptation and not before; None where there is none.
+
+    Of those that only measure where there are any, the one whose answer stands highest.
+    """
+    sets = query_sets_of(read_report(report.folder))
+    for one in sorted(sets, key=lambda each: each.kind != "measuring"):
+        gained = [change for change in one.changes.better if change.before == 0 and _has_answer(change.hits_after)]
+        if one.kind in ("measuring", "judged") and gained:
+            return max(gained, key=lambda change: change.after)
+    return None
+
+
+def show_change(change: Change, after: str, console: Console) -> None:
+    """Print the first hits of semantic search before and after adaptation, side by side where there is room.
+
+    `after` heads the second list.
+    """
+    lists = (("Before adaptation", change.hits_before), (after, change.hits_after))
+    if console.width < NARROW:
+        for heading, hits in lists:
+            console.print(Text(heading, style="bold"))
+            console.print(_hits_text(hits))
+        return
+    table = Table(show_edge=False, expand=True, box=None, padding=(0, 2, 0, 0))
+    for heading, _ in lists:
+        table.add_column(heading, ratio=1)
+    table.add_row(*(_hits_text(hits) for _, hits in lists))
+    console.print(table)
+
+
+def _hits_text(hits: Sequence[FoundHit]) -> Text:
+    """One paragraph a hit; a check mark stands before a right one."""
+    text = Text()
+    for hit in hits:
+        mark = "✓" if hit.right else " "
+        text.append(f"{mark} {hit.rank}. {harmless(hit.title)}\n", style="bold green" if hit.right else "bold")
+        text.append(f"  {shorten(harmless(hit.excerpt), EXCERPT, placeholder=' …')}\n", style="dim")
+    return text
+
+
+def _has_answer(hits: Sequence[FoundHit]) -> bool:
+    return any(hit.right for hit in hits)

@@ -98,16 +98,16 @@ def report(
         from engine.core.former_systems import with_former_names
         from engine.core.messages.wire import to_json
 
-        print_json(with_former_names({**to_json(found), "served": found.in_use.to_former_dict()}))
+        print_json(with_former_names(to_json(found)))
         return
     show_verdict(found.verdict, output())
     if full:
         for kind, table in found.tables.items():
-            show_tables({kind: table}, output(), found.own_system)
-            show_differences(differences_in_use(table, found.way), output())
-        if found.gate:
-            show_gate(found.gate, output())
-        print(found.reason)
+            show_tables({kind: table}, output(), found.own_systems)
+            show_differences(differences_in_use(table, found.fusion_method), output())
+        for gate in found.gates.values():
+            show_gate(gate, output())
+        print(found.fusion.get("reason", ""))
     print(harmless(f"Report: {found.folder / 'report.html'}"))
 
 

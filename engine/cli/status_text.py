@@ -11,27 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.messages.documents import STATE_WORDS
 from engine.core.messages.project import RunRecord, StageState
+from engine.core.messages.report import SearchMode, Standing
+from engine.project.store.artifact_info import InUseInfo
 from engine.runs.progress import ResumePoint, RunProgress
 
 if TYPE_CHECKING:
     from engine.api import Project
 
 FILES_SHOWN = 10  # of each state
+STANDINGS: Mapping[Standing, str] = {
+    "proved": ", proved on these documents",
+    "expected": ", expected to help, not yet proved here",
+    "base": "",
+}
 
 
 @dataclass(frozen=True)
 class InUse:
-    """What the last evaluation let into use: the encoder, and how hybrid search fuses it with BM25 (`rrf`, or `weighted` with a
-    `weight` of the semantic score). `rung`: the kind of evidence that decided; empty where none had enough queries.
-    `queries` of the kind `best`: the best evidence that there was, enough or not."""
+    """What the last evaluation let into use: an encoder for each search mode, and how hybrid search fuses it with BM25 (`rrf`, or
+    `weighted` with a `weight` of the semantic score)."""
 
-    encoder: str
-    interpolation_weight: float
+    encoders: Mapping[SearchMode, InUseInfo]
     fusion: str
     weight: float
-    rung: str
-    best: str = ""
-    queries: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,7 @@ def _in_use(project: Project) -> InUse | None:
 
     with suppress(EngineError):  # not evaluated yet, or a report that cannot be read: the stages say so
         found = project.report()
-        fusion, weight = str(found.fusion.get("method", "")), float(found.fusion.get("weight", 0.0))
-        best = (found.gate.rung, found.gate.queries) if found.gate else ()
-        return InUse(found.in_use.name, found.in_use.interpolation_weight, fusion, weight, found.rung, *best)
+        return InUse(found.in_use, found.fusion_method, float(found.fusion.get("weight", 0.5)))
     return None
 
 
@@ -133,7 +133,7 @@ def as_text(found: Status, name: str) -> Iterator[str]:
     if stale and not found.running and not found.broken_off:
         yield f"  {to_refresh(stale, name)}"
     if found.in_use:
-        yield f"  in use    {_format_in_use(found.in_use)}"
+        yield from _format_in_use(found.in_use)
     if not found.running and (last := found.latest_run) and last.state == "failed":
         yield "  The last run failed. " + (str(last.error).replace("\n", " ") if last.error else "")
     if found.broken_off and found.latest_run:
@@ -159,16 +159,15 @@ def to_refresh(stale: Sequence[str], name: str) -> str:
     return f"'engine {'run' if set(stale) <= set(SEARCH) else 'adapt'} {shlex.quote(name)}' brings them up to date"
 
 
-def _format_in_use(in_use: InUse) -> str:
-    from engine.core.messages.report import EVIDENCE
+def _format_in_use(in_use: InUse) -> Iterator[str]:
+    """A line for each search mode."""
     from engine.core.systems import label_of
 
     share = f"{1 - in_use.weight:.0%} keywords, {in_use.weight:.0%} meaning"
     fusion = "keywords and meaning by rank (RRF)" if in_use.fusion == "rrf" else share
-    none = in_use.best in ("", "extractive")
-    few = "no questions to decide by" if none else f"too few {EVIDENCE[in_use.best]} to decide ({in_use.queries:,})"
-    evidence = f"decided on {EVIDENCE[in_use.rung]}" if in_use.rung else f"by default: {few}"
-    return f"encoder: {label_of(in_use.encoder)} · hybrid search: {fusion} · {evidence}"
+    for mode, chosen in in_use.encoders.items():
+        how = f" · {fusion}" if mode == "hybrid" else ""
+        yield f"  in use    {mode} search: {label_of(chosen.name)} encoder{STANDINGS[chosen.standing]}{how}"
 
 
 def _place(progress: RunProgress) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
@@ -32,3 +34,15 @@ def prepare_process() -> None:
     """`prepare`, for a process of our own: what it writes is private to the user."""
     prepare()
     os.umask(0o077)
+    restore_child_signal()
+
+
+def restore_child_signal() -> None:
+    """Stop ignoring SIGCHLD, which a program that started this one may have done.
+
+    A process that ignores it cannot learn how its children ended: to Python, all of them have exited with 0.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return  # Python changes dispositions in the main thread alone
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)

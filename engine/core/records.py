@@ -130,6 +130,10 @@ class FurtherAnswer:
     evidence: tuple[str, ...] = ()
 
 
+MEASURING = "measuring:"
+"""What the keys of judged queries begin with that only measure."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
     """A query with known answers: evidence strings and/or graded document ids (BEIR qrels).
@@ -144,6 +148,11 @@ class JudgedQuery:
     path: str | None = None
     id: int = 0
     also: tuple[FurtherAnswer, ...] = ()
+
+    @property
+    def only_measures(self) -> bool:
+        """Whether it measures what is in use, and has no part in choosing it."""
+        return self.key.startswith(MEASURING)
 
 
 @dataclass(frozen=True, slots=True)

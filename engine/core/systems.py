@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 BM25, BASE, ADAPTED, IN_USE = "bm25", "base", "adapted", "in_use"
@@ -31,7 +31,7 @@ class System:
 _WITH_ENCODER = (  # label and short form, what it is
     (BASE, "base", "the encoder before adaptation"),
     (ADAPTED, "adapted", "the encoder with its adapter at full weight"),
-    (IN_USE, "in use", "the encoder as search uses it now"),
+    (IN_USE, "in use", "the encoder as semantic search uses it now"),
 )
 _FUSED = {
     "rrf_": ("hybrid (RRF)", "fused with keyword search by reciprocal rank fusion"),
@@ -70,19 +70,20 @@ def label_of(name: str) -> str:
     return system_of(name).label
 
 
-def own_system(in_use: str) -> str:
-    """The encoder whose rows are those of what is `in_use`: base or adapted itself, else `IN_USE`."""
-    return in_use if in_use in (BASE, ADAPTED) else IN_USE
+def own_systems(semantic: str, hybrid: str) -> tuple[str, ...]:
+    """Return the systems that are what is in use, alone and fused: `semantic` and `hybrid` name the encoders whose rows those are
+    (base, adapted or `IN_USE`)."""
+    return (semantic, *(f"{way}{hybrid}" for way in FUSED))
 
 
-def is_own(system: str, own: str) -> bool:
-    """Whether it is what is in use, by itself or fused; `own` is what `own_system` gave."""
-    return system in {f"{way}{own}" for way in WAYS}
+IN_USE_ALONE = own_systems(IN_USE, IN_USE)
+"""Where nothing is known of what is in use but that it has rows of its own."""
 
 
-def twins(own: str) -> set[str]:
-    """The systems that tables leave out, because their rows are those of `own`."""
-    return set() if own == IN_USE else {f"{way}{IN_USE}" for way in WAYS}
+def twins(own: Collection[str]) -> set[str]:
+    """Return the systems that tables leave out, because their rows are those of one of `own`."""
+    in_use = {f"{way}{IN_USE}": {f"{way}{BASE}", f"{way}{ADAPTED}"} for way in WAYS}
+    return {name for name, others in in_use.items() if others & set(own)}
 
 
 def ordered(names: Iterable[str]) -> list[str]:

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.disk import is_shared
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
 from engine.core.text import size_text
+from engine.encoders.fingerprint import encoder_fingerprint
+from engine.encoders.graph.shared_graphs import is_graph_shared
 from engine.encoders.model_size import ModelSize, model_size
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
 from engine.settings.schema import Settings
+from engine.training.compute.memory import state_bytes
 from engine.training.config import CPU_SLACK, TrainingConfig
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and pef
 LINK_BYTES = 160  # an id, and, measured, what usearch's graph of a large index adds to its copy of a vector in int8
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
-QUERY_ENCODERS = 2  # in float32: that of the index, and of the one that takes its place
+ADAPTED_GRAPHS = 2  # in float32: that of the adapted encoder in use, and of the one that takes its place
 ADAPTERS_AT_ONCE = (
     14  # the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
 )
@@ -150,7 +154,9 @@ def _disk_need(
             return Finding("disk need", "good", NOT_KNOWN, "there are no documents to read yet")
         chunks, copied = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens)), TEXT_COPIES * size
         guess = f"nothing is read yet: estimated from {size_text(size)} of documents; "
-    need = disk_need(model_size(model), config, settings, chunks, copied)
+    encoder = encoder_fingerprint(model, max_tokens=settings.encoder.max_tokens)
+    base_graph = not is_graph_shared(encoder) or is_shared(project.path)
+    need = disk_need(model_size(model), config, settings, chunks, copied, base_graph=base_graph)
     found = f"{'at most' if known else 'about'} {size_text(need)} for a whole run, of {size_text(free)} free"
     if need <= free:
         return Finding("disk need", "good", found, f"{guess}{ENOUGH}")
@@ -166,6 +172,8 @@ def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, c
     """
     on_gpu, weight = hardware.device != "cpu", WEIGHT_BYTES[hardware.dtype]
     weights = size.parameters * weight
+    if config.trains_all_weights:
+        weights += state_bytes(size.parameters, hardware.device)
     graphs = _graphs(size, config, hardware, max(0, free - weights) if on_gpu else free)
     if on_gpu:
         return weights + graphs
@@ -190,7 +198,7 @@ def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: i
     from engine.training.compute.plan import make_plan
     from engine.training.compute.workers import choose_workers
 
-    model = _Unloaded(size, WEIGHT_BYTES[hardware.dtype], config.model_dropout or config.lora_dropout > 0)
+    model = _Unloaded(size, WEIGHT_BYTES[hardware.dtype], config.has_dropout)
     plan = make_plan(model, config, hardware, free)
     per_token = model.bytes_per_token(config.max_tokens, checkpointing=plan.checkpointing)
     step = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens * per_token
@@ -199,19 +207,24 @@ def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: i
     return int(min(step, max(plan.graph_bytes, side_by_side)))
 
 
-def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunks: int, copied: int) -> int:
+def disk_need(
+    size: ModelSize, config: TrainingConfig, settings: Settings, chunks: int, copied: int, *, base_graph: bool
+) -> int:
     """Disk space that a whole run from the beginning takes up at most, beside what is there.
 
-    `copied`: bytes of the database and the BM25 index, of which a second copy is made.
+    `copied`: bytes of the database and the BM25 index, of which a second copy is made. `base_graph`: whether the run writes the
+    graph of the encoder without an adapter, which lies once in the data folder.
     """
     encoders = 2 + len(settings.evaluation.interpolation_weights)
     cached = encoders * chunks * (2 * size.width + 32)
     index = chunks * ((INDEX_BYTES[settings.vectors.dtype] + 1) * size.width + LINK_BYTES)
     queries = min(settings.queries.max_queries, chunks * settings.queries.per_chunk)
     rankings = queries * min(settings.ranking.k, chunks) * 12
-    adapter = 4 * size.adapter_parameters(config.lora_rank)
+    trained = size.parameters if config.trains_all_weights else size.adapter_parameters(config.lora_rank)
+    adapter = 4 * trained
     adapters = ADAPTERS_AT_ONCE * (2 if config.method == "PT-FT" else 1)
-    return cached + index + QUERY_ENCODERS * 4 * size.parameters + rankings + adapters * adapter + copied
+    graphs = (ADAPTED_GRAPHS + base_graph) * 4 * size.parameters
+    return cached + index + graphs + rankings + adapters * adapter + copied
 
 
 def _documents_size(project: ProjectFolder, settings: Settings) -> int:

@@ -21,13 +21,13 @@ from engine.core.disk import disk_errors, remembered_sha256, write_text
 from engine.core.errors import StageError, UsageError
 from engine.doctor.watched import SocketAttempt, Watched, run_watched, unavailable
 from engine.encoders.kinds.chosen import encoder_source
-from engine.project.folder import SAMPLE_TRAINING, ProjectFolder
+from engine.project.folder import ProjectFolder
 from engine.settings.schema import EncoderSettings
 from engine.version import __version__
 
 QUERY = "who may release a batch without the final test"
 SMALL: dict[str, dict[str, Any]] = {
-    "training": {**SAMPLE_TRAINING, "steps": 4, "eval_every": 2},
+    "training": {"preset": "quick", "adapter_scope": "both", "steps": 4, "eval_every": 2},
     "queries": {"max_queries": 200},
     "evaluation": {"max_heldout": 30},
 }
@@ -120,11 +120,13 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
         corpus = {"paths": [str(asset_path("sample/documents"))]}
         encoder = {"model": model} if model else {}
         ProjectFolder.create(project, {**SMALL, "corpus": corpus, "encoder": encoder})
+        # What a run keeps for other projects, the base query encoder, goes with the proof's own.
+        environ = {**os.environ, "XDG_DATA_HOME": str(Path(folder, "data"))}
         steps, watched = [], []
         for does, words in _commands(str(project)):
             report(does)
             began = time.monotonic()
-            watched.append(_run([sys.executable, "-P", "-m", "engine", *words]))
+            watched.append(_run([sys.executable, "-P", "-m", "engine", *words], environ))
             seconds = round(time.monotonic() - began, 1)
             steps.append(ProofStep(does, f"engine {' '.join(words)}", seconds, tuple(watched[-1].sockets)))
         places = _places(watched, Path(folder), weights)
@@ -165,8 +167,8 @@ def _refusal() -> tuple[SocketAttempt, ...]:
     return tuple(SocketAttempt(one.family, "on purpose") for one in found.sockets)
 
 
-def _run(command: Sequence[str]) -> Watched:
-    found = run_watched(command, os.environ)
+def _run(command: Sequence[str], environ: Mapping[str, str]) -> Watched:
+    found = run_watched(command, environ)
     if found.exit_code:
         raise StageError(
             f"'{' '.join(command[4:])}' failed without sockets.", found.output[-TAIL:].strip(),

@@ -17,6 +17,8 @@ from engine.encoders.weights_file import tensor_names
 ENCODING_VERSION = 1
 QUERY_MAP = "QUERY_MAP"
 """In place of "LORA", the type of an adapter that is a linear map of query vectors."""
+ALL_WEIGHTS = "ALL_WEIGHTS"
+"""The type of an adapter that holds the model's weights after training, in place of what is added to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,13 @@ def named_prompts(query: str | None, document: str | None, *names: str) -> Promp
 
 def adapter_digest(folder: Path) -> str:
     """Hex sha256 of an adapter's weights and settings. Raises ModelError when the folder is not a sound adapter."""
-    config = check_adapter(folder, ("LORA", QUERY_MAP))
+    config = check_adapter(folder, ("LORA", ALL_WEIGHTS, QUERY_MAP))
     config.pop("base_model_name_or_path", None)
     parts = [remembered_sha256(folder / "adapter_model.safetensors"), config]
     return json_sha256(parts)
 
 
-def check_adapter(folder: Path, types: Sequence[str] = ("LORA",)) -> dict[str, Any]:
+def check_adapter(folder: Path, types: Sequence[str] = ("LORA", ALL_WEIGHTS)) -> dict[str, Any]:
     """The adapter's settings, after its files were checked. Raises ModelError."""
     if not (folder / "adapter_config.json").is_file():
         raise _unsound(f"{folder} is not an adapter folder.", "It has no adapter_config.json.")
@@ -103,7 +105,10 @@ def check_adapter(folder: Path, types: Sequence[str] = ("LORA",)) -> dict[str, A
         raise _unsound(f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded.")
     config = read_object(folder / "adapter_config.json")
     if config.get("peft_type") not in types:
-        raise _unsound(f"The adapter {folder} is not a LoRA adapter.", "Only LoRA adapters can be merged and scaled.")
+        raise _unsound(
+            f"The adapter {folder} cannot be used.",
+            "Only LoRA adapters and all weights of a model can be merged and scaled.",
+        )
     tensor_names(folder / "adapter_model.safetensors")
     return config
 

@@ -14,7 +14,7 @@ from engine.core.environment import OFFLINE
 from engine.core.errors import ModelError, ResourceError, first_line
 from engine.encoders.deferred import light_imports
 from engine.encoders.end_token import add_missing
-from engine.encoders.fingerprint import check_adapter
+from engine.encoders.fingerprint import ALL_WEIGHTS, check_adapter
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.pooling import replace_pooling
 from engine.encoders.weights_file import tensor_names
@@ -65,13 +65,38 @@ def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torc
     return loaded
 
 
-def merge_adapter(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
-    """Merge a peft LoRA adapter into the transformer's weights in place: W + scale · ΔW, in the dtype they are in.
+def merge_adapter(loaded: SentenceTransformer, model: ModelFolder, folder: Path, scale: float) -> None:
+    """Merge an adapter into the transformer's weights in place: W + scale · ΔW, in the dtype they are in.
 
-    ΔW includes what pre-training of all weights changed (`WHOLE`). Load the model in float32 for this. Raises ModelError when the
+    ΔW includes what pre-training of all weights changed (`WHOLE`). Load `model` in float32 for this. Raises ModelError when the
     adapter does not belong to the model.
     """
-    check_adapter(folder)
+    config = check_adapter(folder)
+    if config["peft_type"] == ALL_WEIGHTS:
+        if config.get("base_weights_sha256") != model.weights_sha256:
+            raise _foreign_adapter(folder, f"It was trained on a model with other weights than {model.name}.")
+        if config.get("tensors") != len(tensor_names(folder / "adapter_model.safetensors")):
+            raise _foreign_adapter(folder, "Some of its weights are missing.")
+        _merge_all_weights(loaded, folder, scale)
+    else:
+        _merge_lora(loaded, folder, scale)
+
+
+def _merge_all_weights(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
+    """W + scale · (W_trained − W), of the weights that were trained."""
+    from safetensors.torch import load_file
+
+    transformer: Any = loaded[0]
+    weights = {WHOLE + name: value for name, value in transformer.auto_model.named_parameters()}
+    trained = load_file(folder / "adapter_model.safetensors")
+    for name, value in trained.items():
+        if name not in weights or weights[name].shape != value.shape:
+            raise _foreign_adapter(folder, f"The model has no weights of the name and shape of {name}.")
+        weights[name].data = weights[name].data.lerp(value, scale)
+
+
+def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
+    """As `merge_adapter`, of LoRA layers, with all weights beside them where pre-training changed these."""
     file = folder / "adapter_model.safetensors"
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors.torch import load_file

@@ -28,7 +28,7 @@ def save_encoder(model: ModelFolder, folder: Path, *, adapter: Path | None, scal
     loaded = load_sentence_transformer(model, "cpu", "float32")
     geometry = None
     if adapter is not None and scale != 0.0:
-        merge_adapter(loaded, adapter, scale)
+        merge_adapter(loaded, model, adapter, scale)
         geometry = read_geometry(adapter)
     _complete(loaded, model, max_tokens, unit_norm=geometry is None)
     try:

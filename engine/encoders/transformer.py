@@ -63,7 +63,7 @@ class TransformerEncoder:
         hardware: Hardware | None = None,
         max_tokens: int = 256,
     ) -> TransformerEncoder:
-        """Load `model`, the peft LoRA folder `adapter` merged in as W + adapter_scale · ΔW (in float32, then cast).
+        """Load `model`, the folder `adapter` merged in as W + adapter_scale · ΔW (in float32, then cast).
 
         `hardware` defaults to `choose_hardware()`. Raises ModelError for an unusable model or adapter, UsageError for a device that
         is missing.
@@ -83,7 +83,7 @@ class TransformerEncoder:
         else:
             # Not on a GPU, whose memory the weights in float32 may not fit into although those in use do.
             loaded = load_sentence_transformer(model, "cpu", torch.float32)
-            merge_adapter(loaded, adapter, adapter_scale)
+            merge_adapter(loaded, model, adapter, adapter_scale)
             geometry = read_geometry(adapter)
             loaded[0].to(dtype)
             for module in loaded:

@@ -1,23 +1,19 @@
-"""One evaluation: every encoder and BM25 rank every query; a fusion and an encoder come into use.
-
-The gate decides first how hybrid search fuses, shown with the base encoder; then on the encoder, searched with that fusion. So
-the encoder is compared as users get it, and the tables, which have no other fusion, hold what the gate compared.
-"""
+"""One evaluation: every encoder and BM25 rank every query; each search mode gets an encoder, hybrid search with its share of the
+score."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name, weight_of
-from engine.evaluation.comparison import DocumentOf, measure
+from engine.core.messages.report import SearchMode
+from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name
+from engine.evaluation.choosing import Choosing, Selection, contenders_of, experience_for, preferences_of
 from engine.evaluation.document_set import document_set
-from engine.evaluation.evidence import DECIDE_FUSION, RUNGS, Evidence, Measured, RungName
-from engine.evaluation.gate import Decision, Selection, decide, verdict
-from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.lists.focused import split_focused
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.diagnostics import (
@@ -28,19 +24,10 @@ from engine.evaluation.reporting.diagnostics import (
     sampling_of,
 )
 from engine.evaluation.studies.forgetting import answered, general_folder, general_set
-from engine.evaluation.studies.fusion import (
-    EQUAL,
-    FUSIONS,
-    FusionChoice,
-    HybridFusion,
-    default_share,
-    fusion_of,
-    nearest_first,
-)
+from engine.evaluation.studies.fusion import EQUAL, FOREIGN, FusionChoice, HybridFusion, default_share, weighted_label
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo
-from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
     from engine.core.records import Chunk
@@ -49,63 +36,9 @@ if TYPE_CHECKING:
     from engine.evaluation.reranking import RerankerChoice
     from engine.evaluation.studies.robustness import Robustness
 
-Searches = Mapping[str, tuple[str, float | None]]
-"""What is compared: name → the system that ranks by meaning, and its share in hybrid search (None: RRF)."""
-
-
-class Choosing:
-    """Among systems that have ranked the queries of all `sets`."""
-
-    def __init__(
-        self, settings: Settings, sets: Sequence[QuerySet], fuser: HybridFusion, document_of: DocumentOf
-    ) -> None:
-        self._settings, self._sets, self._fuser, self._document_of = settings, sets, fuser, document_of
-        mode = settings.search.mode_in_json
-        self.mode = "hybrid" if mode == "bm25" else mode
-        """The default search mode, by which the gate goes; where that is BM25, an encoder is for hybrid search."""
-
-    def fusion(self, share: float) -> FusionChoice:
-        """How BM25 and the base encoder are fused: with this `share` unless judged questions show another way to be better."""
-        reference, *others = nearest_first(share)
-        searches: Searches = {name: (BASE, share) for name, share in FUSIONS.items()}
-        return fusion_of(self._decide(searches, reference, others, DECIDE_FUSION), self.mode)
-
-    def encoder(self, candidates: Sequence[str], fusion: FusionChoice) -> Decision:
-        """Between base and the `candidates`, the one nearest to base first."""
-        return self._decide({name: (name, fusion.share) for name in (BASE, *candidates)}, BASE, candidates)
-
-    def _decide(
-        self, searches: Searches, reference: str, candidates: Sequence[str], rungs: Collection[RungName] = RUNGS
-    ) -> Decision:
-        settings = self._settings
-        ladder = [one for one in (self._evidence(one, searches, rungs) for one in self._sets) if one]
-        return decide(ladder, reference, candidates, settings.evaluation.bootstrap_samples, settings.training.seed)
-
-    def _evidence(self, one: QuerySet, searches: Searches, rungs: Collection[RungName]) -> Evidence | None:
-        """nDCG@10 per query of what is compared; None where the set has no say."""
-        rung, rows = one.rung, one.usable()
-        if rung is None or rung not in rungs or not rows:
-            return None
-        if rung == "judged" and not self._settings.evaluation.use_judged:
-            return None
-        judgments = [one.judgments[row] for row in rows]
-        systems = {system for system, _ in searches.values()}
-        semantic = {system: self._measure(one.rankings[system][rows], judgments) for system in systems}
-        found = {}
-        for name, (system, share) in searches.items():
-            default = semantic[system]
-            if self.mode != "semantic":
-                default = self._measure(self._fuser.fused(one, system, share)[rows], judgments)
-            found[name] = Measured(semantic[system], default)
-        return Evidence(rung, found, clusters_of(judgments))
-
-    def _measure(self, ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> NDArray[np.float64]:
-        return measure(ranking, judgments, self._document_of, ("ndcg@10",))["ndcg@10"]
-
-
 UNTRAINED = (
-    "The base encoder is in use, because no step of the training did better on validation queries than the encoder it began with: "
-    "the adapter changes nothing. More queries, or queries by a language model, may help."
+    "on validation queries every step of the training was clearly worse than the encoder it began with, so that the adapter "
+    "changes nothing"
 )
 
 
@@ -118,20 +51,32 @@ class Evaluation:
         self.chunks: list[Chunk] = context.store.chunks()
         self.rankers = Rankers(context, self.chunks)
         self.adapter = self.rankers.adapter
-        self.sets = query_sets(context, self.chunks)
+        self.sets, self.focused = split_focused(context, query_sets(context, self.chunks), self.chunks)
         self._corpora: dict[str, Rankers] = {one.kind: self.rankers for one in self.sets}
         if written := document_set(context, self.chunks):
             one, self._corpora["document"] = written
             self.sets.insert(sum(one.kind == "judged" for one in self.sets), one)
+        self._ranked = [*self.sets, self.focused] if self.focused is not None else self.sets
+        self._corpora["focused"] = self.rankers
         self._distinct = list({id(one): one for one in (self.rankers, *self._corpora.values())}.values())
-        self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self.sets}
+        self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self._ranked}
         self._sampling = sampling_of(self._settings)
         ids, owners = self.rankers.ids, self.rankers.document_of(self.rankers.ids)
         self.diagnostics = EncoderDiagnostics(self._of_the_corpus(), ids, owners, self._sampling)
         self._fuser = HybridFusion(
             self._settings, lambda one, ids: self._corpora[one.kind].lexical.scores_many(one.texts, ids)
         )
-        self._choosing = Choosing(self._settings, self.sets, self._fuser, self.rankers.document_of)
+        self._choosing = Choosing(
+            self._settings,
+            self.sets,
+            self._fuser,
+            self.rankers.document_of,
+            default_share(context),
+            experience_for(context, self.trained.info) if self.adapter is not None else None,
+            preferences_of(context, self.trained.info, default_share(context)) if self.adapter is not None else {},
+            self.focused,
+            contenders_of(context),
+        )
         self.robustness: Robustness | None = None
         self.reranker: RerankerChoice | None = None
         self.threshold: dict[str, Any] = {}
@@ -148,7 +93,7 @@ class Evaluation:
 
     def rank_bm25(self) -> None:
         """BM25's best `depth` chunks of every query."""
-        for one in self.sets:
+        for one in self._ranked:
             rankers = self._corpora[one.kind]
             one.rankings["bm25"], one.scores["bm25"] = rankers.bm25(one.texts, self._among[one.kind])
 
@@ -169,11 +114,12 @@ class Evaluation:
             chunks = candidate.chunk_vectors(rankers.chunks)
             if general and rankers is self.rankers:
                 self._measure_general(candidate, chunks)
-            for one in (one for one in self.sets if self._corpora[one.kind] is rankers):
+            for one in (one for one in self._ranked if self._corpora[one.kind] is rankers):
                 queries, among = candidate.query_vectors(one.texts), self._among[one.kind]
                 one.rankings[name], one.scores[name] = rankers.nearest(queries, chunks, among, similarity)
                 one.beside[name] = rankers.scores_of(queries, chunks, one.rankings["bm25"], similarity)  # to be summed
-                self.diagnostics.take(name, one, queries, chunks, similarity)
+                if one is not self.focused:
+                    self.diagnostics.take(name, one, queries, chunks, similarity)
             del chunks  # before those of the next corpus: of a million they take 1.5 GB
         self._context.check_stop()
 
@@ -191,39 +137,53 @@ class Evaluation:
             if found := general_similarities(known, questions, passages, self._sampling):
                 self.general_similarities[candidate.name] = found
 
-    def choose_fusion(self) -> FusionChoice:
-        """How hybrid search fuses BM25 and an encoder: as project.toml says, or the gate with the base encoder."""
-        search = self._settings.search
-        if search.fusion == "auto":
-            choice = self._choosing.fusion(default_share(self._context) or EQUAL)
-        else:
-            why = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
-            choice = FusionChoice(search.fusion, search.weight, why)
-        self._context.choose("fusion", choice.method, choice.reason)
-        return choice
-
-    def select(self, fusion: FusionChoice) -> Selection:
-        """What the gate lets into use: base, the adapted encoder, or an interpolation of both. All are fused with BM25, too."""
+    def select(self) -> Selection:
+        """Choose what each search mode uses: base, the adapted encoder, or an interpolation of both."""
         weights = sorted(self._settings.evaluation.interpolation_weights)
-        untrained = self._untrained()
-        names = [candidate_name(weight) for weight in (*weights, 1.0)] if self.adapter and not untrained else []
-        decision = self._choosing.encoder(names, fusion)
+        names = [candidate_name(weight) for weight in (*weights, 1.0)]
+        why_not = ""
         if self.adapter is None:
-            why = self.trained.info.reason or "nothing was trained"
-            reason = f"The base encoder is in use, because {why.rstrip('.')}."
-        elif untrained:
-            reason = UNTRAINED
+            why_not = (
+                f"{(self.trained.info.reason or 'Nothing was trained').rstrip('.')}: search uses the base encoder."
+            )
+        elif self._untrained():
+            why_not = f"The base encoder is in use: {UNTRAINED}."
+        selection = self._choosing.selection([] if why_not else names, why_not)
+        self._fuse(selection)
+        for mode, chosen in selection.by_mode.items():
+            self._context.choose(f"encoder of {mode} search", chosen.encoder, chosen.reason)
+        fusion = self.fusion_of(selection)
+        self._context.choose("fusion", fusion.method, fusion.reason)
+        return selection
+
+    def fusion_of(self, selection: Selection) -> FusionChoice:
+        """Return how hybrid search fuses: as project.toml says, or with the share that was chosen together with the encoder."""
+        share = selection.hybrid.share
+        if self._settings.search.fusion != "auto":
+            why = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
+        elif share == self._choosing.reference_share:
+            why = f"Hybrid search sums {weighted_label(share or EQUAL)}."
+            if share == FOREIGN:
+                why = f"The encoder was not trained on the language of these documents. {why}"
         else:
-            reason = verdict(decision, "The base encoder", self._choosing.mode)
-        selection = Selection(decision.chosen, weight_of(decision.chosen), reason, decision)
-        self.diagnostics.alias(IN_USE, selection.in_use)
+            why = f"Hybrid search sums {weighted_label(share or EQUAL)}, chosen together with its encoder."
+        return FusionChoice("rrf" if share is None else "weighted", EQUAL if share is None else share, why)
+
+    def _fuse(self, selection: Selection) -> None:
+        """Rank what is in use, and every encoder in hybrid search: base as before adaptation, others with their own share."""
+        self.diagnostics.alias(IN_USE, selection.semantic.encoder)
+        chosen = selection.hybrid
+        way = "rrf_" if chosen.share is None else "weighted_"
         for one in self.sets:
             for table in (one.rankings, one.scores, one.beside):
-                table[IN_USE] = table[selection.in_use]
-            for name in [name for name in ENCODERS if name in one.rankings]:
-                one.rankings[f"{fusion.method}_{name}"] = self._fuser.fused(one, name, fusion.share)
-        self._context.choose("encoder in use", selection.in_use, selection.reason)
-        return selection
+                table[IN_USE] = table[selection.semantic.encoder]
+            encoders = [name for name in ENCODERS if name in one.rankings and name != IN_USE]
+            for name in encoders:
+                share = chosen.share if name == chosen.encoder != BASE else self._choosing.usual_share(name)
+                if name == BASE:
+                    share = self._choosing.reference_share
+                one.rankings[f"{way}{name}"] = self._fuser.fused(one, name, share)
+            one.rankings[f"{way}{IN_USE}"] = self._fuser.fused(one, chosen.encoder, chosen.share)
 
     def choose_reranker(self, fusion: FusionChoice) -> None:
         """Whether the reranker that project.toml names comes into use."""
@@ -231,7 +191,7 @@ class Evaluation:
             return
         from engine.evaluation.reranking import RerankerTrial
 
-        mode = self._choosing.mode
+        mode: SearchMode = "semantic" if self._settings.search.mode == "semantic" else "hybrid"
         name = IN_USE if mode == "semantic" else f"{fusion.method}_{IN_USE}"
         texts = {
             kind: {chunk.id: chunk.embedded_text for chunk in rankers.chunks} for kind, rankers in self._corpora.items()
@@ -253,7 +213,8 @@ class Evaluation:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
         from engine.evaluation.studies.robustness import RobustnessStudy
 
-        trial = RobustnessStudy(self._context, self.rankers, selection.weight, fusion, self._allowed)
+        weights = selection.semantic.weight, selection.hybrid.weight
+        trial = RobustnessStudy(self._context, self.rankers, weights, fusion, self._allowed)
         self.robustness = trial.measure(self._of_the_corpus(), self.rankers.document_of)
 
     def learn_threshold(self) -> None:

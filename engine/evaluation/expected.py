@@ -39,7 +39,10 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         share = chosen.heldout_share * DECIDING
         held_out = Counter({rung: round(share * min(made_of.max_queries, most)) for rung, most in held_out.items()})
     known = {question_key(query.text) for query in queries} | generated_queries(snapshot).keys()
-    judged = {question_key(one.text) for one in answerable(snapshot, chunks)} - known if chosen.use_judged else set()
+    judged = set()
+    if chosen.use_judged:
+        asked = [one for one in answerable(snapshot, chunks) if not one.only_measures]
+        judged = {question_key(one.text) for one in asked} - known
     return {
         "judged": len(judged), "document": min(len(grouped_by_text(free, chunks)), chosen.max_heldout),
         "model": min(held_out["model"], chosen.max_heldout), "imported": min(held_out["imported"], chosen.max_heldout),

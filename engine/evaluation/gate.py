@@ -1,61 +1,105 @@
-"""The gate: something new comes into use only where evidence shows that it helps, and does not make it likely that it harms.
+"""The gate: whether something new comes into use in one search mode.
 
-A candidate is admitted where, on the rung that decides (engine/evaluation/evidence.py), semantic search or search in the
-project's default mode is shown to be better than with the reference, which is what comes into use otherwise, and search in
-the default mode is not likely to lose more than `TOLERANCE` points. p is corrected for the number of candidates and of modes
-(single-step max-T, Westfall & Young 1993), and one of both differences is better by the two-sided test, too, which all tables go
-by; the risk is the share of bootstrap resamples that lose more. Queries of one document are tossed and drawn together, since
-they are not independent. Queries of a higher rung, too few to decide, exclude a candidate that they show to be worse. Of
-those admitted the best in the default mode counts, and of all within one standard error of it the first in the given order,
-which begins next to the reference (Breiman et al. 1984).
+A candidate is *proved* where a rung of the ladder (engine/evaluation/evidence.py) shows it to be better than the reference, which
+is what comes into use otherwise: one-sided p, corrected for the number of candidates (single-step max-T, Westfall & Young 1993)
+and for the number of rungs that may prove something; better by the two-sided test of all tables, too; and better still if one query
+more lost everything, since a small sample seldom holds rare losses. Queries of a kind that was trained on have to show more than
+they may flatter by. Rungs are asked from the top down to the first that would show a gain if there were one. Queries of one
+document are tossed and drawn together, since they are not independent.
+
+A candidate is *expected* to be better where nothing on the project shows harm, and experience with public collections, updated by
+what the project measured, foresees a gain and a small risk (engine/evaluation/experience.py).
+
+What a rung shows to be worse is excluded: a proof counts only against the rungs above it, an expectation against none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.core.figures import Difference
-from engine.core.messages.report import EVIDENCE, LEVEL, GateOutcome, GateRow
-from engine.core.systems import system_of
-from engine.core.text import about_count
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, Evidence, RungName, from_top, measured_on
+from engine.core.messages.report import LEVEL, Expectation, GateOutcome, GateRow, SearchMode, Standing
+from engine.core.systems import BASE
+from engine.evaluation.evidence import (
+    CERTIFYING,
+    DIFFERENCE,
+    RUNGS,
+    Evidence,
+    PreferenceEvidence,
+    RungName,
+    from_top,
+    measured_on,
+)
+from engine.evaluation.experience import Prior
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
-from engine.metrics.differences import MIN_FOR_SPREAD, tested_difference
-from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
+from engine.metrics.differences import MIN_FOR_SPREAD, MIN_QUERIES, spread, tested_difference
 from engine.metrics.randomisation import max_t_p, randomisation_p
 
-JUDGE = "'engine judge' collects judged questions."
 TOLERANCE = 0.3
+"""Points of nDCG@10 that an expected candidate may lose."""
 MAX_RISK = 0.2
+"""Probability, at most, of its losing more."""
 PLANNED = 3.5
 """Points that the judged questions asked for would show: somewhat fewer than `DIFFERENCE`, by which they decide, because how much
 they vary is known only once they are there."""
+Z = 1.959963984540054
+RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
+    "document": {"semantic": 2.0, "hybrid": 0.7},
+    "model": {"semantic": 4.5, "hybrid": 1.1},
+    "imported": {"semantic": 4.5, "hybrid": 1.1},
+}
+"""Points by which a kind of queries differs from judged questions, where experience does not say (docs/log/evaluation.md)."""
+FLATTERING: tuple[RungName, ...] = ("model", "imported")
+"""Kinds of queries that may flatter an encoder that was trained on their like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A candidate, or the reference: an `encoder`, in hybrid search with its `share` of the score (None: RRF)."""
+
+    name: str
+    encoder: str
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What is known before anything is measured: candidate → its prior; kind of evidence → by how many points it is off."""
+
+    priors: Mapping[str, Prior]
+    rung_errors: Mapping[str, float]
+
+
+NOTHING_FORESEEN = Foreseen({}, {})
 
 
 @dataclass(frozen=True, slots=True)
 class RungResult:
-    """A rung of the ladder: its queries, how many it would need to decide, and about how many `texts` they are."""
+    """A rung of the ladder: its queries, how many it would need for the last word, and about how many `texts` they are."""
 
     rung: RungName
     queries: int
     needed: int
-    texts: int = MIN_TO_EXCLUDE
+    texts: int = MIN_QUERIES
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`chosen`: a candidate, or the reference. `rung`: the one that decided; None where none has enough queries.
+    """`chosen`: a candidate, or the reference, and its `standing`. `rung`: the one that proved it, or that had the last word;
+    None where none could decide.
 
-    `candidates` are `measured_on` it, else on one with too few (`evidence.measured_on`). `judged_needed`: judged questions
-    that would decide, and show a gain of `judged_points`; None where nothing was measured.
+    `candidates` are those `measured_on` a rung with so many `queries` (None: nothing was measured). `judged_needed`: judged
+    questions that would decide, and show a gain of `judged_points`; None where nothing was measured.
     """
 
+    mode: SearchMode
     chosen: str
     reference: str
+    standing: Standing
     rung: RungName | None
     queries: int
     candidates: tuple[GateRow, ...] = ()
@@ -64,148 +108,319 @@ class Decision:
     judged_points: float = DIFFERENCE
     measured_on: RungName | None = None
 
+    @property
+    def row(self) -> GateRow | None:
+        """That of the candidate in use; None where the reference stays."""
+        return next((one for one in self.candidates if one.in_use), None)
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The encoder in use: the candidate's name, its interpolation `weight`, and why in a sentence."""
+    @property
+    def contender(self) -> GateRow | None:
+        """The adapted encoder most worth comparing with the reference: the one in use, else what will probably gain most, as far as
+        that is known; None where all are excluded."""
 
-    in_use: str
-    weight: float
-    reason: str
-    decision: Decision
+        def promise(row: GateRow) -> tuple[bool, bool, float]:
+            expected = row.expectation.mean if row.expectation is not None else 0.0
+            measured = row.difference.value if row.difference is not None else 0.0
+            return row.in_use, row.expectation is not None, expected or measured
+
+        left = [one for one in self.candidates if one.outcome != "excluded" and one.encoder != BASE]
+        return max(left, key=promise, default=None)
 
 
 def decide(
-    ladder: Sequence[Evidence], reference: str, candidates: Sequence[str], samples: int = SAMPLES, seed: int = 0
+    mode: SearchMode,
+    ladder: Sequence[Evidence],
+    reference: Option,
+    candidates: Sequence[Option],
+    *,
+    foreseen: Foreseen = NOTHING_FORESEEN,
+    preferences: Mapping[str, PreferenceEvidence] | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
 ) -> Decision:
-    """Choose between the `reference` and the `candidates`, the one nearest to the reference first. ValueError where a rung lacks
-    one of them, or its arrays differ in length or hold NaN."""
+    """Choose between the `reference` and the `candidates`, the one nearest to the reference first.
+
+    `preferences`: candidate → what people said of its lists and those of the reference. Without `foreseen` priors only a proof
+    counts. ValueError where the arrays of a rung differ in length or hold NaN.
+    """
     measured = from_top(ladder)
-    if not measured or not candidates:
-        return Decision(reference, reference, None, 0)
-    rungs = tuple(RungResult(one.rung, one.queries, one.needed(reference), one.independent) for one in measured)
-    shown = measured_on(measured, reference)
-    decides = shown.suffices(reference)
-    comparison = _Comparison(shown, reference, candidates, samples, seed)
-    excluded = {
-        name: rung.rung
-        for rung in reversed([*takewhile(lambda one: one is not shown, measured)])
-        for name in candidates
-        if rung.independent >= MIN_TO_EXCLUDE and _harms(rung, name, reference, samples, seed)
-    }
-    results = [comparison.result(name, excluded.get(name), certified=decides) for name in candidates]
-    admitted = [one.name for one in results if one.outcome == "admitted"]
-    chosen = comparison.first_within_one_error(admitted) if admitted else reference
-    outcomes = [replace(one, outcome="in use") if one.name == chosen else one for one in results]
-    judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_FOR_SPREAD), None)
-    asked = judged or replace(shown, clusters=None)  # of the questions to come, nobody knows how many a document has
-    return Decision(
-        chosen, reference, shown.rung if decides else None, shown.queries, tuple(outcomes), rungs,
-        asked.needed(reference, PLANNED), measured_on=shown.rung,
-    )  # fmt: skip
+    known = bool(measured) or bool(preferences) or bool(foreseen.priors)
+    if not candidates or not known:
+        return Decision(mode, reference.name, reference.name, "base", None, 0)
+    trials = [_Trial(rung, reference.name, candidates, samples, seed) for rung in measured]
+    work = _Gate(mode, trials, reference.name, foreseen, preferences or {})
+    rows = [work.row(one) for one in candidates]
+    chosen = work.choose(rows)
+    return work.decision(rows, chosen)
 
 
-class _Comparison:
-    """All candidates against the reference on one rung, from the same resamples and the same tosses."""
+class _Trial:
+    """The candidates against the reference on one rung, from the same resamples and the same tosses."""
 
-    def __init__(self, evidence: Evidence, reference: str, names: Sequence[str], samples: int, seed: int) -> None:
-        gaps = [evidence.gaps(name, reference) for name in names]
-        self._gaps = np.stack([column for one in gaps for column in (one.semantic, one.default)], axis=1)  # (q, 2c)
-        self._clusters, self._certifies = evidence.clusters, evidence.rung in CERTIFYING
-        self._means = bootstrap_means(self._gaps, samples, seed, self._clusters)
-        self._p = max_t_p(self._gaps, samples, seed, self._clusters)
-        self._column = {name: 2 * place for place, name in enumerate(names)}
-        self._tested = randomisation_p(self._gaps, samples, seed, self._clusters).tolist()
+    def __init__(
+        self, evidence: Evidence, reference: str, candidates: Sequence[Option], samples: int, seed: int
+    ) -> None:
+        self.evidence = evidence
+        self.rung = evidence.rung
+        names = [one.name for one in candidates if one.name in evidence.systems]
+        self._column = {name: place for place, name in enumerate(names)}
+        if not names:
+            return
+        clusters = evidence.clusters
+        self._gaps = np.stack([evidence.gaps(name, reference) for name in names], axis=1)  # (q, c)
+        self._means = bootstrap_means(self._gaps, samples, seed, clusters)  # (samples, c)
+        self._p = max_t_p(self._gaps, samples, seed, clusters)
+        self._two_sided = randomisation_p(self._gaps, samples, seed, clusters)
 
-    def result(self, name: str, excluded_by: RungName | None, *, certified: bool) -> GateRow:
+    def has(self, name: str) -> bool:
+        """Tell whether the candidate was measured."""
+        return name in self._column
+
+    def gap(self, name: str) -> NDArray[np.float64]:
+        """Return the candidate's lead per query (q,)."""
+        lead: NDArray[np.float64] = self._gaps[:, self._column[name]]
+        return lead
+
+    def p(self, name: str) -> float:
+        """Return the one-sided p, corrected for the number of candidates."""
+        return float(self._p[self._column[name]])
+
+    def difference(self, name: str) -> Difference:
+        """Return the mean difference in percent."""
         column = self._column[name]
-        semantic, default = (
-            tested_difference(self._gaps[:, place], self._means[:, place], self._tested[place], self._clusters)
-            for place in (column, column + 1)
-        )
-        if not self._certifies:
-            semantic, default = semantic.unproven(), default.unproven()
-        p = float(self._p[column : column + 2].min())
-        risk = float(np.mean(100 * self._means[:, column + 1] < -TOLERANCE))
-        outcome: GateOutcome = "admitted"
+        p_value = float(self._two_sided[column])
+        found = tested_difference(self.gap(name), self._means[:, column], p_value, self.evidence.clusters)
+        return found if self.rung in CERTIFYING else found.unproven()
+
+    def proves(self, name: str, level: float) -> bool:
+        """Tell whether the candidate is shown to be better."""
+        if not self.has(name) or self.p(name) > level:
+            return False
+        return self.difference(name).verdict == "better" and self._survives_a_loss(name)
+
+    def harms(self, name: str) -> bool:
+        """Tell whether the whole interval lies below 0. Judged questions may be as few as two."""
+        fewest = 2 if self.rung == "judged" else MIN_QUERIES
+        if not self.has(name) or self.rung not in CERTIFYING or self.evidence.independent < fewest:
+            return False
+        return bounds(self._means[:, self._column[name]])[1] < 0
+
+    def error(self, name: str) -> float:
+        """Return the standard error of the mean in points, had one query more lost everything."""
+        count = self.evidence.queries
+        variance = spread(self.gap(name), self.evidence.clusters) ** 2
+        return 100 * float(np.sqrt((variance + 1 / count) / count))
+
+    def lead(self, best: str, other: str) -> tuple[float, float]:
+        """Return by how much one candidate leads another, and the standard error of that."""
+        columns = self._column[best], self._column[other]
+        lead = float((self._gaps[:, columns[0]] - self._gaps[:, columns[1]]).mean())
+        error = float((self._means[:, columns[0]] - self._means[:, columns[1]]).std())
+        return lead, error
+
+    def mean(self, name: str) -> float:
+        """Return the mean lead in points."""
+        return 100 * float(self.gap(name).mean())
+
+    def _survives_a_loss(self, name: str) -> bool:
+        gap = np.append(self.gap(name), -1.0)
+        clusters = self.evidence.clusters
+        if clusters is not None:
+            clusters = np.append(clusters, clusters.max() + 1)
+        error = spread(gap, clusters) / np.sqrt(len(gap))
+        return bool(gap.mean() - Z * error > 0)
+
+
+class _Gate:
+    """What the trials of all rungs, preferences and experience say of each candidate."""
+
+    def __init__(
+        self,
+        mode: SearchMode,
+        trials: Sequence[_Trial],
+        reference: str,
+        foreseen: Foreseen,
+        preferences: Mapping[str, PreferenceEvidence],
+    ) -> None:
+        self._mode: SearchMode = mode
+        self._trials = trials
+        self._reference = reference
+        self._foreseen = foreseen
+        self._preferences = preferences
+        self._proving = self._rungs_that_may_prove()
+        asked = len(self._proving) + bool(preferences)
+        self._level = LEVEL / max(1, asked)
+        rungs = [one.evidence for one in trials]
+        self._shown = measured_on(rungs, reference) if rungs else None
+
+    def _rungs_that_may_prove(self) -> list[_Trial]:
+        """From the top down to the first rung that has the last word."""
+        found = []
+        for trial in self._trials:
+            if trial.evidence.may_prove:
+                found.append(trial)
+            if trial.evidence.suffices(self._reference):
+                break
+        return found
+
+    def row(self, option: Option) -> GateRow:
+        """Judge one candidate."""
+        name = option.name
+        shown = self._trial_shown
+        measured = shown is not None and shown.has(name)
+        proof = self._proved_by(name)
+        expectation = self._expectation(name)
+        excluded_by = self._excluded_by(name, proof)
+        outcome: GateOutcome = "not shown"
         if excluded_by is not None:
             outcome = "excluded"
-        elif not certified or p > LEVEL or "better" not in (semantic.verdict, default.verdict):
-            outcome = "not shown"
-        elif risk >= MAX_RISK or default.harms:
-            outcome = "risky"
-        return GateRow(name, semantic, default, p, risk, outcome, excluded_by)
+        elif proof is not None:
+            outcome = "proved"
+        elif expectation is not None and expectation.mean > 0 and expectation.risk < MAX_RISK:
+            outcome = "expected"
+        return GateRow(
+            name,
+            option.encoder,
+            option.share,
+            shown.difference(name) if shown is not None and measured else None,
+            shown.p(name) if shown is not None and measured else 1.0,
+            outcome,
+            excluded_by=excluded_by,
+            expectation=expectation,
+        )
 
-    def first_within_one_error(self, names: Sequence[str]) -> str:
-        columns = [self._column[name] + 1 for name in names]
-        best = max(columns, key=lambda column: float(self._gaps[:, column].mean()))
-        for name, column in zip(names, columns, strict=True):
-            lead, error = self._gaps[:, best] - self._gaps[:, column], self._means[:, best] - self._means[:, column]
-            if float(lead.mean()) <= float(error.std()):
-                return name
-        raise AssertionError("the best lies within no error of itself")
+    @property
+    def _trial_shown(self) -> _Trial | None:
+        return next((one for one in self._trials if one.evidence is self._shown), None)
 
+    def _proved_by(self, name: str) -> RungName | None:
+        """Return the highest rung that shows a candidate to be better."""
+        proofs: list[RungName] = [
+            one.rung for one in self._proving if one.proves(name, self._level) and self._is_beyond_flattery(one, name)
+        ]
+        preferred = self._preferences.get(name)
+        if preferred is not None and preferred.wealth_better >= 1 / self._level:
+            proofs.append("preferred")
+        return min(proofs, key=RUNGS.index, default=None)
 
-def _harms(rung: Evidence, name: str, reference: str, samples: int, seed: int) -> bool:
-    gaps = rung.gaps(name, reference)
-    means = bootstrap_means(np.stack([gaps.semantic, gaps.default], axis=1), samples, seed, rung.clusters)
-    return any(bounds(means[:, mode])[1] < 0 for mode in range(2))  # as `Difference.harms` has it
+    def _is_beyond_flattery(self, trial: _Trial, name: str) -> bool:
+        """Tell whether a gain is larger than what queries of a kind that was trained on may pretend."""
+        if trial.rung not in FLATTERING:
+            return True
+        return trial.mean(name) > Z * float(np.hypot(trial.error(name), self._rung_error(trial.rung)))
 
+    def _rung_error(self, rung: RungName) -> float:
+        """Return by how many points a kind of queries is off."""
+        if rung == "judged":
+            return 0.0
+        return self._foreseen.rung_errors.get(rung, RUNG_ERRORS[rung][self._mode])
 
-def verdict(
-    decision: Decision, kept: str, mode: str, label: Callable[[str], str] = lambda name: system_of(name).what
-) -> str:
-    """What is in use and why. `kept` names the reference, as in "The base encoder"; `mode` is the default search mode; `label`
-    names the candidates."""
-    if not decision.candidates:
-        return f"{kept} is in use: there are no queries to compare it on."
-    if decision.rung is None:
-        return f"{kept} stays in use: {_missing(decision)}. {JUDGE}"
-    chosen = next((one for one in decision.candidates if one.name == decision.chosen), None)
-    measured = f"on {decision.queries:,} {EVIDENCE[decision.rung]}"
-    if chosen is not None:
-        what = label(chosen.name)
-        return f"{what[0].upper()}{what[1:]} is in use: {measured}, {_figures(chosen, mode)}."
-    best = max(decision.candidates, key=lambda one: one.default.value)
-    why = {
-        "not shown": "is worse" if best.default.verdict == "worse" else "is not shown to be better",
-        "risky": "may make search worse", "excluded": f"is worse on {EVIDENCE[best.excluded_by or 'judged']}",
-    }[best.outcome]  # fmt: skip
-    many = f"About {about_count(decision.judged_needed or 0)} {EVIDENCE['judged']}"
-    gain = f" {many} would probably show a gain of {decision.judged_points:g} points. {JUDGE}"
-    more = "" if decision.rung == "judged" else gain
-    return f"{kept} stays in use: {label(best.name)} {why} ({measured}, {_figures(best, mode)}).{more}"
+    def _excluded_by(self, name: str, proof: RungName | None) -> RungName | None:
+        """Return the highest rung that shows a candidate to be worse; of one that is proved, only if it is above the proof."""
+        harms: list[RungName] = [one.rung for one in self._trials if one.harms(name)]
+        preferred = self._preferences.get(name)
+        if preferred is not None and preferred.wealth_worse >= 1 / LEVEL:
+            harms.append("preferred")
+        if proof is not None:
+            harms = [rung for rung in harms if RUNGS.index(rung) < RUNGS.index(proof)]
+        return min(harms, key=RUNGS.index, default=None)
 
+    def _expectation(self, name: str) -> Expectation | None:
+        """Update the prior by what every kind of evidence says, each with its own error and that of its kind."""
+        prior = self._foreseen.priors.get(name)
+        if prior is None:
+            return None
+        effect = prior.effect
+        for trial in self._trials:
+            able = trial.rung in CERTIFYING and trial.evidence.queries >= MIN_FOR_SPREAD
+            if able and trial.has(name):
+                off = self._rung_error(trial.rung)
+                effect = effect.updated(trial.mean(name), float(np.hypot(trial.error(name), off)))
+        reach = Z * effect.deviation
+        return Expectation(
+            effect.mean,
+            effect.mean - reach,
+            effect.mean + reach,
+            effect.below(-TOLERANCE),
+            prior.collections,
+            prior.helped,
+            prior.average,
+            prior.widened,
+        )
 
-def format_points(gap: Difference) -> str:
-    """As a sentence has it: a difference in nDCG@10 with its interval."""
-    return f"{gap.value:+.1f} points (95 % interval {gap.low:+.1f} to {gap.high:+.1f})"
+    def choose(self, rows: Sequence[GateRow]) -> GateRow | None:
+        """Return the candidate that comes into use; None for the reference.
 
+        The one that will probably gain most, as far as that is foreseen. Without experience the best of those proved counts, and
+        of all within one standard error of it the first, which is nearest to the reference (Breiman et al. 1984).
+        """
+        admitted = [one for one in rows if one.outcome in ("proved", "expected")]
+        if any(one.expectation is not None for one in admitted):
+            return max(admitted, key=self._foreseen_gain)
+        shown = self._trial_of(self._proved_by(admitted[0].name)) if admitted else None
+        if shown is None:
+            return admitted[0] if admitted else None
+        measured = [one for one in admitted if shown.has(one.name)]
+        best = max(measured, key=lambda one: shown.mean(one.name))
+        for one in measured:
+            lead, error = shown.lead(best.name, one.name)
+            if lead <= error:
+                return one
+        return best
 
-def _figures(one: GateRow, mode: str) -> str:
-    shown = {"semantic": one.semantic, mode: one.default}
-    if one.semantic.low == one.semantic.high == 0:  # fusions: the encoder is one and the same
-        del shown["semantic"]
-    parts = " and ".join(f"{name} search {format_points(gap)}" for name, gap in shown.items())
-    risk = f", {100 * one.risk:.0f} % risk of losing more than {TOLERANCE:g} points" if one.risk >= MAX_RISK else ""
-    tested = f"p = {one.p:.3f} after correction for the number of comparisons"
-    if one.outcome == "not shown" and one.p <= LEVEL:
-        tested += f", but {min(gap.p_value for gap in shown.values()):.3f} in the two-sided test"
-    return f"{parts}, {tested}{risk}"
+    def _foreseen_gain(self, row: GateRow) -> float:
+        """Return what a candidate will probably gain; what its proof measured where experience does not know it."""
+        if row.expectation is not None:
+            return row.expectation.mean
+        trial = self._trial_of(self._proved_by(row.name))
+        return trial.mean(row.name) if trial is not None else 0.0
 
+    def _trial_of(self, rung: RungName | None) -> _Trial | None:
+        return next((one for one in self._trials if one.rung == rung), None)
 
-def _missing(decision: Decision) -> str:
-    able = {one.rung: one for one in decision.ladder if one.rung in CERTIFYING}
-    needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}
-    needed |= {rung: one.needed for rung, one in able.items() if rung != "judged"}
-    there = {rung: f" (there are {one.queries:,}{_about(one)})" for rung, one in able.items()}
-    short = [f"about {about_count(count)} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
-    only = "" if able else "; extractive queries prove nothing"
-    takes = "With the candidate and the mode that vary most, that takes"
-    return f"there are too few queries to show a gain of {DIFFERENCE:g} points. {takes} {' or '.join(short)}{only}"
+    def decision(self, rows: Sequence[GateRow], chosen: GateRow | None) -> Decision:
+        """Sum up; the rows are of the rung that proved the candidate in use, else of the one that is shown."""
+        proof = self._proved_by(chosen.name) if chosen is not None and chosen.outcome == "proved" else None
+        last_word = next((one for one in self._trials if one.evidence.suffices(self._reference)), None)
+        rung = proof or (last_word.rung if last_word is not None else None)
+        trial = self._trial_of(proof) or self._trial_shown
+        standing: Standing = "base"
+        if chosen is not None:
+            standing = "proved" if chosen.outcome == "proved" else "expected"
+        shown = [self._as_shown(row, trial, chosen) for row in rows]
+        ladder = tuple(
+            RungResult(one.rung, one.evidence.queries, one.evidence.needed(self._reference), one.evidence.independent)
+            for one in self._trials
+        )
+        return Decision(
+            self._mode,
+            chosen.name if chosen is not None else self._reference,
+            self._reference,
+            standing,
+            rung,
+            self._queries(proof, trial),
+            tuple(shown),
+            ladder,
+            self._judged_needed(),
+            measured_on=proof or (trial.rung if trial is not None else None),
+        )
 
+    def _as_shown(self, row: GateRow, trial: _Trial | None, chosen: GateRow | None) -> GateRow:
+        row = replace(row, in_use=row is chosen)
+        if trial is None or not trial.has(row.name):
+            return row
+        return replace(row, difference=trial.difference(row.name), p=trial.p(row.name))
 
-def _about(one: RungResult) -> str:
-    if one.queries < MIN_TO_EXCLUDE or one.texts >= MIN_TO_EXCLUDE:
-        return ""
-    return f", about {one.texts} document{'s' * (one.texts > 1)}; {MIN_TO_EXCLUDE} are needed"
+    def _queries(self, proof: RungName | None, trial: _Trial | None) -> int:
+        if proof == "preferred":
+            return max(one.count for one in self._preferences.values())
+        return trial.evidence.queries if trial is not None else 0
+
+    def _judged_needed(self) -> int | None:
+        if self._shown is None:
+            return None
+        judged = self._trial_of("judged")
+        if judged is not None and judged.evidence.queries >= MIN_FOR_SPREAD:
+            return judged.evidence.needed(self._reference, PLANNED)
+        # Nobody knows how many of the questions to come a document will have.
+        return replace(self._shown, clusters=None).needed(self._reference, PLANNED)

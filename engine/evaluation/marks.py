@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.core.disk import disk_errors
 from engine.core.records import Chunk, JudgedQuery
 from engine.evaluation.judgments import relevant_chunks
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold, question_key
-from engine.written_queries.imports import MARKED, MARKS_FILE, keep_rows, kept_rows
+from engine.written_queries.imports import JUDGING, JUDGING_SECONDS, MARKED, MARKS_FILE, keep_rows, kept_rows
 
 SHORT = 80  # characters without white space up to which a text may well stand in other documents by chance
 
@@ -30,11 +31,13 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class MarkedQuery:
-    """A query and the marks given to its hits. `generated`: it was one of the generated queries when the first was given."""
+    """A query and the marks given to its hits, none where none were asked for. `generated`: it was one of the generated queries
+    when the first was given. `focused`: a person was asked only about passages that tell two systems apart."""
 
     text: str
     marks: tuple[Mark, ...] = ()
     generated: bool = False
+    focused: bool = False
 
     @property
     def key(self) -> str:
@@ -66,7 +69,7 @@ def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
 
     def marked(row: dict[str, Any]) -> tuple[str, MarkedQuery]:
         marks = tuple(Mark(m["path"], m["text"], m["hash"], bool(m["relevant"])) for m in row["marks"])
-        query = MarkedQuery(row["text"], marks, bool(row.get("generated")))
+        query = MarkedQuery(row["text"], marks, bool(row.get("generated")), bool(row.get("focused")))
         return query.key, query
 
     return dict(kept_rows(project.path / "imports" / MARKS_FILE, marked, "your marks of hits", code="marks-unreadable"))
@@ -84,8 +87,29 @@ def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> N
         judged = query.judged() or JudgedQuery(query.key, query.text)
         marks = [{"path": m.path, "hash": m.content_hash, "relevant": m.relevant, "text": m.text} for m in query.marks]
         as_imported = {"key": judged.key, "text": judged.text, "evidence": judged.evidence, "grades": []}
-        rows.append({**as_imported, "path": judged.path, "marks": marks, "generated": query.generated})
+        flags = {"generated": query.generated, "focused": query.focused}
+        rows.append({**as_imported, "path": judged.path, "marks": marks, **flags})
     keep_rows(project, MARKS_FILE, rows)
+
+
+def note_asked(project: ProjectFolder, store: Store, texts: Iterable[str], *, focused: bool) -> None:
+    """Keep queries that a person was asked about, also those without a mark: where two systems give the same list, none is needed.
+
+    A query whose hits were all asked about is no longer `focused`.
+    """
+    with project.locked(JUDGING, wait=JUDGING_SECONDS), disk_errors("The questions could not be kept."):
+        marks = read_marks(project)
+        before = dict(marks)
+        generated = {question_key(query.text) for query in store.queries()}
+        for text in texts:
+            blank = MarkedQuery(text, (), question_key(text) in generated, focused)
+            former = marks.get(blank.key)
+            if former is None and focused:
+                marks[blank.key] = blank
+            elif former is not None and former.focused and not focused:
+                marks[blank.key] = replace(former, focused=False)
+        if marks != before:
+            write_marks(project, marks)
 
 
 @contextmanager

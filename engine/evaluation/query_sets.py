@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from engine.core.messages.report import QUERY_SETS
 from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.metrics.differences import MIN_QUERIES
@@ -48,6 +49,8 @@ class QuerySet:
     @property
     def rung(self) -> RungName | None:
         """Of the ladder of evidence; None where they are not on it."""
+        if self.kind in ("measuring", "focused"):
+            return None
         if self.kind in ("judged", "document"):
             return None if self.generated else self.kind
         return self.made
@@ -63,32 +66,53 @@ class QuerySet:
 
 
 def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
-    """The judged queries, if there are any, then the held-out ones whose chunks still exist."""
-    from engine.evaluation.judgments import combined, from_queries, relevant_chunks
+    """The judged queries, if there are any, those that only measure, then the held-out ones whose chunks still exist."""
+    from engine.evaluation.judgments import from_queries
 
     documents = context.store.documents()
     related = related_in(context.store, documents)
-    named = documents if context.settings.search.named_documents else []
-    names = DocumentNames((document.id, document.title, document.path) for document in named)
+    names = document_names(context)
     sets = []
-    if judged := context.store.judged():
-        documents = context.store.documents(with_text=True)
-        trained = {question_key(query.text) for query in context.store.queries() if query.split != "heldout"}
-        fair = [query for query in judged if question_key(query.text) not in trained]
-        if left := len(judged) - len(fair):
-            context.warn(f"{left} judged questions were trained on and are left out of the figures.")
-        same: dict[str, list[Judgment]] = {}
-        for judgment in relevant_chunks(fair, chunks, documents):
-            same.setdefault(question_key(judgment.text), []).append(judgment)
-        owners = {chunk.id: chunk.document_id for chunk in chunks}
-        judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
-        judgments = [replace(one, source=_source(one, owners, related)) for one in judgments]
+    judged = context.store.judged()
+    deciding = [query for query in judged if not query.only_measures]
+    if deciding:
+        judgments = _fair_judgments(context, deciding, chunks, related)
         sets.append(_judged_set(context, judgments, names, related))
+    known = {question_key(query.text) for query in deciding}
+    measuring = [query for query in judged if query.only_measures and question_key(query.text) not in known]
+    if measuring:
+        judgments = _fair_judgments(context, measuring, chunks, related)
+        matches = [names.match(one.text) for one in judgments]
+        sets.append(QuerySet(QUERY_SETS["measuring"], "measuring", judgments, matches))
     if kept := heldout_queries(context, chunks):
         matches, made = [names.match(query.text) for query in kept], rung_of(kept[0], made_by(context))
         name = f"held-out{' imported' * (made == 'imported')} queries"
         sets.append(QuerySet(name, "synthetic", from_queries(kept, related), matches, made))
     return sets
+
+
+def document_names(snapshot: ProjectSnapshot) -> DocumentNames:
+    """What queries may call the documents; nothing where names have no meaning in the project's searches."""
+    named = snapshot.store.documents() if snapshot.settings.search.named_documents else []
+    return DocumentNames((document.id, document.title, document.path) for document in named)
+
+
+def _fair_judgments(
+    context: StageContext, judged: Sequence[JudgedQuery], chunks: Sequence[Chunk], related: Mapping[int, int]
+) -> list[Judgment]:
+    """What answers the questions that were not trained on; the same question asked several times has one judgment."""
+    from engine.evaluation.judgments import combined, relevant_chunks
+
+    trained = {question_key(query.text) for query in context.store.queries() if query.split != "heldout"}
+    fair = [query for query in judged if question_key(query.text) not in trained]
+    if left := len(judged) - len(fair):
+        context.warn(f"{left} judged questions were trained on and are left out of the figures.")
+    same: dict[str, list[Judgment]] = {}
+    for judgment in relevant_chunks(fair, chunks, context.store.documents(with_text=True)):
+        same.setdefault(question_key(judgment.text), []).append(judgment)
+    owners = {chunk.id: chunk.document_id for chunk in chunks}
+    judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
+    return [replace(one, source=_source(one, owners, related)) for one in judgments]
 
 
 def _source(one: Judgment, owners: Mapping[int, int], related: Mapping[int, int]) -> int | None:

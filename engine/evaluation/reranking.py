@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import CancelledError, EngineError
+from engine.core.messages.report import SearchMode
 from engine.evaluation.comparison import DocumentOf, measure
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured
-from engine.evaluation.gate import Decision, decide, verdict
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence
+from engine.evaluation.gate import Decision, Option, decide
+from engine.evaluation.gate_words import reason
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -37,7 +39,7 @@ class RerankerChoice:
 
     name: str
     fingerprint: str
-    mode: str
+    mode: SearchMode
     seconds: float
     in_use: bool = False
     reason: str = ""
@@ -49,7 +51,7 @@ class RerankerTrial:
     """`rankings`: of a set, as search in `mode` has them now (q, depth); `texts`: of its chunks."""
 
     def __init__(
-        self, context: StageContext, mode: str, rankings: Callable[[QuerySet], Ids], texts: Callable[[QuerySet], Texts],
+        self, context: StageContext, mode: SearchMode, rankings: Callable[[QuerySet], Ids], texts: Callable[[QuerySet], Texts],
         document_of: DocumentOf,
     ) -> None:  # fmt: skip
         self._context, self._mode, self._document_of = context, mode, document_of
@@ -71,11 +73,10 @@ class RerankerTrial:
             self._context.warn(f"The reranker is not in use: {error.what} {error.why}")
             return replace(choice, reason=f"The reranker is not in use, because it failed: {error.what}")
         samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
-        decision = decide(ladder, WITHOUT, [WITH], samples, seed)
-        reason = verdict(decision, "The order without the reranker", self._mode, lambda _: "the reranker")
-        return replace(
-            choice, in_use=decision.chosen == WITH, reason=reason, passages=self._passages, decision=decision
-        )
+        reference = Option(WITHOUT, WITHOUT)
+        decision = decide(self._mode, ladder, reference, [Option(WITH, WITH)], samples=samples, seed=seed)
+        why = reason(decision, "its order without the reranker", label=lambda _: "the reranker")
+        return replace(choice, in_use=decision.chosen == WITH, reason=why, passages=self._passages, decision=decision)
 
     def _ladder(self, reranker: Reranker, sets: Sequence[QuerySet]) -> list[Evidence]:
         """The highest rung that can decide, and those above it."""
@@ -125,5 +126,5 @@ class RerankerTrial:
         found = {}
         for name, ids in ((WITHOUT, former), (WITH, reranked)):
             values = measure(ids, judgments, self._document_of, ("ndcg@10",))["ndcg@10"]
-            found[name] = Measured(values if self._mode == "semantic" else np.zeros_like(values), values)
+            found[name] = values
         return Evidence(one.rung, found, clusters_of(judgments))

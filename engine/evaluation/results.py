@@ -7,20 +7,28 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED, WAYS, ordered
+from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED, WAYS, ordered, weight_of
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.judgments import judgments_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
-from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, InUseInfo, RerankerInfo, ThresholdInfo
+from engine.project.store.artifact_info import (
+    AdapterInfo,
+    ContenderInfo,
+    EvaluationInfo,
+    FusionInfo,
+    InUseInfo,
+    RerankerInfo,
+    ThresholdInfo,
+)
 from engine.project.store.artifacts import Artifact
 from engine.version import __version__
 
 if TYPE_CHECKING:
     from engine.core.messages.report import QuerySetReport
+    from engine.evaluation.choosing import ModeSelection, Selection
     from engine.evaluation.comparison import Comparison
     from engine.evaluation.evaluating import Evaluation
-    from engine.evaluation.gate import Selection
     from engine.evaluation.reporting.report import ReportData
     from engine.evaluation.studies.fusion import FusionChoice
 
@@ -41,34 +49,54 @@ def publish_results(
         write_report(building.folder, data, project=context.project.argument)
     info = _info(context, work, selection, fusion, compared)
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
-    return {"in_use": selection.in_use, "reason": selection.reason, "report": f"{building.name}/report.html"}
+    return {
+        "in_use": {mode: chosen.encoder for mode, chosen in selection.by_mode.items()},
+        "reason": {mode: chosen.reason for mode, chosen in selection.by_mode.items()},
+        "report": f"{building.name}/report.html",
+    }
 
 
 def _info(
     context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
 ) -> EvaluationInfo:
     """What search and the status need of the evaluation; all figures are in report.json."""
-    trained, chosen = work.trained.info, work.reranker
-    encoder = encoder_fingerprint_of(context, work.adapter if selection.weight else None, selection.weight or 1.0)
+    trained = work.trained.info
+    semantic = selection.semantic
+    adapter = work.adapter if semantic.weight else None
+    encoder = encoder_fingerprint_of(context, adapter, semantic.weight or 1.0)
+    reranker = None
+    if work.reranker is not None:
+        tried = work.reranker
+        reranker = RerankerInfo(tried.in_use, tried.reason, tried.fingerprint, tried.mode, tried.seconds)
     return EvaluationInfo(
-        in_use=InUseInfo(
-            selection.in_use, selection.weight, trained.adapter if selection.weight else None, trained.adapter_scope
-        ),
-        model=model_fingerprint(context), reason=selection.reason, advice=_advice(context, fusion, compared),
+        semantic=_in_use(selection.semantic, trained),
+        hybrid=_in_use(selection.hybrid, trained),
+        semantic_contender=_contender(selection.semantic),
+        hybrid_contender=_contender(selection.hybrid),
+        model=model_fingerprint(context),
+        advice=_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight),
         threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder),
+        reranker=reranker,
         judgments=judgments_fingerprint(context.store),
-        reranker=None if chosen is None
-        else RerankerInfo(chosen.in_use, chosen.reason, chosen.fingerprint, chosen.mode, chosen.seconds),
-    )  # fmt: skip
+    )
+
+
+def _contender(chosen: ModeSelection) -> ContenderInfo | None:
+    row = chosen.decision.contender
+    return None if row is None else ContenderInfo(row.encoder, weight_of(row.encoder), row.share)
+
+
+def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
+    adapter = trained.adapter if chosen.weight else None
+    return InUseInfo(chosen.encoder, chosen.weight, adapter, trained.adapter_scope, chosen.standing, chosen.reason)
 
 
 def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: Selection) -> Comparison:
     from engine.evaluation.comparison import compare
 
     order = ordered(name for name in one.rankings if not name.startswith(INTERPOLATED))
-    after = (IN_USE,) if selection.weight else (IN_USE, ADAPTED)
-    pairs = [(f"{way}{name}", f"{way}{BASE}") for way in FUSED for name in after]
+    pairs = [(f"{way}{name}", f"{way}{BASE}") for way in FUSED for name in (IN_USE, ADAPTED)]
     pairs += [(f"{way}{IN_USE}", BM25) for way in WAYS]
     found = compare(
         {name: one.rankings[name] for name in order}, one.judgments, work.rankers.document_of,
@@ -76,7 +104,8 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: 
         pairs=[pair for pair in pairs if set(pair) <= set(order)],
         synthetic=one.synthetic,
     )  # fmt: skip
-    flatters = one.synthetic and (one.rung or "") != selection.decision.rung
+    proved_on = {chosen.decision.rung for chosen in selection.by_mode.values()}
+    flatters = one.synthetic and one.rung not in proved_on
     return replace(found, table=found.table.of_flattering_queries()) if flatters else found
 
 
@@ -92,8 +121,8 @@ def _report(
     return ReportData(
         advice=_advice(context, fusion, compared),
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-        selection=selection, fusion=asdict(fusion), reranker=asdict(work.reranker) if work.reranker else None,
-        query_sets=_query_set_reports(context, work, compared, ADAPTED if work.adapter and not selection.weight else IN_USE),
+        selection=selection.by_mode, fusion=asdict(fusion), reranker=asdict(work.reranker) if work.reranker else None,
+        query_sets=_query_set_reports(context, work, compared, _changed_system(work, selection)),
         training=history_of(context.project, work.trained.info),
         settings=context.settings.model_dump(),
         choices=choices, warnings=warnings, sizes=context.store.counts(), diagnostics=work.diagnostics.diagnostics,
@@ -105,6 +134,10 @@ def _report(
             similarities=densities(work.general_similarities, "general", work.known.name),
         ),
     )  # fmt: skip
+
+
+def _changed_system(work: Evaluation, selection: Selection) -> str:
+    return ADAPTED if work.adapter and not selection.semantic.weight else IN_USE
 
 
 def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:

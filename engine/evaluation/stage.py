@@ -1,4 +1,5 @@
-"""Stage `evaluate`: base, adapted and interpolations of both are compared on the best evidence there is; one comes into use."""
+"""Stage `evaluate`: base, adapted and interpolations of both are compared on the best evidence there is; each search mode gets
+one."""
 
 from __future__ import annotations
 
@@ -9,17 +10,18 @@ from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.judgments import judgments_fingerprint
+from engine.evaluation.lists.preferences import preferences_fingerprint
 from engine.evaluation.results import publish_results
 from engine.evaluation.studies.forgetting import general_folder, general_set
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
 
-VERSION = 30
+VERSION = 31
 
 
 class EvaluateStage(Stage):
-    """Base, adapted and interpolations of both are compared on the best evidence there is; one comes into use."""
+    """Compare base, adapted and interpolations of both on the best evidence there is, and give each search mode one."""
 
     version, artifact = VERSION, EvaluationInfo
 
@@ -36,6 +38,7 @@ class EvaluateStage(Stage):
         return {
             "adapter": adapter.fingerprint,
             "judged": judgments_fingerprint(snapshot.store),
+            "preferences": preferences_fingerprint(snapshot.project),
             "evaluation": snapshot.settings.evaluation.model_dump(),
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
             "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
@@ -64,7 +67,7 @@ class EvaluateStage(Stage):
         artifact, adapter = snapshot.need(EvaluationInfo), snapshot.need(AdapterInfo).info.adapter
         if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
             raise DamagedError.of_stage("evaluate", "The report is missing.", code="report-missing")
-        if artifact.info.in_use.adapter not in (None, adapter):
+        if any(one.adapter not in (None, adapter) for one in artifact.info.in_use.values()):
             raise DamagedError.of_stage("evaluate", "The adapter was trained again.", code="adapter-changed")
 
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
@@ -80,8 +83,8 @@ class EvaluateStage(Stage):
         work = Evaluation(context)
         work.rank_bm25()
         work.rank_candidates()
-        fusion = work.choose_fusion()
-        selection = work.select(fusion)
+        selection = work.select()
+        fusion = work.fusion_of(selection)
         work.learn_threshold()
         work.choose_reranker(fusion)
         drop_unused_substitutes(context)
@@ -120,6 +123,6 @@ def _fused(snapshot: ProjectSnapshot) -> set[str]:
     search, found = snapshot.settings.search, {"rrf_k", "fusion", "named_documents"}
     if search.fusion == "weighted":
         found.add("weight")
-    if search.mode == "semantic":  # in every other mode the gate goes by hybrid search
+    if search.reranker and search.mode == "semantic":  # it is tried in the default mode
         found.add("mode")
     return found

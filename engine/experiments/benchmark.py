@@ -34,7 +34,7 @@ def benchmark(
     Training queries come from `queries` (JSONL, or a JSON array), else from the extractive generator. The judged queries
     are never trained on, and have no say in what comes into use. The project is made in `keep`, or in a temporary folder
     that is removed again; one that `keep` already holds is used if it was made for the same measurement, else UsageError.
-    Returns the `FigureTable` of the judged queries as JSON, with `fusion`, `in_use`, `held_out` and `stages`.
+    Returns the `FigureTable` of the judged queries as JSON, with `fusion`, `in_use` by search mode, `held_out` and `stages`.
     DatasetError for judgments that cannot be used.
     """
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
@@ -127,6 +127,7 @@ def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) 
         **tables["judged"],
         "fusion": report.fusion,
         "held_out": tables.get("synthetic", {}).get("systems", {}),
-        "in_use": {**report.in_use.to_dict(), "reason": report.reason},
+        "in_use": {mode: chosen.to_dict() for mode, chosen in report.in_use.items()},
+        "own_systems": list(report.own_systems),
         "stages": stages,
     }

@@ -11,12 +11,12 @@ from typing import Any
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
-from engine.core.former_systems import former_name, with_former_names
+from engine.core.former_systems import with_former_names
 from engine.core.records import query_label
-from engine.core.systems import is_own, label_of, own_system, twins
+from engine.core.systems import IN_USE, IN_USE_ALONE, label_of, twins
 from engine.encoders.geometry import OwnLengths, read_geometry
 from engine.evaluation.reporting.report import read_report
-from engine.evaluation.reporting.verdict import tables_of
+from engine.evaluation.reporting.verdict import own_systems_of, tables_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo
@@ -33,7 +33,6 @@ _PRIVATE = {
     ("encoder", "endpoint"),
 }  # fmt: skip
 FORMER_KEYS = {
-    "in_use": "served",
     "interpolation_weight": "strength",
     "adapter_scope": "side",
     "weight_in_use": "served_at",
@@ -45,7 +44,8 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
     """What the card and the manifest say; JSON types only, and nothing of it is text of a document or a query."""
     evaluation = source.evaluation
     info = evaluation.info if evaluation else EvaluationInfo()
-    tables = tables_of(read_report(source.project.folder_of(evaluation))) if evaluation else {}
+    report = read_report(source.project.folder_of(evaluation)) if evaluation else None
+    tables = tables_of(report) if report else {}
     return {
         "format": FORMAT,
         "program": f"bmembed-tui {__version__}",
@@ -57,8 +57,9 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "stale": _stale(source),
         "sizes": _sizes(source),
         "settings": _settings(source),
-        "reason": info.reason,
-        "in_use": info.in_use.name,
+        "in_use": {mode: chosen.name for mode, chosen in info.in_use.items()},
+        "reasons": {mode: chosen.reason for mode, chosen in info.in_use.items()},
+        "own_systems": own_systems_of(report) if report else IN_USE_ALONE,
         "figures": {kind: _figures(table) for kind, table in tables.items()},
     }
 
@@ -68,10 +69,10 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    own = own_system(known["in_use"])
+    own = known["own_systems"]
     hidden = twins(own)
     environment.filters["label"] = lambda name: (
-        f"{label_of(name)} (in use)" if hidden and is_own(name, own) else label_of(name)
+        f"{label_of(name)} (in use)" if name in own and not name.endswith(IN_USE) else label_of(name)
     )
     template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
     for part in ("", *PARTS):
@@ -204,4 +205,4 @@ def _former_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
 def _former(key: str, value: Any) -> Any:
     if key == "adapter_scope":
         return former_scope(value)
-    return former_name(value) if key == "in_use" else value
+    return value

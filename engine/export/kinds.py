@@ -43,9 +43,11 @@ def _has_adapter(source: Source) -> None:
             "Export something else, such as vectors or chunks.", code="encoder-not-exportable", command="export",
         )  # fmt: skip
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
+        of_small_model = bool(source.settings.encoder.small_model)
         raise UsageError(
-            "The adapter cannot be exported alone.", "Pre-training changed all weights, and peft would load none of them.",
-            "Export the model (--only model).", code="adapter-of-all-weights",
+            "The adapter cannot be exported alone.", "Training changed all weights, and peft would load none of them.",
+            "Export vectors or chunks." if of_small_model else "Export the model (--only model).",
+            code="adapter-of-all-weights", command="export",
         )  # fmt: skip
 
 
@@ -89,7 +91,7 @@ KINDS = {
         Kind("lancedb", "chunks, vectors and BM25 for LanceDB", True, check_searchable, write_lance),
         Kind("opensearch", "chunks, vectors and BM25 for OpenSearch", True, check_searchable, write_opensearch),
         Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need(CorpusInfo), write_chunks),
-        Kind("beir", "queries and judgments in BEIR's layout", True, _has_queries, write_beir),
+        Kind("beir", "queries, judgments and preferences in BEIR's layout", True, _has_queries, write_beir),
     )
 }
 ALL = tuple(KINDS)

@@ -13,6 +13,7 @@ from pathlib import Path
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import EngineError
 from engine.core.messages.project import Elsewhere, Purged, Removed
+from engine.encoders.graph.shared_graphs import forget_project, unused_graphs
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.endpoint.servers import known_servers
 from engine.export.folder import RECORD, known_exports, unfinished_exports
@@ -22,6 +23,7 @@ from engine.project.folder import OWN_FOLDERS, ProjectFolder
 SETTINGS = "project.toml"
 UNFINISHED = "an unfinished export"
 FOUND = "index of 'engine find'"
+GRAPH = "query encoder that no other project uses"
 _MADE = {
     "lexical": "keyword index",
     "vectors": "vector index",
@@ -30,7 +32,7 @@ _MADE = {
     "checkpoints": "checkpoints",
     "reports": "reports",
     "runs": "run logs",
-    "imports": "imported queries and judgments",
+    "imports": "imported queries, judgments and preferences",
     "cache": "cached vectors",
     "studies": "pages of studies and sweeps",
     "sweep": "copy of the project, and figures, of studies and sweeps",
@@ -46,7 +48,9 @@ LOCK_SECONDS = 2.0  # a stage whose run was killed ends within moments
 
 def extent(project: ProjectFolder) -> tuple[int, int]:
     """Files and bytes that a purge would remove."""
-    sizes = [_size(path) for path in (*_own(project.path), *unfinished_exports(project), *_found(project))]
+    found = _found(project)
+    graphs = unused_graphs(without=[project.path, *found])
+    sizes = [_size(path) for path in (*_own(project.path), *unfinished_exports(project), *found, *graphs)]
     return sum(files for files, _ in sizes), sum(size for _, size in sizes)
 
 
@@ -67,10 +71,14 @@ def purge(project: ProjectFolder) -> Purged:
             held.enter_context(project.locked(name, wait=LOCK_SECONDS))
         elsewhere = tuple(_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
+            found = _found(project)
             elsewhere_removed = [
-                *(remove(path, FOUND) for path in _found(project)),
+                *(remove(path, GRAPH) for path in unused_graphs(without=[root, *found])),
+                *(remove(path, FOUND) for path in found),
                 *(remove(path, UNFINISHED) for path in unfinished_exports(project)),
             ]
+            for path in (root, *found):
+                forget_project(path)
             removed = (*elsewhere_removed, *map(remove, _own(root)))
     for name in LOCKS:
         (root / f"{name}.lock").unlink(missing_ok=True)

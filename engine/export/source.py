@@ -89,7 +89,7 @@ class Source(ProjectSnapshot):
         """What the last evaluation chose must be what is embedded: its figures go into the card."""
         if self.evaluation is None:
             return
-        chosen = self.evaluation.info.in_use
+        chosen = self.evaluation.info.hybrid
         if chosen.adapter != info.adapter or (
             info.adapter and chosen.interpolation_weight != info.interpolation_weight
         ):
@@ -115,7 +115,7 @@ class Source(ProjectSnapshot):
                 "No adapter was trained.", f"{trained.reason.capitalize()}.", "Add documents or queries.",
                 code="adapter-not-trained", stage="train",
             )  # fmt: skip
-        chosen = self.evaluation.info.in_use if self.evaluation else InUseInfo()
+        chosen = self.evaluation.info.hybrid if self.evaluation else InUseInfo()
         weight = chosen.interpolation_weight if chosen.adapter == trained.adapter else 0.0
         return self.project.path / trained.adapter, weight
 
@@ -152,6 +152,7 @@ class Source(ProjectSnapshot):
         what = what if "model" in kinds else "Search does not use this adapter."
         found = "Nothing was measured yet."
         if self.evaluation is not None:
-            found = verdict_of(read_report(self.project.folder_of(self.evaluation))).sentence
+            verdict = verdict_of(read_report(self.project.folder_of(self.evaluation)))
+            found = " ".join(one.sentence for one in verdict.modes)
         code = "model-adapted" if weight else "model-base"
         return (ExportNote(code="adapter-unused" if unused else code, what=what, to_do=found),)

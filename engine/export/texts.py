@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.evaluation.judgments import Judgment, from_queries, relevant_chunks
+from engine.evaluation.lists.preferences import read_preferences
 from engine.export.serving import fields_of
 from engine.export.source import Source
 
@@ -54,7 +56,8 @@ def write_vectors(source: Source, folder: Path) -> None:
 def write_beir(source: Source, folder: Path) -> None:
     """`beir/chunks`: queries and judgments whose answers are chunks; `beir/documents`: those whose answers are documents.
 
-    The splits of qrels: train, validation and heldout of the generated queries, test for the judged ones.
+    The splits of qrels: train, validation and heldout of the generated queries, test for the judged ones. `beir/preferences.jsonl`:
+    which of two lists was better for a query.
     """
     chunks, documents = source.store.chunks(), source.store.documents(with_text=True)
     judged = relevant_chunks(source.store.judged(), chunks, documents)
@@ -70,6 +73,8 @@ def write_beir(source: Source, folder: Path) -> None:
         own = _unique({one.id: one.external_id or one.path for one in documents})
         entries = ({"_id": own[one.id], "title": one.title, "text": one.text} for one in documents)
         _write_set(folder / "beir" / "documents", entries, of_documents, own)
+    if preferences := read_preferences(source.project):
+        _write_lines(folder / "beir" / "preferences.jsonl", map(asdict, preferences))
 
 
 def _write_set(folder: Path, corpus: Rows, judged: list[tuple[str, Judgment]], names: Mapping[int, str]) -> None:

@@ -84,8 +84,14 @@ def known_projects() -> list[Path]:
     return sorted(path.parent for path in root.glob("*/project.toml")) if root.is_dir() else []
 
 
-# Of so few sentences an adapter on queries alone learns too little (docs/log/training.md, "Queries alone").
-SAMPLE_TRAINING = {"preset": "quick", "adapter_scope": "both"}
+SAMPLE_SETTINGS: dict[str, dict[str, Any]] = {
+    "queries": {"backend": "imported"},  # a large language model wrote them: assets/sample/README.md
+    "training": {"preset": "quick"},
+}
+SAMPLE_QUERIES = "sample/queries.jsonl"
+SAMPLE_QUESTIONS = "sample/questions.jsonl"
+SAMPLE_MEASURING = "sample/questions-measuring.jsonl"
+"""Half of the sample's judged questions decide what comes into use; the other half measures that."""
 
 
 def record_holder(lock: Path) -> None:

@@ -40,6 +40,7 @@ MIN_ENCODINGS = 3000
 """Less is not worth a measurement, which takes as long as loading the encoder does."""
 QUERY = 0.15  # encodings: queries are shorter than chunks
 STEP = 3  # passes over each text of a training step: forward, and backward, which takes two
+OF_WEIGHTS = 1  # passes more, where the gradients of all weights are wanted
 LOADING = 6.0  # seconds: a stage with an encoder imports torch and reads the weights
 ENCODING = ("train", "evaluate", "embed")
 SECONDS_A_CHUNK = {"index": 0.001, "embed": 0.001}
@@ -111,7 +112,8 @@ class Workload:
         pool = both * min(self.chunks, config.heldout_pool) + QUERY * config.heldout_queries
         masked = 0 if config.method == "FT" else config.pretrain_steps * config.pretrain_chunks_per_step
         tuned = 0 if config.method == "PT" else config.steps * texts
-        return (STEP + (again and both)) * (tuned + masked) + checks * pool
+        step = STEP + (again and both) + (OF_WEIGHTS if config.weights == "all" else 0)
+        return step * (tuned + masked) + checks * pool
 
     def _evaluation(self) -> float:
         own_chunks = 0 if self.config.adapter_scope == "queries" else self.candidates - 1

@@ -239,8 +239,10 @@ class Run:
         with closing(self.project.store()) as store, suppress(EngineError):
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
             made = "generate" not in (due := stages_due(snapshot, stages, forced))
-            if "train" in due and (most := max(expected_evidence(snapshot, made).values())) < MIN_TO_DECIDE:
-                self._emit(Warned(stage="run", text=_in_vain(snapshot.project, most), code="too-few-questions"))
+            if "train" in due and snapshot.settings.evaluation.gate == "strict":
+                most = max(expected_evidence(snapshot, made).values())
+                if most < MIN_TO_DECIDE:
+                    self._emit(Warned(stage="run", text=_in_vain(snapshot.project, most), code="too-few-questions"))
             if due and (found := estimate(snapshot, due, self._stopping)):
                 self._emit(found)
 

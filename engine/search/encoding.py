@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from engine.core.messages.report import SearchMode
 from engine.project.store.artifact_info import LexicalInfo
 from engine.search.latest import Latest
 from engine.search.loaded import Loaded
@@ -40,17 +41,19 @@ class Keywords:
 
 @dataclass(frozen=True)
 class EncodersInUse:
-    """The encoders of the current vector index. For one thread."""
+    """The encoders of the current vector indexes, by search mode. For one thread."""
 
     loaded: Loaded
     _tokenizer: Latest[Any] = field(default_factory=Latest)
 
-    def encode(self, texts: Sequence[str], side: Side, progress: Progress | None = None) -> Encoded:
+    def encode(
+        self, texts: Sequence[str], side: Side, progress: Progress | None = None, mode: SearchMode = "hybrid"
+    ) -> Encoded:
         """The vectors of texts, in the order given. `progress`: see `Encoder`. Raises NotBuiltError, ModelError, EngineError."""
         from engine.encoders.for_project import source_of
 
         self.loaded.follow_repair()
-        artifact, _ = self.loaded.vector_index()
+        artifact = self.loaded.vectors(mode)
         if side == "query":
             vectors = self.loaded.query_encoder(artifact).encode_queries(texts, progress)
         else:
@@ -71,11 +74,11 @@ class EncodersInUse:
             for text in texts
         ]
 
-    def fingerprints(self) -> dict[str, str]:
-        """Of the encoder of queries, and of the BM25 index, as an export's manifest has them."""
+    def fingerprints(self, mode: SearchMode = "hybrid") -> dict[str, str]:
+        """Of the encoder of queries of a mode, and of the BM25 index, as an export's manifest has them."""
         lexical = self.loaded.artifact(LexicalInfo)
         return {
-            "encoder": self.loaded.vector_index()[0].info.encoder,
+            "encoder": self.loaded.vectors(mode).info.encoder,
             "keywords": lexical.fingerprint if lexical else "",
         }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.messages.search import Explained, RankComparison
 from engine.project.store.artifact_info import AdapterInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -146,10 +147,10 @@ class Explainer:
         cache = loaded.project.path / "cache"
         self._unused: defaultdict[str, UnusedRanker] = defaultdict(lambda: UnusedRanker(cache))
 
-    def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
+    def explain(self, query: str, chunk_ids: Sequence[int], mode: SearchMode) -> Explained:
         """See `Searcher.explain`."""
 
-        artifact, index, vector = self._loaded.query_vector(query)
+        artifact, index, vector = self._loaded.query_vector(query, mode)
         stored = self._stored_rows(artifact, index)
         population = self._chunks(artifact, stored.keys)
         found = self._similarities.get(
@@ -180,11 +181,12 @@ class Explainer:
         use: the untouched one and the adapted one, where its vectors are all at hand."""
         import numpy as np
 
-        artifact, index = self._loaded.vector_index()
-        in_use, encoders = encoder_name(artifact.info), {}
-        if in_use != "base":
+        artifact, index = self._loaded.vector_index("hybrid")
+        in_use = {encoder_name(self._loaded.vectors(mode).info) for mode in SEARCH_MODES}
+        encoders = {}
+        if "base" not in in_use:
             encoders["base"] = self._base(artifact, index)
-        if in_use != "adapted" and (trained := trained_encoder(self._loaded, self._trained)):
+        if "adapted" not in in_use and (trained := trained_encoder(self._loaded, self._trained)):
             encoders["adapted"] = trained
         population = self._chunks(artifact, self._stored_rows(artifact, index).keys)
         rankings = []

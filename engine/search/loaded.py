@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltError
+from engine.core.messages.report import SearchMode
 from engine.core.records import Document
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import ArtifactInfo, EvaluationInfo, FusionInfo, LexicalInfo, VectorsInfo
+from engine.project.store.artifact_info import (
+    ArtifactInfo,
+    EvaluationInfo,
+    FusionInfo,
+    LexicalInfo,
+    SemanticVectorsInfo,
+    VectorsInfo,
+)
 from engine.project.store.artifacts import INCOMPLETE, Artifact, Info
 from engine.project.store.store import Store
 from engine.search.latest import Latest
@@ -56,7 +64,7 @@ class Loaded:
         self._names = Latest["DocumentNames"]()
         self._artifacts: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
-        self._vector = Latest["NDArray[np.float32]"]()
+        self._vectors: defaultdict[SearchMode, Latest[NDArray[np.float32]]] = defaultdict(Latest)
         self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
         self._behind: dict[str, tuple[tuple[object, ...], int, float]] = {}
 
@@ -120,33 +128,51 @@ class Loaded:
 
         return self._current(LexicalInfo, LexicalIndex.open)[1]
 
-    def vector_index(self) -> tuple[Artifact[VectorsInfo], VectorIndex]:
-        """The current vector index, and what its stage noted. Raises NotBuiltError, DamagedError."""
+    def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
+        """What the stage noted of the index and the encoder of a mode. Raises NotBuiltError.
+
+        While a run makes the index of semantic search, or where it was made beside another first index, semantic search uses the
+        first one.
+        """
+        first = self._need(VectorsInfo)
+        own = self.artifact(SemanticVectorsInfo) if mode == "semantic" else None
+        if own is None or (own.info.shared and own.info.chunk_encoder != first.info.chunk_encoder):
+            return first
+        return own
+
+    def vector_index(self, mode: SearchMode) -> tuple[Artifact[VectorsInfo], VectorIndex]:
+        """The current vector index of a mode, and what its stage noted. Raises NotBuiltError, DamagedError."""
         from engine.vectors.index import VectorIndex
 
-        return self._current(VectorsInfo, VectorIndex.open)
+        own = self.vectors(mode)
+        if not isinstance(own.info, SemanticVectorsInfo):
+            return self._current(VectorsInfo, VectorIndex.open)
+        if not own.info.shared:
+            return self._current(SemanticVectorsInfo, VectorIndex.open)
+        return own, self._current(VectorsInfo, VectorIndex.open)[1]
 
-    def behind(self, ranker: str) -> Behind | None:
+    def behind(self, ranker: str, mode: SearchMode = "hybrid") -> Behind | None:
         """What a ranker does not know yet, since its index is older than the documents, or not finished; None where it knows all.
 
         While a run changes the documents again and again, this is looked up for a twentieth of the time at most.
         """
-        kind, called = (LexicalInfo, "keyword search") if ranker == "bm25" else (VectorsInfo, "semantic search")
+        called = "keyword search" if ranker == "bm25" else "semantic search"
+        key = ranker if ranker == "bm25" else f"{ranker} in {mode} search"
         try:
-            artifact = self._need(kind)
+            artifact: Artifact[ArtifactInfo] = self._need(LexicalInfo) if ranker == "bm25" else self.vectors(mode)
             state = (*self.state, artifact.folder)
-            former, _, until = self._behind.get(ranker, (None, 0, 0.0))
+            former, _, until = self._behind.get(key, (None, 0, 0.0))
             if former != state and (began := time.monotonic()) >= until:
-                count = self._unknown_to(artifact)
-                self._behind[ranker] = state, count, began + 20 * (time.monotonic() - began)
+                count = self._unknown_to(artifact, mode)
+                self._behind[key] = state, count, began + 20 * (time.monotonic() - began)
         except EngineError:  # replaced a moment ago
             return None
-        if not (count := self._behind[ranker][1]):
+        if not (count := self._behind[key][1]):
             return None
         if artifact.fingerprint == INCOMPLETE:
             return self._unfinished(count)
         some = "1 chunk is" if count == 1 else f"{count:,} chunks are"
-        command = f"engine {kind.stage} {self.project.argument}"
+        command = f"engine {artifact.info.stage} {self.project.argument}"
         if self.project.is_running() or self.project.is_running("watch"):
             return Behind(f"{some} not in {called} yet.")
         text = f"{some} not in {called} yet: '{command}' adds {'it' if count == 1 else 'them'}."
@@ -160,7 +186,7 @@ class Loaded:
             return Behind(text)
         return Behind(f"{text} 'engine run {self.project.argument}' continues it.", "embed")
 
-    def _unknown_to(self, artifact: Artifact[ArtifactInfo]) -> int:
+    def _unknown_to(self, artifact: Artifact[ArtifactInfo], mode: SearchMode) -> int:
         """How many live chunks an index lacks."""
         import numpy as np
 
@@ -169,21 +195,23 @@ class Loaded:
                 return 0
             known = self.lexical_index().ids()
         else:
-            known = self.vector_index()[1].keys()
+            known = self.vector_index(mode)[1].keys()
         return int((~np.isin(self.store.chunk_ids(), known)).sum())
 
-    def query_vector(self, query: str) -> tuple[Artifact[VectorsInfo], VectorIndex, NDArray[np.float32]]:
-        """A query as the current vector index wants it (d,), with that index. Raises ModelError besides.
+    def query_vector(
+        self, query: str, mode: SearchMode
+    ) -> tuple[Artifact[VectorsInfo], VectorIndex, NDArray[np.float32]]:
+        """A query as the current vector index of a mode wants it (d,), with that index. Raises ModelError besides.
 
         The last one is kept: hybrid search asks for it twice.
         """
         while True:
-            artifact, index = self.vector_index()
+            artifact, index = self.vector_index(mode)
             encode = partial(self._encoded, query, artifact)
             try:
-                return artifact, index, self._vector.get((query, artifact.folder), encode)
+                return artifact, index, self._vectors[mode].get((query, artifact.folder), encode)
             except ModelError:
-                if self._need(VectorsInfo).folder == artifact.folder:
+                if self.vectors(mode).folder == artifact.folder:
                     raise  # otherwise a run has swept that adapter while the model was loading
 
     def _encoded(self, query: str, artifact: Artifact[VectorsInfo]) -> NDArray[np.float32]:
@@ -197,7 +225,7 @@ class Loaded:
 
         info = artifact.info
         graph = partial(QueryGraph.open, self.project.path / artifact.folder, info.encoder)
-        encoder = self._encoder("in use", info, info.adapter, info.interpolation_weight, graph)
+        encoder = self._encoder(f"{info.kind} in use", info, info.adapter, info.interpolation_weight, graph)
         self._check_unchanged(encoder, info.encoder, info)
         return encoder
 
@@ -247,11 +275,11 @@ class Loaded:
 
     def threshold(self) -> tuple[float | None, str]:
         """The least similarity, as search has it, of a hit that is not weak, as evaluation learnt it; or None and why not."""
-        evaluation, vectors = self.artifact(EvaluationInfo), self.artifact(VectorsInfo)
+        evaluation = self.artifact(EvaluationInfo)
         learnt = evaluation.info.threshold if evaluation else None
         if learnt is None:
             return None, f"'engine adapt {self.project.argument}' learns how similar a hit must be"
-        if vectors is None or learnt.encoder != vectors.info.encoder:
+        if learnt.encoder != self.vectors("semantic").info.encoder:
             return None, "the documents are embedded with another encoder than the one that evaluation measured"
         return learnt.similarity, learnt.reason
 

@@ -53,7 +53,7 @@ def _document(request: ReadDocument) -> Task:
 
 
 def _explain(request: Explain) -> Task:
-    return lambda own: _with_former_keys(own.ready().explain(request.query, request.chunk_ids))
+    return lambda own: _with_former_keys(own.ready().explain(request.query, request.chunk_ids, request.mode))
 
 
 def _with_former_keys(found: Explained) -> dict[str, Any]:

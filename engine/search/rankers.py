@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
+from engine.core.messages.report import SearchMode
 from engine.core.messages.search import Mode
 from engine.project.control import with_run_hint
 from engine.search.fusing import Fused, Ranking
@@ -69,7 +70,7 @@ class Rankers:
 
         rankers: dict[str, Callable[[], Ranking]] = {
             "bm25": lexical,
-            "semantic": lambda: self._semantic(query.meaning, depth, allowed),
+            "semantic": lambda: self._semantic(query.meaning, encoder_mode(mode), depth, allowed),
         }
         if mode != "hybrid":
             rankings.by_ranker[mode] = rankers[mode]()
@@ -99,7 +100,7 @@ class Rankers:
 
         bm25, semantic = both["bm25"], both["semantic"]
         try:
-            _, index, vector = self.loaded.query_vector(query.meaning)
+            _, index, vector = self.loaded.query_vector(query.meaning, "hybrid")
             cosines = index.search_among(vector, bm25[0], len(bm25[0]))
             scores = rankings.index.scores(query.keywords, semantic[0])
         except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
@@ -114,9 +115,14 @@ class Rankers:
             found["semantic"] = cross_scored(found["semantic"], bm25[0][lacking], alike)
         return found
 
-    def _semantic(self, query: str, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:
-        _, index, vector = self.loaded.query_vector(query)
+    def _semantic(self, query: str, mode: SearchMode, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:
+        _, index, vector = self.loaded.query_vector(query, mode)
         return index.search(vector, depth) if allowed is None else index.search_among(vector, allowed, depth)
+
+
+def encoder_mode(mode: Mode) -> SearchMode:
+    """Return the mode whose encoder a search in `mode` uses."""
+    return "semantic" if mode == "semantic" else "hybrid"
 
 
 def _bounds(ranking: Ranking) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from engine.search.fusing import fuse
 from engine.search.listing import MIN_DEPTH, Listing, newest_first, undated
 from engine.search.loaded import Loaded
 from engine.search.presence import Presence
-from engine.search.rankers import Rankers, Rankings, codes_first, without_weak
+from engine.search.rankers import Rankers, Rankings, codes_first, encoder_mode, without_weak
 from engine.search.reranked import Ordered, Reranking, unfinished, with_scores
 from engine.search.syntax import ParsedQuery, parse
 from engine.search.typed import TypedQueries, Wording, without_names, without_word
@@ -116,7 +116,7 @@ class Searcher:
         rankings, depth = self._ranked(wording, mode, top, allowed, by_document, with_facets)
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
-        self._note(rankings, parsed, match, where)
+        self._note(rankings, mode, parsed, match, where)
         suggestion, note = self._typed.corrected(query, match.text) if syntax else ("", "")
         fusion = self._loaded.fusion(settings)
         ordered = Ordered(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
@@ -160,12 +160,14 @@ class Searcher:
         rankings.notes.append(note)
         rankings.commands += ["evaluate"] if least is None else []
 
-    def _note(self, rankings: Rankings, parsed: ParsedQuery, match: FilenameMatch, where: SearchFilter | None) -> None:
+    def _note(
+        self, rankings: Rankings, mode: Mode, parsed: ParsedQuery, match: FilenameMatch, where: SearchFilter | None
+    ) -> None:
         """Say where was looked, what the indexes do not know yet, and how the query was taken."""
         if match.names:
             rankings.notes.insert(0, f"Only in {' and '.join(match.names)}, which the query names.")
         for ranker in rankings.by_ranker:
-            if behind := self._loaded.behind(ranker):
+            if behind := self._loaded.behind(ranker, encoder_mode(mode)):
                 rankings.notes.append(behind.text)
                 rankings.commands += [behind.command] if behind.command else []
         if where:
@@ -223,21 +225,23 @@ class Searcher:
         return facets(self._loaded.documents().values())
 
     @_with_run_hints
-    def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
-        """Where the encoder in use and the base encoder put these chunks among all for `query`: did the adapter move them?
+    def explain(self, query: str, chunk_ids: Sequence[int], mode: Mode | None = None) -> Explained:
+        """Say where the encoder in use in `mode` and the base encoder put these chunks among all for `query`.
 
         A chunk that is not in the vector index, or whose document was deleted, has a rank by neither. Raises as `search`.
         """
         self._loaded.follow_repair()
         query = _clean(query)
+        encoder = encoder_mode(mode or self._loaded.settings().search.mode_in_json)
         if problem := unsearchable(query):
-            artifact, _ = self._loaded.vector_index()
+            artifact = self._loaded.vectors(encoder)
             return Explained(encoder_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
         parsed = parse(query)
         like = self._typed.like(parsed) if parsed.like else None
         documents, match = self._match(parsed.text, None, self._loaded.settings().search.named_documents)
         allowed = self._typed.allowed(parsed, documents, like) if parsed.prefixes else None
-        return self._explainer.explain(self._typed.wording(parsed, match.text, like, allowed).meaning, chunk_ids)
+        wording = self._typed.wording(parsed, match.text, like, allowed)
+        return self._explainer.explain(wording.meaning, chunk_ids, encoder)
 
     def may_rerank(self, mode: Mode) -> bool:
         """Whether the reranker may put hits in order that nobody has asked it for."""

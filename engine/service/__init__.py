@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.messages.wire import Request, params_of, to_json
 from engine.project.folder import ProjectFolder
-from engine.service import answers, documents, judging, options, queries, status
+from engine.service import answers, documents, judging, options, preferring, queries, status
 
 Task = Callable[[], Any]
 HANDLERS: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Any]] = {
@@ -25,7 +25,7 @@ HANDLERS: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Any]] = {
 
 def methods(project: ProjectFolder) -> Mapping[str, Callable[..., Task]]:
     """The methods of one project by name; each is called with a request's params as keywords."""
-    handlers = {**HANDLERS, **answers.Answering().handlers}
+    handlers = {**HANDLERS, **answers.Answering().handlers, **preferring.Comparing().handlers}
     return {kind.method: partial(_task, project, kind, handler) for kind, handler in handlers.items()}
 
 

@@ -44,7 +44,7 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
         mark = None if relevant is None else Mark(path, chunk.text, chunk.content_hash, relevant)
         now = former.with_mark(set(marked_chunks(store, former).get(chunk_id, ())), mark)
         marks[now.key] = now
-        if not now.marks:
+        if not now.marks and not now.focused:
             del marks[now.key]
         judged = now.judged()
         with kept_marks(project, marks):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from engine.core.errors import DatasetError, InputError, UsageError, reason_of
 from engine.core.messages.search import ReadJudgments, query_words
@@ -15,6 +15,9 @@ from engine.core.records import Query, QueryKind
 from engine.project.folder import ProjectFolder
 from engine.queries.rules.tokens import fold, question_key
 from engine.service.judging import judgments
+
+if TYPE_CHECKING:
+    from engine.service.pooling import FocusedPooler, PooledHit, Pooler
 
 Origin = Literal["named", "judged", "generated"]
 AS_ASKED: tuple[QueryKind, ...] = ("question", "everyday", "imported")
@@ -69,7 +72,8 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
     from engine.evaluation.marks import read_marks
 
     with closing(project.store()) as store:
-        begun, judged = [query.text for query in read_marks(project).values()], [q.text for q in store.judged()]
+        begun = [query.text for query in read_marks(project).values()]
+        judged = [query.text for query in store.judged() if not query.only_measures]
         made = sorted((query for query in store.queries() if query.split == "heldout"), key=_made_order)
     if not (begun or judged or made):
         raise UsageError(
@@ -120,6 +124,60 @@ class KnownAnswers:
             for row in judgment.grades:
                 right |= {row} if judgment.level == "chunk" else inside.get(row, set())
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A query with its hits, and the numbers, from 0, of those to ask about."""
+
+    query: ToJudge
+    hits: tuple[PooledHit, ...]
+    open: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What there is to ask. `considered`: the questions that were looked at; `settled`: of these, the ones with nothing to ask."""
+
+    questions: tuple[OpenQuestion, ...]
+    considered: int
+    settled: int
+
+
+def gather(
+    project: ProjectFolder,
+    pooler: Pooler | FocusedPooler,
+    known: KnownAnswers,
+    queries: Iterable[ToJudge],
+    most: int | None,
+) -> Gathered:
+    """Find what is to be asked about `queries`: of at most `most` with anything to ask, or with None of all.
+
+    Where two systems are compared, judged questions are looked at beyond, to count those that need no look; and the questions that
+    the user named are kept, also without a mark: one with the same list twice shows no difference, and counts as that.
+    """
+    from engine.evaluation.marks import note_asked
+    from engine.service.pooling import FocusedPooler, unmarked
+
+    is_focused = isinstance(pooler, FocusedPooler)
+    considered: list[ToJudge] = []
+    found: list[OpenQuestion] = []
+    settled = 0
+    for query in queries:
+        is_full = most is not None and len(found) == most
+        if is_full and not (is_focused and query.origin == "judged"):
+            break
+        hits = pooler.pool(query.text)
+        left = unmarked(hits, known.chunks(query.text))
+        considered.append(query)
+        settled += not left
+        if not is_full and (left or most is None):
+            found.append(OpenQuestion(query, hits, tuple(left)))
+    texts = [query.text for query in considered if query.origin == "named" or not is_focused]
+    if texts:
+        with closing(project.store()) as store:
+            note_asked(project, store, texts, focused=is_focused)
+    return Gathered(tuple(found), len(considered), settled)
 
 
 def trained_on(project: ProjectFolder, queries: Sequence[ToJudge]) -> int:

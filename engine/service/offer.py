@@ -13,7 +13,7 @@ from engine.evaluation.expected import expected_evidence
 from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
-from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo
+from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, VectorsInfo
 from engine.runs.estimate import busy, estimate
 from engine.settings.schema import DEFAULT_MODEL
 
@@ -40,6 +40,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
             needed["judged"] = planned or needed["judged"]
         most = max(CERTIFYING, key=lambda one: min(counts[one], MIN_FOR_SPREAD))
         rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), most)  # as the report has it
+        megabytes = _index_megabytes(snapshot)
         helps: dict[Help, bool] = {
             "judge": counts["judged"] < needed["judged"],
             "language-model": not (counts["model"] or counts["imported"]),
@@ -49,7 +50,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
         DIFFERENCE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
         max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(), planned not in (None, TYPICAL),
-        rung != "document" or made,
+        rung != "document" or made, snapshot.settings.evaluation.gate == "expected", megabytes,
     )  # fmt: skip
 
 
@@ -60,6 +61,18 @@ def _measured(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | None]
     artifact = snapshot.store.artifact(EvaluationInfo)
     with suppress(EngineError):
         if artifact is not None:
-            decision = (read_report(snapshot.project.folder_of(artifact))["selection"] or {}).get("decision") or {}
+            selection = read_report(snapshot.project.folder_of(artifact))["selection"]
+            decision = selection["hybrid"]["decision"] or {}
             return {row["rung"]: row["needed"] for row in decision.get("ladder", ())}, decision.get("judged_needed")
     return {}, None
+
+
+def _index_megabytes(snapshot: ProjectSnapshot) -> int:
+    """How much one more vector index takes on disk; 0 where nothing is embedded yet."""
+    from engine.vectors.stage import index_megabytes
+
+    made = snapshot.store.artifact(VectorsInfo)
+    if made is None or not made.info.dimension:
+        return 0
+    chunks = snapshot.store.counts()["chunks"]
+    return index_megabytes(chunks, made.info.dimension, snapshot.settings.vectors.dtype)

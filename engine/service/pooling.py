@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Hit
+from engine.evaluation.lists.differing import differing_passages
 from engine.project.folder import ProjectFolder
 from engine.queries.rules.tokens import fold
-from engine.search.searcher import Searcher
+from engine.search.searcher import Searcher, unsearchable
+from engine.service.system_lists import SystemLists
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +62,71 @@ class Pooler:
             raise failures[0]
         with suppress(EngineError):  # without an index of vectors there is nothing to add
             hits = {hit.chunk_id: hit for hit in self._searcher.search_unused(query, self._depth)} | hits
-        return self._blind(query, hits)
+        return _blind(self._project, query, hits)
 
-    def _blind(self, query: str, hits: dict[int, Hit]) -> tuple[PooledHit, ...]:
-        with closing(self._project.store()) as store:
-            chunks = store.chunks_by_id(hits)
-        same: dict[str, list[int]] = {}
-        for chunk_id in sorted(chunks):
-            same.setdefault(" ".join(chunks[chunk_id].text.split()), []).append(chunk_id)
-        return tuple(
-            PooledHit(tuple(ids), hits[ids[0]].path, hits[ids[0]].page_name, hits[ids[0]].headings, chunks[ids[0]].text)
-            for _, ids in sorted((_order(query, text), ids) for text, ids in same.items())
-        )
+
+class FocusedPooler:
+    """Only the passages that can change the comparison of two systems: those that stand in one list, or at another rank.
+
+    `notes`: what the user should know, each once.
+    """
+
+    def __init__(self, project: ProjectFolder, lists: SystemLists) -> None:
+        self._project = project
+        self._lists = lists
+
+    @property
+    def notes(self) -> dict[str, None]:
+        """See above."""
+        return self._lists.notes
+
+    def close(self) -> None:
+        """Nothing: the lists are not its own."""
+
+    def pool(self, query: str) -> tuple[PooledHit, ...]:
+        """The differing passages, each text once, in an order of query and text alone. Raises as `SystemLists.rank`."""
+        if unsearchable(query):
+            return ()
+        rankings = self._lists.rank(query)
+        first, second = self._lists.texts(rankings)
+        differing = set(differing_passages(first, second))
+        by_text: dict[str, list[int]] = {}
+        for ranking, texts in zip(rankings, (first, second), strict=True):
+            for chunk_id, text in zip(ranking.ids, texts, strict=True):
+                by_text.setdefault(text, []).append(chunk_id)
+        wanted = dict.fromkeys(chunk_id for text in differing for chunk_id in by_text[text])
+        return _blind(self._project, query, {hit.chunk_id: hit for hit in self._lists.hits(query, wanted)})
+
+
+def open_pooler(
+    project: ProjectFolder, lists: SystemLists, depth: int = 10, *, every_hit: bool = False
+) -> Pooler | FocusedPooler:
+    """What gathers the hits to ask about: those that tell two systems apart, or all where there are no two, or all are wanted.
+
+    `lists` stay the caller's to close.
+    """
+    if every_hit:
+        return Pooler(project, depth)
+    try:
+        lists.ready()
+    except EngineError as error:
+        pooler = Pooler(project, depth)
+        if error.code != "nothing-to-compare":
+            pooler.notes[f"Every hit is asked about: {error.what} {error.why}"] = None
+        return pooler
+    return FocusedPooler(project, lists)
+
+
+def _blind(project: ProjectFolder, query: str, hits: dict[int, Hit]) -> tuple[PooledHit, ...]:
+    with closing(project.store()) as store:
+        chunks = store.chunks_by_id(hits)
+    same: dict[str, list[int]] = {}
+    for chunk_id in sorted(chunks):
+        same.setdefault(" ".join(chunks[chunk_id].text.split()), []).append(chunk_id)
+    return tuple(
+        PooledHit(tuple(ids), hits[ids[0]].path, hits[ids[0]].page_name, hits[ids[0]].headings, chunks[ids[0]].text)
+        for _, ids in sorted((_order(query, text), ids) for text, ids in same.items())
+    )
 
 
 def _order(query: str, text: str) -> str:

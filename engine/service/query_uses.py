@@ -80,7 +80,8 @@ class QueryUses:
         if query.key not in self._answerable:
             return "unused", "no-answer"
         if self._by_people(query):
-            return "evidence" if self._use_judged else "measured only", None
+            decides = self._use_judged and not query.only_measures
+            return "evidence" if decides else "measured only", None
         return ("unused", "asked") if self._asked else ("measured only", None)
 
     def _by_people(self, query: JudgedQuery) -> bool:

@@ -76,7 +76,7 @@ def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, messa
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     """Raises NotBuiltError before the first evaluation."""
     from engine.evaluation.reporting.report import read_report
-    from engine.evaluation.reporting.verdict import query_sets_of, verdict_of
+    from engine.evaluation.reporting.verdict import own_systems_of, query_sets_of, verdict_of
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
 
@@ -85,8 +85,13 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     folder, info = project.folder_of(artifact), artifact.info
     found = read_report(folder)
     return EvaluationReport(
-        info.in_use.name, info.reason, query_sets_of(found), folder, verdict_of(found, _mode(project), project.argument),
-    )  # fmt: skip
+        info.semantic.name,
+        info.hybrid.name,
+        query_sets_of(found),
+        folder,
+        verdict_of(found, _mode(project), project.argument),
+        own_systems_of(found),
+    )
 
 
 def _mode(project: ProjectFolder) -> str:

@@ -161,6 +161,12 @@ class EvaluationSettings(Section):
         [0.5], "interpolation weights to try (1: adapted, 0: base); each embeds every chunk once more"
     )
     depth: int = key(100, "ranking depth at which systems are compared and fused", ge=10, le=10_000)
+    gate: Literal["expected", "strict"] = key(
+        "expected",
+        "when an adapted encoder comes into use: expected (proved on your documents, or expected to help by experience with "
+        "public collections), or strict (only if proved)",
+        common=True,
+    )
     use_judged: bool = key(True, "let judged questions decide what is used, if there are enough")
     robustness: bool = key(
         False,

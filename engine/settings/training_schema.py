@@ -67,7 +67,10 @@ class TrainingSettings(Section):
     augmentation: Augmentation | None = key(
         None, "how to join the vectors of encoder.small_model: at unit norm (mafin), or at learned lengths"
     )
-    learning_rate: float | None = key(None, "peak learning rate of AdamW", gt=0, le=0.1)
+    weights: Weights | None = key(None, "what to train: a LoRA adapter, or all weights of the model")
+    learning_rate: float | None = key(
+        None, "peak learning rate of AdamW; by default 2e-5 if all weights are trained", gt=0, le=0.1
+    )
     teacher_temperature: float | None = key(
         None, "alpha; smaller values sharpen the distribution of BM25 or a cross-encoder", gt=0
     )
@@ -108,7 +111,9 @@ class TrainingSettings(Section):
     pretrain_learning_rate: float | None = key(
         None, "peak learning rate of pre-training; by default a tenth of this if all weights are trained", gt=0, le=0.1
     )
-    pretrain_weights: Weights | None = key(None, "what to pre-train: the LoRA adapter, or all weights of the model")
+    pretrain_weights: Weights | None = key(
+        None, "what to pre-train: the LoRA adapter, or all weights of the model; unset: as training.weights"
+    )
     mask_share: float | None = key(None, "share of the tokens that pre-training masks", ge=0.01, le=0.9)
     seed: int = key(0, "seed of all random choices in training", ge=0, lt=2**32)
 

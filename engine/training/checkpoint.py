@@ -20,13 +20,16 @@ from engine.core.disk import complete_folder, disk_errors
 if TYPE_CHECKING:
     from torch import Tensor
 
-VERSION = 1
+    from engine.training.heldout import HeldOutFigures
+
+VERSION = 2
 KEPT = 2
 
 
 @dataclass(slots=True)
 class TrainingState:
-    """Where a training stands after `step` steps. `best_step` is None until a held-out check was made.
+    """Where a training stands after `step` steps. `best_step` is None until a held-out check was made; `first_ndcg`: what that
+    one, of step 0, found by query.
 
     `history`: one entry per held-out check, or some of the losses alone; the sums are of the losses and target entropies since the
     last one.
@@ -41,6 +44,7 @@ class TrainingState:
     entropy_sum: float = 0.0
     summed: int = 0
     stopped: bool = False
+    first_ndcg: list[float] = field(default_factory=list)
 
     def add(self, loss: float, entropy: float) -> None:
         """Count one step's loss and target entropy towards the means of the next held-out check."""
@@ -53,13 +57,30 @@ class TrainingState:
         self.history.append({"step": self.step, **means, **found})
         self.loss_sum, self.entropy_sum, self.summed = 0.0, 0.0, 0
 
-    def record(self, hit: float, ndcg: float, better: bool) -> None:
-        """Note a held-out check, in percent; `better` makes this step the best one."""
-        self.note(hit_at_10=hit, ndcg_at_10=ndcg)
+    def record(self, found: HeldOutFigures) -> bool:
+        """Note a held-out check; whether this step is now the one to keep.
+
+        Step 0, where training begins, is kept only as long as each later step is clearly worse. Of the others the one with the
+        highest nDCG@10 is kept, the earlier one of equals.
+        """
+        from engine.training.heldout import is_clearly_worse
+
+        ndcg = found.ndcg_at_10
+        self.note(hit_at_10=found.hit_at_10, ndcg_at_10=ndcg)
+        if self.best_step is None:
+            self.first_ndcg = found.ndcg.tolist()
+            better = True
+        elif is_clearly_worse(found.ndcg, self.first_ndcg):
+            better = False
+        else:
+            better = self.best_step == 0 or ndcg > self.best_metric
         if better:
-            self.best_step, self.best_metric, self.stale = self.step, ndcg, 0
+            self.best_step = self.step
+            self.best_metric = ndcg
+            self.stale = 0
         else:
             self.stale += 1
+        return better
 
 
 def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.core.errors import SettingsError
 from engine.settings.training_schema import (
@@ -19,6 +20,8 @@ from engine.settings.training_schema import (
 )
 
 SHARED_CHUNKS = 8192
+ALL_WEIGHTS_RATE = 2e-5
+"""Peak learning rate where all weights are trained: LoRA layers, which start at nothing, take fifty times as much."""
 CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
 CPU_SLACK = 3  # measured: what the allocator holds for graphs of ever other sizes, per byte of the largest
 MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
@@ -38,6 +41,8 @@ class TrainingConfig:
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and `steps`.
     `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count 32-fold.
 
+    `weights` all: the transformer has no LoRA layers, and all of its weights are trained.
+
     With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none, and the index stays.
     `everyday_share` of a step's queries are everyday ones, drawn more or less often than the others; None: as they come.
     `shared_chunks` random chunks join those of each step, for all of its queries. `augmentation`: None without a small model
@@ -46,6 +51,7 @@ class TrainingConfig:
     """
 
     method: Method = "FT"
+    weights: Weights = "adapter"
     adapter_scope: AdapterScope = "both"
     augmentation: Augmentation | None = None
     objective: Objective = "mixed"
@@ -115,6 +121,13 @@ class TrainingConfig:
                 "An adapter of encoder.small_model cannot be trained for queries alone.", "Chunks have its vectors as well.",
                 "Leave training.adapter_scope out.", code="training-settings-conflict",
             )  # fmt: skip
+        if self.weights == "all" and self.pretrain_weights == "adapter" and self.method != "FT":
+            raise SettingsError(
+                "A LoRA adapter cannot be pre-trained where all weights are fine-tuned.",
+                "With training.weights = 'all' the model has no LoRA layers.",
+                "Leave training.pretrain_weights out, or set training.weights to adapter.",
+                code="training-settings-conflict",
+            )
         if self.similarity == "lorentz" and (
             self.adapter_scope == "queries" or self.method == "PT" or self.augmentation
         ):
@@ -132,6 +145,16 @@ class TrainingConfig:
                 "Set training.cross_encoder to a folder with a cross-encoder, or training.teacher to mixture.",
                 code="cross-encoder-not-chosen",
             )
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether a step draws random numbers for dropout."""
+        return self.model_dropout or (self.weights == "adapter" and self.lora_dropout > 0)
+
+    @property
+    def trains_all_weights(self) -> bool:
+        """Whether all weights are trained, by fine-tuning or by pre-training."""
+        return self.weights == "all" or (self.method != "FT" and self.pretrain_weights == "all")
 
     @property
     def uses_lists(self) -> bool:
@@ -210,3 +233,19 @@ PRESETS: dict[str, TrainingConfig] = {
     # METHODS.md §4: each of its encoders is trained like this, the hyperbolic one with similarity lorentz.
     "pipelines": TrainingConfig(objective="infonce", queries_per_step=32, negatives_per_query=5, epochs=3),
 }
+
+# docs/log/training.md, "Model-written and everyday queries: the recipe": of queries that are worded as questions, the other
+# evidence chunks of a step are the negatives. The teacher of the mixed loss gains less, and costs twice the chunks.
+WRITTEN_QUERIES: dict[str, dict[str, Any]] = {
+    "quick": {"objective": "infonce", "negatives_per_query": 0},
+    "standard": {
+        "objective": "infonce",
+        "negatives_per_query": 0,
+        "steps": 60,
+        "queries_per_step": 32,
+        "max_tokens": 128,
+        "eval_every": 20,
+        "checkpoint_every": 20,
+    },
+}
+"""Preset → what is different where a person or a language model worded the training queries."""

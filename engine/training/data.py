@@ -29,9 +29,9 @@ class TrainingData:
     `base_queries` (n, d), `base_chunks` (N, d): unit vectors of the untouched encoder, where the recipe needs them.
     `base_heldout` (h, d): those of held-out queries, of a black box that the trained model stands beside. `grades`: per query the
     grades of its relevant chunks, where judgments have any. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete
-    with them in the held-out pool, such as BM25's best, padded with −1; `heldout_synthetic`: whether the held-out queries were made
-    from the documents. `cross_encoder`: the model that teaches where the recipe's teacher is one. `everyday` (n,): which queries
-    are everyday ones, where the recipe draws a share of them.
+    with them in the held-out pool, such as BM25's best, padded with −1; `heldout_synthetic`: whether some of the held-out queries
+    were made from the documents. `cross_encoder`: the model that teaches where the recipe's teacher is one. `everyday` (n,): which
+    queries are everyday ones, where the recipe draws a share of them.
     """
 
     queries: Sequence[str]
@@ -69,13 +69,19 @@ class TrainingData:
             for text in texts:
                 state.update(text.encode("utf-8", "surrogatepass") + b"\0")
         lists = self.lists
-        arrays = (self.positives, self.ranked_ids, self.ranked_scores, self.heldout_positives, self.heldout_hard) + (
-            (lists.queries, lists.chunks, lists.scores) if lists else ()
-        )
+        arrays: list[NDArray[Any] | None] = [
+            self.positives,
+            self.ranked_ids,
+            self.ranked_scores,
+            self.heldout_positives,
+            self.heldout_hard,
+        ]
+        if lists:
+            arrays += [lists.queries, lists.chunks, lists.scores]
         if self.base_heldout is not None:  # what a black box says decides what is learnt beside it
-            arrays += (self.base_queries, self.base_heldout)
+            arrays += [self.base_queries, self.base_heldout]
         if self.everyday is not None:
-            arrays += (self.everyday.astype(np.int64),)
+            arrays.append(self.everyday.astype(np.int64))
         for array in arrays:
             if array is not None:
                 state.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())

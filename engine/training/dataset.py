@@ -18,7 +18,7 @@ from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
 from engine.project.store.chunks import drawn
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import held_by, stripped, untrained
-from engine.queries.heldout import MIN_TO_CHOOSE, cap_queries, related_in, unrelated_documents
+from engine.queries.heldout import cap_queries, related_in, unrelated_documents
 from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
@@ -30,6 +30,9 @@ from engine.written_queries.document_queries import document_queries
 
 MIN_QUERIES = 20
 HARD_PER_QUERY = 10
+MIN_TO_STOP = 60
+"""Held-out queries without which no check is made and the last step counts. By nDCG@10 two steps differ by .2 a query (its standard
+deviation), so with 60 a difference of 5 points is two standard errors: about what an adaptation gains, or loses."""
 
 
 def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
@@ -112,7 +115,7 @@ def _everyday(context: StageContext, config: TrainingConfig, queries: Sequence[Q
 @dataclass(frozen=True, slots=True)
 class StoppingQueries:
     """What decides when training stops: `positives` (h,), places of chunks that answer; `hard` (h, j): places of competitors.
-    `synthetic`: whether the queries were made from the documents."""
+    `synthetic`: whether some of the queries were made from the documents."""
 
     texts: Sequence[str]
     positives: NDArray[np.int64]
@@ -123,53 +126,55 @@ class StoppingQueries:
 def _stopping(
     context: StageContext, queries: Sequence[Query], chunks: list[Chunk], places: NDArray[np.int64]
 ) -> tuple[StoppingQueries, list[Chunk]]:
-    """Document-written queries, with the chunks without what they ask; where these are few, those by a language model, and the
-    chunks as they are; else none."""
-    position = {chunk.id: place for place, chunk in enumerate(chunks)}
+    """Document-written queries and those worded as questions, pooled, with the chunks without what the former ask; none where they
+    are fewer than `MIN_TO_STOP`, and the chunks as they are."""
     store = context.store
     related = related_in(store, store.documents())
-    written, shown = written_for_stopping(queries, document_queries(store), chunks, related)
-    if written:
-        context.choose("stopped by", f"{len(written)} titles and headings", "they do not flatter what is trained")
-        first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}
-        answers = [first[one.document_id] if one.chunk_id is None else position[one.chunk_id] for one in written]
-        texts = [one.text for one in written]
-        hard = without_answers(_positions(_best_by_bm25(context, texts), position), written, chunks)
-        return StoppingQueries(texts, np.array(answers, dtype=np.int64), hard), shown
+    written = written_for_stopping(queries, document_queries(store), chunks, related)
     rows = generated_for_stopping(queries, chunks, made_by(context))
-    if not rows:
-        why = "there are too few titles, headings and queries by a language model, and extractive ones flatter what is trained"
+    count = len(written) + len(rows)
+    if count < MIN_TO_STOP:
+        why = (
+            f"titles, headings and queries by a language model of the validation documents are {count}, fewer than {MIN_TO_STOP}; "
+            "extractive ones flatter what is trained"
+        )
         context.choose("stopped by", "nothing, the last step counts", why)
-    positives = np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64)
-    texts = [queries[row].text for row in rows]
-    return StoppingQueries(texts, positives, places[rows][:, :HARD_PER_QUERY], synthetic=True), chunks
+        return StoppingQueries([], np.empty(0, dtype=np.int64), None), chunks
+    value = f"{len(written)} titles and headings, {len(rows)} imported or model-written queries"
+    context.choose("stopped by", value, "they are of validation documents, and none is extractive")
+    position = {chunk.id: place for place, chunk in enumerate(chunks)}
+    first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}
+    answers = [first[one.document_id] if one.chunk_id is None else position[one.chunk_id] for one in written]
+    answers += [position[queries[row].chunk_id] for row in rows]
+    texts = [one.text for one in written]
+    hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)
+    if written:
+        hard = without_answers(_positions(_best_by_bm25(context, texts), position), written, chunks)
+    ranked = pad_rows(places[rows][:, :HARD_PER_QUERY].tolist(), -1, np.int64, HARD_PER_QUERY)
+    texts += [queries[row].text for row in rows]
+    found = StoppingQueries(texts, np.array(answers, dtype=np.int64), np.concatenate([hard, ranked]), bool(rows))
+    return found, stripped(chunks, written)
 
 
 def written_for_stopping(
     queries: Sequence[Query], written: Sequence[DocumentQuery], chunks: Sequence[Chunk], related: Mapping[int, int]
-) -> tuple[list[DocumentQuery], list[Chunk]]:
-    """Those of documents whose `queries`, with those of their copies and versions, are all of split `validation`; and the chunks
-    without what they ask. None where they are fewer than `MIN_TO_CHOOSE`."""
+) -> list[DocumentQuery]:
+    """Those of documents whose `queries`, with those of their copies and versions, are all of split `validation`."""
     others = {query.document_id for query in queries if query.split != "validation"}
     present = {chunk.id for chunk in chunks} | {None}
     free = unrelated_documents(others, related) & {query.document_id for query in queries}
     times = Counter(one.text for one in written)  # of a text with several answers none is the one to be found
-    chosen = [one for one in held_by(free, written) if one.chunk_id in present and times[one.text] == 1]
-    if len(chosen) < MIN_TO_CHOOSE:
-        return [], list(chunks)
-    return chosen, stripped(chunks, chosen)
+    return [one for one in held_by(free, written) if one.chunk_id in present and times[one.text] == 1]
 
 
 def generated_for_stopping(queries: Sequence[Query], chunks: Sequence[Chunk], backend: str) -> list[int]:
-    """Of the generated ones, made by this `backend`, those of split `validation` that are worded as questions; none where they are
-    fewer than `MIN_TO_CHOOSE`."""
+    """Of the generated ones, made by this `backend`, and the imported ones, those of split `validation` that are not extractive."""
     present = {chunk.id for chunk in chunks}
-    rows = [
+    return [
         row
         for row, query in enumerate(queries)
         if query.split == "validation" and query.chunk_id in present and not is_extractive(query, backend)
     ]
-    return rows if len(rows) >= MIN_TO_CHOOSE else []
 
 
 def without_answers(

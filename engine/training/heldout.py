@@ -1,7 +1,9 @@
-"""The held-out check during training: how high each held-out query finds its evidence chunk in a fixed pool."""
+"""The held-out check during training: how high each held-out query finds its evidence chunk in a fixed pool, and whether a step
+does clearly worse than another."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +12,8 @@ import numpy.typing as npt
 from engine.core.similarity import COSINE, Similarity, scores
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
+
+_NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +47,31 @@ def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None
     return HeldOutPool(queries, chunks, np.searchsorted(chunks, data.heldout_positives[queries]))
 
 
+@dataclass(frozen=True, slots=True)
+class HeldOutFigures:
+    """What a check found, by query: `hits` (h,), whether the chunk is among the first ten; `ndcg` (h,), nDCG@10 from 0 to 1."""
+
+    hits: npt.NDArray[np.bool_]
+    ndcg: npt.NDArray[np.float64]
+
+    @property
+    def hit_at_10(self) -> float:
+        """The mean, in percent."""
+        return 100 * float(self.hits.mean())
+
+    @property
+    def ndcg_at_10(self) -> float:
+        """The mean, in percent."""
+        return 100 * float(self.ndcg.mean())
+
+
 def measure(
-    query_vectors: npt.NDArray[np.float32], chunk_vectors: npt.NDArray[np.float32], positives: npt.NDArray[np.int64],
+    query_vectors: npt.NDArray[np.float32],
+    chunk_vectors: npt.NDArray[np.float32],
+    positives: npt.NDArray[np.int64],
     similarity: Similarity = COSINE,
-) -> tuple[float, float]:  # fmt: skip
-    """(Hit@10, nDCG@10) in percent, with one relevant chunk per query: nDCG@10 = 1/log2(rank + 1), ranks from 1.
+) -> HeldOutFigures:
+    """Hit@10 and nDCG@10 with one relevant chunk per query: nDCG@10 = 1/log2(rank + 1), ranks from 1.
 
     (h, d), (p, d), (h,). Of chunks with equal scores those with the lower number rank first.
     """
@@ -56,4 +80,17 @@ def measure(
     earlier = np.arange(found.shape[1])[None, :] < positives[:, None]
     ranks = 1 + (found > own).sum(1) + ((found == own) & earlier).sum(1)
     hits = ranks <= 10
-    return 100 * float(hits.mean()), 100 * float(np.where(hits, 1 / np.log2(ranks + 1), 0.0).mean())
+    return HeldOutFigures(hits, np.where(hits, 1 / np.log2(ranks + 1), 0.0))
+
+
+def is_clearly_worse(later: npt.ArrayLike, first: npt.ArrayLike) -> bool:
+    """Whether the 95 % interval of the mean paired difference `later` − `first`, (h,) each, lies below 0.
+
+    The interval is mean ± 1.96 · s/√h, s the differences' standard deviation. A single query decides nothing.
+    """
+    differences = np.asarray(later, dtype=np.float64) - np.asarray(first, dtype=np.float64)
+    count = len(differences)
+    if count < 2:
+        return False
+    error = float(differences.std(ddof=1)) / math.sqrt(count)
+    return float(differences.mean()) + _NORMAL_95 * error < 0

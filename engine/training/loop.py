@@ -38,7 +38,7 @@ Ended = Literal["all steps", "no gain", "asked"]
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """`adapter`: a peft folder with the best weights. `best_step` 0 means that no step beat what it began with.
+    """`adapter`: a folder with the best weights. `best_step` 0 means that every later check was clearly worse than the first.
 
     `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step, loss,
     target_entropy (nats; both means since the entry before), hit_at_10, ndcg_at_10; without checks some twenty of the former three.
@@ -77,12 +77,13 @@ def prepared(job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool
     config, hardware = job.config, job.hardware
     with faults.memory_errors():
         student = Student(job.model, config, hardware, whole=whole)
-        plan = peers.decide(make_plan(student, config, hardware, free_memory(hardware, peers.local_count)))
+        free = max(0, free_memory(hardware, peers.local_count) - student.state_bytes)
+        plan = peers.decide(make_plan(student, config, hardware, free))
         for choice in plan.choices if report else ():
             job.emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
         if plan.checkpointing:
             student.checkpoint_blocks()
-        with Workers(*peers.decide(choose_workers(student, config, hardware, processes=peers.local_count))) as workers:
+        with Workers(*peers.decide(choose_workers(student, config, hardware, free))) as workers:
             yield Setup(job, student, workers, plan, peers)
 
 
@@ -255,16 +256,19 @@ class Loop(ABC):
         queries, chunks = self.encoder.queries(self.pool_queries), self._pool_vectors(self.pool)
         if self.config.augmentation:
             queries, chunks = beside_black_box(self.data, queries, chunks, self.pool.chunks, self.pool.queries)
-        hit, ndcg = measure(queries, chunks, self.pool.positives, self.student.text_model.similarity)
-        better = state.best_step is None or ndcg > state.best_metric
+        found = measure(queries, chunks, self.pool.positives, self.student.text_model.similarity)
+        better = state.record(found)
         if better:
             self.best = self.student.snapshot()
-        state.record(hit, ndcg, better)
         state.stopped = not last and state.stale >= self.config.patience
-        self.emit(HeldOut(
-            step=state.step, hit_at_10=round(hit, 3), ndcg_at_10=round(ndcg, 3), best=better,
+        event = HeldOut(
+            step=state.step,
+            hit_at_10=round(found.hit_at_10, 3),
+            ndcg_at_10=round(found.ndcg_at_10, 3),
+            best=better,
             synthetic=self.data.heldout_synthetic,
-        ))  # fmt: skip
+        )
+        self.emit(event)
 
     def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
         """The present vectors (p, d) of the chunks that held-out queries are ranked in."""
@@ -301,7 +305,7 @@ class Loop(ABC):
         tensors = (self.student.snapshot() if self.pool is None else self.best) | self.student.untrained
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
-            write_adapter(adapter, self.student.lora, tensors, self.student.model.name, self.student.metadata)
+            write_adapter(adapter, self.student.adapter_settings, tensors, self.student.metadata)
         if state.best_step is None:
             return TrainResult(adapter, state.step, state.step, None, state.history, ended)
         return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)

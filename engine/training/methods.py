@@ -60,7 +60,7 @@ def _pretrained(context: StageContext, job: Job) -> tuple[TrainResult | None, st
     if job.hardware.device != "cpu":
         _give_back_memory()
     if config.method == "PT" and result.best_step == 0:
-        return None, f"no step of pre-training, of {result.steps}, found the held-out queries' chunks better than base"
+        return None, f"every step of pre-training that was checked, of {result.steps}, was clearly worse than base"
     return result, ""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import ModelError
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
 from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
-from engine.training.config import PRESETS, SHARED_CHUNKS, TrainingConfig
+from engine.training.config import ALL_WEIGHTS_RATE, PRESETS, SHARED_CHUNKS, WRITTEN_QUERIES, TrainingConfig
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
@@ -49,7 +49,12 @@ def config_of(settings: Settings) -> TrainingConfig:
 
     Raises SettingsError for values that do not go together.
     """
-    config = replace(PRESETS[settings.training.preset], **settings.training.overrides())
+    preset = PRESETS[settings.training.preset]
+    overrides = settings.training.overrides()
+    if overrides.get("weights", preset.weights) == "all":
+        overrides.setdefault("pretrain_weights", "all")
+        overrides.setdefault("learning_rate", ALL_WEIGHTS_RATE)
+    config = replace(preset, **{**_numbers_for_written_queries(settings), **overrides})
     small = (settings.training.augmentation or "mafin") if settings.encoder.small_model else None
     fitting: dict[str, Any] = {"max_tokens": _longest(settings, config), "augmentation": small}
     if config.uses_lists:  # which follow the teacher in every chunk: none is a false negative
@@ -57,6 +62,19 @@ def config_of(settings: Settings) -> TrainingConfig:
     if config.pretrain_weights == "all" and settings.training.pretrain_learning_rate is None:
         fitting["pretrain_learning_rate"] = config.pretrain_learning_rate / 10  # LoRA layers take more
     return replace(config, **fitting, **_scope(settings, config)[0])
+
+
+def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
+    """What a preset changes for queries worded as questions, unless project.toml wants another loss or a teacher."""
+    chosen = settings.training
+    numbers = WRITTEN_QUERIES.get(chosen.preset)
+    if numbers is None or chosen.objective not in (None, "infonce") or chosen.teacher not in (None, "auto"):
+        return {}
+    if (
+        settings.encoder.small_model or chosen.similarity == "lorentz"
+    ):  # whose recipes were measured with the mixed loss
+        return {}
+    return {} if resolve_backend(settings).backend in EXTRACTIVE else numbers
 
 
 def scope_reason(settings: Settings, config: TrainingConfig) -> str:
@@ -67,7 +85,7 @@ def scope_reason(settings: Settings, config: TrainingConfig) -> str:
 def _longest(settings: Settings, config: TrainingConfig) -> int:
     """Tokens of a text in training: what the encoder reads, unless project.toml or a quick training wants less."""
     chosen = settings.training
-    cut = chosen.max_tokens is not None or chosen.preset == "quick"
+    cut = chosen.max_tokens is not None or chosen.preset == "quick" or _numbers_for_written_queries(settings)
     return min(config.max_tokens, settings.encoder.max_tokens) if cut else settings.encoder.max_tokens
 
 

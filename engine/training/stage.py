@@ -7,8 +7,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.core.errors import DamagedError, NotBuiltError
+import psutil
+
+from engine.core.errors import DamagedError, NotBuiltError, ResourceError
 from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, model_fingerprint, project_model
+from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.kinds.given_vectors import read_vectors
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
@@ -30,7 +33,7 @@ from engine.written_queries.imports import graded_queries, imports_fingerprint
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
-VERSION = 3
+VERSION = 4
 
 
 class TrainStage(Stage):
@@ -65,10 +68,11 @@ class TrainStage(Stage):
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
         """Raises SettingsError for a recipe whose values do not go together, ModelError for a teacher or vectors
-        that cannot be used, UsageError for what this machine does not have."""
+        that cannot be used, UsageError for what this machine does not have, ResourceError for a model that is too large."""
         config = resolve_config(snapshot)
         teacher_folder(snapshot, config)
         check_device(snapshot.settings, "train")
+        _check_memory(snapshot.settings, config)
         if given := snapshot.settings.encoder.vectors:
             read_vectors(given)
 
@@ -105,6 +109,8 @@ class TrainStage(Stage):
             context.choose(
                 "trained", project_model(context.settings).name, f"encoder.small_model, joined by {config.augmentation}"
             )
+        if config.weights == "all":
+            context.choose("trained weights", "all", "training.weights: there are no LoRA layers")
         if config.method != "PT":
             settings = with_backend(context)
             chosen = settings.training
@@ -134,6 +140,26 @@ class TrainStage(Stage):
             "adapter": info.adapter, "reason": "", "steps": info.steps, "best_step": info.best_step, "ended": info.ended,
             "adapter_scope": info.adapter_scope,
         }  # fmt: skip
+
+
+def _check_memory(settings: Settings, config: TrainingConfig) -> None:
+    """Raises ResourceError where all weights are to be trained and neither memory nor a GPU's holds what that takes."""
+    if not config.trains_all_weights or not encoder_source(settings.encoder).trains:
+        return
+    from engine.encoders.hardware import find_gpus, foreseen
+    from engine.encoders.model_size import model_size
+    from engine.training.compute.memory import check_all_weights_fit
+
+    model = project_model(settings)
+    size = model_size(model)
+    try:
+        check_all_weights_fit(size, "cpu", model.name, psutil.virtual_memory().total)
+    except ResourceError:
+        device = foreseen(settings.encoder.device, settings.encoder.dtype, "train")  # torch, which takes seconds
+        if device == "cpu":
+            raise
+        number = int(device.partition(":")[2] or 0)
+        check_all_weights_fit(size, device, model.name, find_gpus().usable[number].total)
 
 
 def _graded(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class _Training(Loop):
     def _why(self, ended: Ended) -> str:
         state = self.state
         if ended == "all steps":
-            return ""
+            return "each step that was checked was clearly worse than the start" if state.best_step == 0 else ""
         why = f"stopped on request at step {state.step}"
         if ended == "no gain":
             why = f"no gain in {state.stale} held-out checks"

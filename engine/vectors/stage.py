@@ -1,15 +1,21 @@
-"""Stage `embed`: chunks × the encoder that evaluation chose → the vector index."""
+"""Stage `embed`: chunks × the encoders that evaluation chose → the vector indexes.
+
+The first index is that of hybrid search. Where semantic search encodes chunks in another way it gets an index of its own, made
+after the first, so that search never waits for it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, ModelError, NotBuiltError, TooLittleTextError
 from engine.core.events import Warned
+from engine.core.messages.report import SearchMode
 from engine.encoders.for_project import (
     check_device,
     chunk_adapter,
@@ -24,14 +30,21 @@ from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.kinds.given import GivenEncoder
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
-from engine.project.store.artifact_info import AdapterInfo, CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
-from engine.project.store.artifacts import Artifact
+from engine.project.store.artifact_info import (
+    AdapterInfo,
+    CorpusInfo,
+    EvaluationInfo,
+    LexicalInfo,
+    SemanticVectorsInfo,
+    VectorsInfo,
+)
+from engine.project.store.artifacts import INCOMPLETE, Artifact
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.embedding_cache import CachedRows
+    from engine.encoders.embedding_cache import CachedRows, EmbeddingCache
     from engine.encoders.encoder import Encoder
     from engine.vectors.index import VectorIndex
 
@@ -39,23 +52,28 @@ if TYPE_CHECKING:
 VERSION = 2
 SAMPLES = 5  # chunks that the graph of the query encoder is compared on
 FEW = 10_000  # chunks that may be embedded in any order
+BYTES = {"f32": 4, "f16": 2, "i8": 1}
+"""Of a stored number."""
 
 
 class EmbedStage(Stage):
-    """Chunks × the encoder that evaluation chose → the vector index."""
+    """Embed the chunks with the encoders that evaluation chose, and index the vectors."""
 
     version, artifact = VERSION, VectorsInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The chunks, the encoder in use, and how vectors are stored."""
+        """The chunks, the encoders in use, and how vectors are stored."""
         snapshot.need(CorpusInfo)
-        adapter, weight, scope = _in_use(snapshot)
-        return {
+        hybrid = encoder_in_use(snapshot, "hybrid")
+        semantic = encoder_in_use(snapshot, "semantic")
+        found = {
             "chunks": snapshot.store.corpus_fingerprint(),
-            "encoder": encoder_fingerprint_of(snapshot, adapter, weight),
-            **_chunk_scope(snapshot, adapter, weight, scope),
+            **_encoder_inputs(snapshot, hybrid),
             "vectors": snapshot.settings.vectors.model_dump(),
         }
+        if semantic != hybrid:  # so that former indexes, which served both modes, stay valid
+            found["semantic"] = _encoder_inputs(snapshot, semantic)
+        return found
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
         """Raises UsageError for a device or precision that is not to be had here."""
@@ -72,72 +90,227 @@ class EmbedStage(Stage):
             raise DamagedError.of_stage(
                 "embed", "The graph of the query encoder is missing or damaged.", code="query-graph-damaged"
             )
-        adapter, _, _ = _in_use(snapshot)
-        if artifact.info.adapter != _named(snapshot, adapter):
+        hybrid = encoder_in_use(snapshot, "hybrid")
+        if artifact.info.adapter != _named(snapshot, hybrid.adapter):
             raise DamagedError.of_stage("embed", "The adapter was trained again.", code="adapter-changed")
+        semantic = encoder_in_use(snapshot, "semantic")
+        if semantic != hybrid:
+            _verify_semantic(snapshot, semantic)
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
-        import numpy as np
-
-        from engine.vectors.index import VectorIndex
-        from engine.vectors.nodes import embedding_on_nodes
-        from engine.vectors.partial import PartialIndex, newest_and_smallest_first
-
-        adapter, weight, scope = _in_use(context)
-        of_chunks = chunk_adapter(adapter, scope)
-        encoder = load_encoder(context, *((of_chunks, weight) if of_chunks else ()))  # of the chunks
+        """Embed what is new, build or update the indexes, make them current, and drop what nothing names any more."""
+        hybrid = encoder_in_use(context, "hybrid")
+        semantic = encoder_in_use(context, "semantic")
         ids = context.store.chunk_ids()
         if not len(ids):
             raise TooLittleTextError(
                 "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
             )
-        info = _info(context, encoder, adapter, of_chunks, weight, len(ids))
-        cache, dtype = open_cache(context), _storage_type(context, encoder)
-        cached = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
-        index = _former(context, encoder, dtype)
-        shards = embedding_on_nodes(context, encoder, of_chunks, weight)
-
-        def embed(wanted: NDArray[np.int64]) -> tuple[CachedRows, VectorIndex | None]:
-            """The vectors of these chunks (n,), in ascending order, and the index that has become of `index` meanwhile."""
-            partial = PartialIndex(
-                context, index, wanted, encoder.similarity, dtype, lambda count: replace(info, chunks=count)
-            )
-            new, order = set(wanted.tolist()), None
-            keys = [key for key in context.store.chunk_keys(first=min(new, default=0)) if key[0] in new]
-            hashes = [content_hash for *_, content_hash in keys]
-            if len(wanted) > FEW:
-                order = newest_and_smallest_first([owner for _, owner, _ in keys], context.store.documents())
-            del keys, new  # of a million they take 200 MB
-            rows = chunk_rows(
-                context, encoder, hashes, lambda row: context.store.chunk(int(wanted[row])).embedded_text, cache,
-                before=len(ids) - len(wanted), order=order, stored=partial, encode_shards=shards,
-            )  # fmt: skip
-            if isinstance(encoder, GivenEncoder):
-                _report_missing(context, encoder, hashes)
-            return rows, partial.index
-
-        wanted = ids if index is None else np.setdiff1d(ids, index.keys(), assume_unique=True)
-        vectors, index = embed(wanted)
-        with context.project.building("vectors", context.fingerprint) as building:
-            if index is None or not _updated(index, building.folder, ids, wanted, vectors):
-                rows = vectors if wanted is ids else embed(ids)[0]
-                VectorIndex.build(building.folder, ids, rows, similarity=encoder.similarity, dtype=dtype)
-            sample = [context.store.chunk(row).embedded_text for row in ids[:SAMPLES].tolist()]
-            _keep_query_graph(context, building.folder, info, sample, encoder)
-        context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
-        embedded = len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - cached
-        _tidy(context, encoder.fingerprint)
-        return {
-            "chunks": len(ids),
-            "embedded": embedded,
-            "dimension": encoder.dimension,
-            "encoder": "adapted" if adapter else "base",
-            **({"interpolation weight": weight} if adapter else {}),
-        }
+        first = _IndexBuild(context, hybrid, VectorsInfo, ids)
+        embedded = first.build()
+        if semantic == hybrid:
+            context.store.drop_artifact(SemanticVectorsInfo)
+        else:
+            first.publish(INCOMPLETE)  # it is searched while the second is made; the stage is done after that
+            second = _IndexBuild(context, semantic, SemanticVectorsInfo, ids)
+            embedded += second.build(shared_with=first.info)
+            second.publish(context.fingerprint)
+        first.publish(context.fingerprint)
+        _tidy(context)
+        summary: dict[str, Any] = {"chunks": len(ids), "embedded": embedded, "dimension": first.info.dimension}
+        for mode, chosen in (("hybrid", hybrid), ("semantic", semantic)):
+            name = "encoder" if semantic == hybrid else f"{mode}_encoder"
+            summary[name] = "adapted" if chosen.adapter else "base"
+            if chosen.adapter:
+                summary[f"{mode}_interpolation_weight"] = chosen.weight
+        return summary
 
 
 STAGE = EmbedStage()
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderInUse:
+    """Adapter folder (None: base), interpolation weight and scope."""
+
+    adapter: Path | None
+    weight: float
+    scope: str
+
+    @property
+    def chunk_adapter(self) -> Path | None:
+        """The adapter that chunks are encoded with."""
+        return chunk_adapter(self.adapter, self.scope)
+
+
+BASE_ENCODER = EncoderInUse(None, 1.0, "both")
+
+
+def encoder_in_use(snapshot: ProjectSnapshot, mode: SearchMode) -> EncoderInUse:
+    """Return the encoder that evaluation chose for a mode; the base encoder before the first evaluation. Raises NotBuiltError."""
+    evaluation = snapshot.store.artifact(EvaluationInfo)
+    if evaluation is None:
+        return BASE_ENCODER
+    chosen = evaluation.info.in_use[mode]
+    if not chosen.adapter:
+        return BASE_ENCODER
+    if evaluation.info.model != model_fingerprint(snapshot):
+        raise NotBuiltError(
+            "The adapter in use belongs to another model.",
+            "encoder.model, or the files in its folder, have changed since the evaluation.",
+            f"Run 'engine adapt {snapshot.project.argument}'.",
+            code="adapter-mismatch",
+            stage="evaluate",
+            command="adapt",
+        )
+    return EncoderInUse(snapshot.project.path / chosen.adapter, chosen.interpolation_weight, chosen.adapter_scope)
+
+
+def index_megabytes(chunks: int, dimension: int, dtype: str) -> int:
+    """Return about how much an index of so many chunks takes on disk."""
+    return math.ceil(chunks * dimension * BYTES[dtype] / 1_000_000)
+
+
+class _IndexBuild:
+    """One vector index of the chunks `ids` (n,), from their texts to the artifact."""
+
+    def __init__(
+        self, context: StageContext, chosen: EncoderInUse, kind: type[VectorsInfo], ids: NDArray[np.int64]
+    ) -> None:
+        self._context = context
+        self._chosen = chosen
+        self._kind = kind
+        self._ids = ids
+        self._folder = ""
+        self.info = kind()
+
+    def build(self, shared_with: VectorsInfo | None = None) -> int:
+        """Write the index, or only the query encoder where the chunks' vectors are those of another; return how many were
+        embedded."""
+        context = self._context
+        adapter = self._chosen.chunk_adapter
+        fingerprint = encoder_fingerprint_of(context, adapter, self._chosen.weight if adapter else 1.0)
+        shared = shared_with is not None and shared_with.chunk_encoder == fingerprint
+        if shared_with is not None and not shared:
+            self._announce()
+        encoder = load_encoder(context, *((adapter, self._chosen.weight) if adapter else ()))
+        self.info = self._info(encoder, shared=shared)
+        cache = open_cache(context)
+        before = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
+        with context.project.building("vectors", self._name) as building:
+            if not shared:
+                self._write_index(building.folder, encoder, cache)
+            sample = [context.store.chunk(row).embedded_text for row in self._ids[:SAMPLES].tolist()]
+            _keep_query_graph(context, building.folder, self.info, sample, encoder)
+        self._folder = building.name
+        return len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - before
+
+    def publish(self, fingerprint: str) -> None:
+        """Make it the current artifact."""
+        self._context.store.put_artifact(Artifact(self.info, fingerprint, self._folder))
+
+    @property
+    def _name(self) -> str:
+        is_second = self._kind is SemanticVectorsInfo
+        return f"{self._context.fingerprint}-semantic" if is_second else self._context.fingerprint
+
+    def _info(self, encoder: Encoder, *, shared: bool) -> VectorsInfo:
+        chosen = self._chosen
+        info = _info(self._context, encoder, chosen.adapter, chosen.chunk_adapter, chosen.weight, len(self._ids))
+        if self._kind is SemanticVectorsInfo:
+            return SemanticVectorsInfo(**{**vars(info), "shared": shared})
+        return info
+
+    def _announce(self) -> None:
+        """Say what the second index takes before it is made."""
+        chunks = len(self._ids)
+        width = self._context.need(VectorsInfo).info.dimension
+        megabytes = index_megabytes(chunks, width, self._context.settings.vectors.dtype)
+        what = f"{chunks:,} chunks, about {megabytes:,} MB on disk; search works meanwhile"
+        self._context.choose("index", "one more for semantic search", what)
+
+    def _write_index(self, folder: Path, encoder: Encoder, cache: EmbeddingCache) -> None:
+        import numpy as np
+
+        from engine.vectors.index import VectorIndex
+
+        context = self._context
+        dtype = _storage_type(context, encoder)
+        index = _former(context, self._kind, encoder, dtype)
+        wanted = self._ids if index is None else np.setdiff1d(self._ids, index.keys(), assume_unique=True)
+        vectors, index = self._embed(encoder, cache, wanted, index, dtype)
+        if index is None or not _updated(index, folder, self._ids, wanted, vectors):
+            rows = vectors
+            if wanted is not self._ids:
+                rows, _ = self._embed(encoder, cache, self._ids, index, dtype)
+            VectorIndex.build(folder, self._ids, rows, similarity=encoder.similarity, dtype=dtype)
+
+    def _embed(
+        self,
+        encoder: Encoder,
+        cache: EmbeddingCache,
+        wanted: NDArray[np.int64],
+        index: VectorIndex | None,
+        dtype: str,
+    ) -> tuple[CachedRows, VectorIndex | None]:
+        """Return the vectors of these chunks (n,), in ascending order, and the index that has become of `index` meanwhile."""
+        from engine.vectors.nodes import embedding_on_nodes
+        from engine.vectors.partial import PartialIndex, newest_and_smallest_first
+
+        context = self._context
+        partial = None
+        if self._kind is VectorsInfo:  # while the second is made, the first is searched
+            partial = PartialIndex(
+                context, index, wanted, encoder.similarity, dtype, lambda count: replace(self.info, chunks=count)
+            )
+        new = set(wanted.tolist())
+        keys = [key for key in context.store.chunk_keys(first=min(new, default=0)) if key[0] in new]
+        hashes = [content_hash for *_, content_hash in keys]
+        order = None
+        if len(wanted) > FEW:
+            order = newest_and_smallest_first([owner for _, owner, _ in keys], context.store.documents())
+        del keys, new  # of a million they take 200 MB
+        rows = chunk_rows(
+            context,
+            encoder,
+            hashes,
+            lambda row: context.store.chunk(int(wanted[row])).embedded_text,
+            cache,
+            before=len(self._ids) - len(wanted),
+            order=order,
+            stored=partial,
+            encode_shards=embedding_on_nodes(context, encoder, self._chosen.chunk_adapter, self._chosen.weight),
+        )
+        if isinstance(encoder, GivenEncoder):
+            _report_missing(context, encoder, hashes)
+        return rows, partial.index if partial is not None else index
+
+
+def _encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str, Any]:
+    """What decides the vectors of queries and chunks."""
+    adapter, weight, scope = chosen.adapter, chosen.weight, chosen.scope
+    found: dict[str, Any] = {"encoder": encoder_fingerprint_of(snapshot, adapter, weight)}
+    if scope != "both":  # where it is as ever, former indexes stay valid
+        found["side"] = scope
+    if scope == "both-then-queries":
+        found["chunk_encoder"] = encoder_fingerprint_of(snapshot, chosen.chunk_adapter, weight)
+    return found
+
+
+def _verify_semantic(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> None:
+    """Raise DamagedError where the index of semantic search is not there or not sound."""
+    from engine.vectors.index import VectorIndex
+
+    artifact = snapshot.store.artifact(SemanticVectorsInfo)
+    if artifact is None or artifact.info.adapter != _named(snapshot, chosen.adapter):
+        raise DamagedError.of_stage("embed", "The index of semantic search is missing.", code="semantic-index-missing")
+    folder = snapshot.project.folder_of(artifact)
+    if not artifact.info.shared:
+        VectorIndex.open(folder)
+    if not is_settled(folder):
+        raise DamagedError.of_stage(
+            "embed", "The graph of the query encoder is missing or damaged.", code="query-graph-damaged"
+        )
 
 
 def _info(
@@ -153,29 +326,6 @@ def _info(
         encoder.fingerprint, VERSION, encoder.dimension, chunks, settings.pooling, settings.endpoint,
         settings.endpoint_model, settings.small_model if beside else "", beside, settings.vectors if beside else "",
     )  # fmt: skip
-
-
-def _chunk_scope(snapshot: ProjectSnapshot, adapter: Path | None, weight: float, scope: str) -> dict[str, Any]:
-    """What else decides the chunks' vectors; nothing where it is as ever, so that former indexes stay valid."""
-    if scope == "both-then-queries":
-        return {"side": scope, "chunk_encoder": encoder_fingerprint_of(snapshot, chunk_adapter(adapter, scope), weight)}
-    return {"side": scope} if scope != "both" else {}
-
-
-def _in_use(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
-    """Adapter folder, interpolation weight and scope that evaluation chose; the base encoder before the first evaluation."""
-    evaluation = snapshot.store.artifact(EvaluationInfo)
-    if evaluation is None or not (adapter := evaluation.info.in_use.adapter):
-        return None, 1.0, "both"
-    if evaluation.info.model != model_fingerprint(snapshot):
-        raise NotBuiltError(
-            "The adapter in use belongs to another model.",
-            "encoder.model, or the files in its folder, have changed since the evaluation.",
-            f"Run 'engine adapt {snapshot.project.argument}'.", code="adapter-mismatch", stage="evaluate",
-            command="adapt",
-        )  # fmt: skip
-    in_use = evaluation.info.in_use
-    return snapshot.project.path / adapter, in_use.interpolation_weight, in_use.adapter_scope
 
 
 def _report_missing(context: StageContext, encoder: GivenEncoder, hashes: Sequence[str]) -> None:
@@ -199,20 +349,30 @@ def _storage_type(context: StageContext, encoder: Encoder) -> str:
     return "f16"
 
 
-def _former(context: StageContext, encoder: Encoder, dtype: str) -> VectorIndex | None:
-    """The present index, where it is of the same encoder and kind, so that the next can be built upon it."""
+def _former(context: StageContext, kind: type[VectorsInfo], encoder: Encoder, dtype: str) -> VectorIndex | None:
+    """The present index of the same encoder, so that the next can be built upon it: first of this kind, then the other.
+
+    Where only its query encoder is missing or damaged, the index of the same fingerprint is built upon, too.
+    """
+    if context.forced:
+        return None
+    others: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
+    for one in sorted(others, key=lambda other: other is not kind):
+        former = context.store.artifact(one)
+        if former is None or (isinstance(former.info, SemanticVectorsInfo) and former.info.shared):
+            continue
+        if (former.info.chunk_encoder, former.info.version) == (encoder.fingerprint, VERSION):
+            index = _open_former(context, former, encoder, dtype)
+            if index is not None:
+                return index
+    return None
+
+
+def _open_former(
+    context: StageContext, former: Artifact[VectorsInfo], encoder: Encoder, dtype: str
+) -> VectorIndex | None:
     from engine.vectors.index import VectorIndex
 
-    former = context.store.artifact(VectorsInfo)
-    made = (former.info.chunk_encoder, former.info.version) if former else ()
-    # forced, or damaged: not to be built upon
-    if (
-        not former
-        or context.forced
-        or former.fingerprint == context.fingerprint
-        or made != (encoder.fingerprint, VERSION)
-    ):
-        return None
     try:
         index = VectorIndex.open(context.project.folder_of(former))
     except DamagedError as error:
@@ -239,23 +399,28 @@ def _updated(
 def _keep_query_graph(
     context: StageContext, folder: Path, info: VectorsInfo, sample: Sequence[str], loaded: Encoder
 ) -> None:
-    """Put the encoder of queries beside the index: the former's graph where it is the same, else a new one."""
-    former = context.store.artifact(VectorsInfo)
-    same = former and not context.forced and former.info.encoder == info.encoder
-    if former and same and take_over(context.project.path / former.folder, folder):
-        return
+    """Put the encoder of queries beside the index: the graph of a former index where it is the same, else a new one."""
+    kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
+    for kind in () if context.forced else kinds:
+        former = context.store.artifact(kind)
+        same = former is not None and former.folder and former.info.encoder == info.encoder
+        if former is not None and same and take_over(context.project.path / former.folder, folder):
+            return
     context.check_stop()
     adapter = context.project.path / info.adapter if info.adapter else None
     source = encoder_source(context.settings.encoder)
     write_query_graph(source, info.max_tokens, adapter, info.interpolation_weight, folder, sample, loaded)
 
 
-def _tidy(context: StageContext, in_use: str) -> None:
-    """Both indexes are current now: superseded rows and the vectors of encoders no longer in use can go."""
+def _tidy(context: StageContext) -> None:
+    """All indexes are current now: superseded rows and the vectors of encoders no longer in use can go."""
     lexical = context.store.artifact(LexicalInfo)
     if lexical and lexical.info.chunks_fingerprint == context.store.corpus_fingerprint():
         context.store.purge_dead()
-    keep = {in_use, encoder_fingerprint_of(context, None, 1.0)}
+    keep = {encoder_fingerprint_of(context, None, 1.0)}
+    for kind in (VectorsInfo, SemanticVectorsInfo):
+        if (made := context.store.artifact(kind)) is not None:
+            keep.add(made.info.chunk_encoder)
     if (trained := context.store.artifact(AdapterInfo)) and trained.info.adapter:  # judged and compared again, later
         of_chunks = chunk_adapter(context.project.path / trained.info.adapter, trained.info.adapter_scope)
         with suppress(ModelError):  # an unsound one that is not in use stops nothing

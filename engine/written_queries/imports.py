@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from engine.core.disk import write_text
 from engine.core.errors import DatasetError
-from engine.core.records import FurtherAnswer, JudgedQuery
+from engine.core.records import MEASURING, FurtherAnswer, JudgedQuery
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.store import Store
@@ -34,12 +34,14 @@ JUDGING = "judging"  # the lock of who marks hits, or brings file and database i
 JUDGING_SECONDS = 5.0  # that another mark of this project may take
 
 
-def import_judgments(project: ProjectFolder, path: Path, split: str = "test") -> int:
+def import_judgments(project: ProjectFolder, path: Path, split: str = "test", *, measuring: bool = False) -> int:
     """Add judged queries from a BEIR folder or a JSONL file of {query, evidence, path?, also?}; returns how many were read.
 
     Raises DatasetError that names file and line.
     """
     judged = read_beir_judgments(path, split) if path.is_dir() else read_evidence_questions(path)
+    if measuring:
+        judged = [replace(query, key=f"{MEASURING}{query.key}") for query in judged]
     if not judged:
         raise DatasetError(
             f"{path} holds no judgments.", "No query in it has an answer.",

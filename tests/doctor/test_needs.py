@@ -47,6 +47,15 @@ def test_memory_of_a_gpu_holds_weights_and_graphs() -> None:
     assert need == 1000 * 2 + 4 * 3 * 8 * TOKEN // 2  # a micro-batch of 512 tokens would hold the whole step
 
 
+def test_memory_of_all_weights_in_training() -> None:
+    layers = training_need(SIZE, RECIPE, CPU, chunks=50, free=10**9)
+    weights = training_need(SIZE, replace(RECIPE, weights="all"), CPU, chunks=50, free=10**9)
+    assert weights - layers == 1000 * (4 + 4 + 4 + 8 + 4 + 16)  # master, gradients, moments, best, checkpoint
+    layers = training_need(SIZE, RECIPE, CUDA, chunks=50, free=10**9)
+    weights = training_need(SIZE, replace(RECIPE, weights="all"), CUDA, chunks=50, free=10**9)
+    assert weights - layers == 1000 * (4 + 4 + 4 + 8)
+
+
 def test_a_gpu_that_is_small_for_the_model_holds_less_at_a_time() -> None:
     """As plan.py decides it: micro-batches shrink to half of what is free, then blocks are computed twice."""
     many = replace(RECIPE, queries_per_step=1000, graph_memory_mb=512)
@@ -63,12 +72,17 @@ def test_disk() -> None:
     settings = validate(
         {"evaluation": {"interpolation_weights": [0.5]}, "queries": {"max_queries": 70}, "ranking": {"k": 40}}
     )
-    need = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234)
+    first = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234, base_graph=True)
+    later = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234, base_graph=False)
     vectors = 3 * 50 * (2 * 10 + 32)
     index = 50 * (3 * 10 + 160)
     rankings = 70 * 40 * 12
     adapter = 3 * 100 * 4
-    assert need == vectors + index + 2 * 1000 * 4 + rankings + 14 * adapter + 1234
+    assert later == vectors + index + 2 * 1000 * 4 + rankings + 14 * adapter + 1234
+    assert first == later + 1000 * 4
+    every = replace(RECIPE, weights="all")
+    whole = disk_need(SIZE, every, settings, chunks=50, copied=1234, base_graph=False)
+    assert whole - later == 14 * 4 * (1000 - 3 * 100)
 
 
 def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import engine_here, environment
 
-from engine.encoders.graph.query_graph import FOLDER, is_settled
+from engine.encoders.graph.graph_files import FOLDER, MODEL
+from engine.encoders.graph.query_graph import is_settled
+from engine.encoders.graph.shared_graphs import find_graph
 
 QUERY = "leave of absence"
 COLD = """
@@ -32,16 +34,19 @@ def scores(output: str) -> dict[int, float]:
     return {hit["chunk_id"]: hit["rankers"]["semantic"]["score"] for hit in found if "semantic" in hit["rankers"]}
 
 
+@pytest.mark.usefixtures("own_data_folder")
 def test_it_loads_no_model_library_and_a_damaged_graph_is_made_anew(project: Path) -> None:
+    engine_here("embed", str(project))
     command = [sys.executable, "-c", COLD, "search", str(project), QUERY, "--json"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
     assert done.stderr.split() == []
-    (graph,) = project.glob(f"vectors/*/{FOLDER}/model.onnx")
+    (index,) = project.glob("vectors/*")
+    graph = find_graph(index) / MODEL
     os.truncate(graph, graph.stat().st_size // 2)
     cold = scores(done.stdout)
     assert cold
     assert scores(engine_here("search", str(project), QUERY, "--json").stdout) == pytest.approx(cold, abs=1e-4)
-    assert not is_settled(graph.parents[1])
+    assert not is_settled(index)
     assert "✓ embed" in engine_here("embed", str(project)).stderr
     (index,) = project.glob("vectors/*")
     assert is_settled(index)

@@ -27,6 +27,8 @@ from engine.export.purge import UNFINISHED, extent, purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 
+pytestmark = pytest.mark.usefixtures("own_data_folder")  # where no other test's graphs are to be removed
+
 
 def found(done: Purged) -> dict[str, str]:
     return {one.path: one.what for one in done.elsewhere if one.found}

@@ -17,7 +17,6 @@ import pytest
 from fixtures.pipeline import engine_here, environment
 
 from engine.project.folder import ProjectFolder
-from engine.project.sharing import sharing
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 READER, GROUP, STRANGER = 64_001, 1, 2
@@ -82,7 +81,7 @@ def shared(place: Path, tiny_model: Path) -> ProjectFolder:
     write(place, 0)
     engine_here("run", str(project.path))
     shutil.copytree(project.path, place / "own")
-    sharing(project, "daemon").apply()
+    engine_here("share", str(project.path), "--group", "daemon", "--yes")
     return project
 
 

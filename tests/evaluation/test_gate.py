@@ -1,4 +1,4 @@
-"""What comes into use: only what evidence shows to be better, never what is likely to make search worse."""
+"""What comes into use in a search mode: what evidence proves, or experience expects, to be better."""
 
 from __future__ import annotations
 
@@ -8,121 +8,224 @@ import numpy as np
 import pytest
 
 from engine.core.messages.offer import MIN_TO_DECIDE
-from engine.evaluation.evidence import DIFFERENCE, Evidence, Measured, RungName, queries_to_decide
-from engine.evaluation.gate import MAX_RISK, Decision, decide
+from engine.evaluation.evidence import MIN_TO_PROVE, Evidence, PreferenceEvidence, RungName
+from engine.evaluation.experience import Prior
+from engine.evaluation.gate import MAX_RISK, Decision, Foreseen, Option, decide
+from engine.metrics.random_effects import Normal
 
 RNG = np.random.default_rng(11)
 BASE = RNG.random(400) * 0.5
 NOISE = RNG.normal(0, 0.1, 400)
 NOISE -= NOISE.mean()
+REFERENCE = Option("base", "base")
+ADAPTED = Option("adapted", "adapted")
+INTERPOLATED = Option("interpolated", "interpolated-0.5")
+BOTH = (INTERPOLATED, ADAPTED)
 
-Gains = Mapping[str, tuple[object, object]]
+Gains = Mapping[str, object]
 
 
 def evidence(rung: RungName, gains: Gains, queries: int = 400, clusters: np.ndarray | None = None) -> Evidence:
-    """Candidate → what semantic and default search gain over base, per query."""
+    """Candidate → what it gains over base, per query."""
     base = np.resize(BASE, queries)
-    systems = {"base": Measured(base, base)}
-    for name, (semantic, default) in gains.items():
-        systems[name] = Measured(base + np.asarray(semantic), base + np.asarray(default))
-    return Evidence(rung, systems, clusters)
+    return Evidence(rung, {"base": base, **{name: base + np.asarray(gain) for name, gain in gains.items()}}, clusters)
 
 
-def chosen(*ladder: Evidence, candidates: tuple[str, ...] = ("adapted",)) -> Decision:
-    return decide(ladder, "base", candidates, samples=1_000)
+def chosen(*ladder: Evidence, candidates: tuple[Option, ...] = (ADAPTED,), **more: object) -> Decision:
+    return decide("semantic", ladder, REFERENCE, candidates, samples=1_000, **more)  # type: ignore[arg-type]
+
+
+def foreseen(mean: float, deviation: float, name: str = "adapted") -> Foreseen:
+    return Foreseen({name: Prior(Normal(mean, deviation), 5, 4, mean)}, {"document": 1.0, "model": 1.0})
 
 
 def outcomes(decision: Decision) -> list[str]:
     return [one.outcome for one in decision.candidates]
 
 
-def test_a_gain_of_semantic_search_comes_into_use_where_hybrid_search_loses_nothing():
-    found = chosen(evidence("document", {"adapted": (0.04 + NOISE, NOISE / 4)}))
-    assert (found.chosen, found.rung, found.queries, outcomes(found)) == ("adapted", "document", 400, ["in use"])
+def test_a_gain_that_a_rung_shows_is_proved():
+    found = chosen(evidence("document", {"adapted": 0.04 + NOISE}))
+    assert (found.chosen, found.standing, found.rung, found.queries) == ("adapted", "proved", "document", 400)
     (adapted,) = found.candidates
-    assert adapted.semantic.value == pytest.approx(4.0)
-    assert adapted.default.value == pytest.approx(0.0, abs=1e-9)
+    assert (adapted.outcome, adapted.in_use) == ("proved", True)
+    assert adapted.difference is not None
+    assert adapted.difference.value == pytest.approx(4.0)
     assert adapted.p == pytest.approx(1 / 1_001)
 
 
-def test_a_gain_of_hybrid_search_alone_suffices():
-    assert chosen(evidence("document", {"adapted": (NOISE, 0.03 + NOISE)})).chosen == "adapted"
-
-
 def test_noise_changes_nothing():
-    found = chosen(evidence("document", {"adapted": (NOISE + 0.001, NOISE)}))
-    assert (found.chosen, outcomes(found)) == ("base", ["not shown"])
+    found = chosen(evidence("document", {"adapted": NOISE + 0.001}))
+    assert (found.chosen, found.standing, outcomes(found)) == ("base", "base", ["not shown"])
     assert found.candidates[0].p > 0.05
 
 
-def test_a_gain_that_the_tables_do_not_call_one_stays_out():
+def test_a_gain_that_the_tables_do_not_call_one_is_not_proved():
     lead = 1.85 * NOISE.std() / 400**0.5  # between the one-sided and the two-sided 5 %, of one difference
-    found = chosen(evidence("document", {"adapted": (lead + NOISE, lead + NOISE)}))
-    assert found.candidates[0].p < 0.05 < found.candidates[0].semantic.p_value
+    found = chosen(evidence("document", {"adapted": lead + NOISE}))
+    (row,) = found.candidates
+    assert row.difference is not None
+    assert row.p < 0.05 < row.difference.p_value
     assert (found.rung, outcomes(found)) == ("document", ["not shown"])
 
 
-def test_a_gain_that_puts_the_default_mode_at_risk_stays_out():
-    risky = chosen(evidence("document", {"adapted": (0.05 + NOISE, NOISE - 0.002)}))
-    (adapted,) = risky.candidates
-    # the standard error is 0.5 points: P(mean < −0.3) = P(z < −0.2) = 42 %
-    assert adapted.risk == pytest.approx(0.42, abs=0.04)
-    assert (risky.chosen, adapted.outcome) == ("base", "risky")
-    safe = chosen(evidence("document", {"adapted": (0.05 + NOISE, NOISE + 0.002)}))
-    assert safe.candidates[0].risk == pytest.approx(0.16, abs=0.04)
-    assert safe.candidates[0].risk < MAX_RISK
-    assert safe.chosen == "adapted"
+def test_a_gain_that_one_lost_query_more_would_undo_is_not_proved():
+    # 80 queries that all gain 1 point: one more at −100 leaves (80 · 1 − 100) / 81 < 0
+    found = chosen(evidence("judged", {"adapted": np.full(80, 0.01) + NOISE[:80] / 1000}, 80))
+    assert found.candidates[0].p < 0.01
+    assert outcomes(found) == ["not shown"]
+    more = chosen(evidence("judged", {"adapted": np.full(80, 0.08) + NOISE[:80] / 1000}, 80))
+    assert outcomes(more) == ["proved"]
 
 
-def test_the_highest_rung_with_enough_queries_decides():
-    lost, gained = {"adapted": (NOISE, NOISE)}, {"adapted": (0.05 + NOISE, 0.02 + NOISE)}
+def test_a_large_gain_needs_no_more_queries_than_show_it():
+    """260 questions that vary by 24 points settle nothing about 4 points, and prove 6.7."""
+    gains = np.resize(NOISE * 2.4, 260)
+    found = chosen(evidence("judged", {"adapted": gains - gains.mean() + 0.067}, 260))
+    assert found.ladder[0].needed > 260
+    assert (found.standing, found.rung) == ("proved", "judged")
+
+
+def test_rungs_are_asked_down_to_the_first_with_the_last_word_and_share_the_level():
+    lost = {"adapted": NOISE}
+    gained = {"adapted": 0.05 + NOISE}
     assert chosen(evidence("judged", lost), evidence("document", gained)).chosen == "base"
-    few = {"adapted": (NOISE[:30], NOISE[:30])}
-    found = chosen(evidence("judged", few, 30), evidence("document", gained), evidence("extractive", gained))
+    wide = np.resize(NOISE * 3, 100)
+    few = {"adapted": wide - wide.mean()}
+    found = chosen(evidence("judged", few, 100), evidence("document", gained), evidence("extractive", gained))
     assert (found.chosen, found.rung) == ("adapted", "document")
-    assert [(one.rung, one.queries) for one in found.ladder] == [("judged", 30), ("document", 400), ("extractive", 400)]
-    # k = (2.8 / 0.04)² = 4906; N = k (0.1² + 1/N) where N = 24.5 + √(24.5² + k) = 98.7
-    assert found.ladder[1].needed == pytest.approx(99, abs=5)
+    assert [(one.rung, one.queries) for one in found.ladder] == [
+        ("judged", 100),
+        ("document", 400),
+        ("extractive", 400),
+    ]
 
 
-def test_one_judged_question_replaces_no_other_evidence():
-    one, titles = {"adapted": (NOISE[:1], NOISE[:1])}, {"adapted": (0.05 + NOISE[:40], 0.02 + NOISE[:40])}
-    found = chosen(evidence("judged", one, 1), evidence("document", titles, 40))
-    assert (found.rung, found.measured_on, found.queries) == (None, "document", 40)
-    assert found.ladder[0].needed == 219
-    before = chosen(evidence("document", titles, 40))
-    assert (before.candidates, before.judged_needed) == (found.candidates, found.judged_needed)
-    few = {"adapted": (NOISE[:11], NOISE[:11])}
-    assert chosen(evidence("judged", one, 1), evidence("document", few, 11)).judged_needed == 219
+def test_rungs_that_may_prove_share_the_level():
+    """Six candidates without effect make p of the seventh, 2.6 standard errors above base, about 7 · 0.5 %."""
+    rng = np.random.default_rng(2)
+    names = [f"idle {number}" for number in range(6)]
+    wide = 3 * NOISE
+    gains = {name: rng.permutation(wide) for name in names} | {"adapted": 2.6 * wide.std() / 400**0.5 + wide}
+    options = (*(Option(name, name) for name in names), ADAPTED)
+    alone = chosen(evidence("document", gains), candidates=options)
+    assert 0.025 < alone.candidates[-1].p < 0.05
+    assert alone.chosen == "adapted"
+    undecided = evidence("judged", dict.fromkeys(gains, wide[:100] - wide[:100].mean()), 100)
+    both = chosen(undecided, evidence("document", gains), candidates=options)
+    assert both.chosen == "base", "each of two kinds has 2.5 %"
 
 
-def test_extractive_queries_certify_nothing():
-    found = chosen(evidence("extractive", {"adapted": (0.2 + NOISE, 0.2 + NOISE)}))
+def test_fewer_than_71_queries_prove_nothing():
+    assert MIN_TO_PROVE == MIN_TO_DECIDE == 71
+    few = {"adapted": np.full(70, 0.5)}
+    assert chosen(evidence("judged", few, 70)).chosen == "base"
+    assert chosen(evidence("judged", {"adapted": np.full(71, 0.5)}, 71)).chosen == "adapted"
+
+
+def test_queries_of_a_kind_that_was_trained_on_prove_only_what_they_cannot_pretend():
+    # off by 4.5 points of semantic search: 1.96 · √(4.5² + 0.56²) = 8.9
+    assert outcomes(chosen(evidence("model", {"adapted": 0.08 + NOISE}))) == ["not shown"]
+    assert outcomes(chosen(evidence("imported", {"adapted": 0.08 + NOISE}))) == ["not shown"]
+    assert outcomes(chosen(evidence("document", {"adapted": 0.08 + NOISE}))) == ["proved"]
+    assert outcomes(chosen(evidence("model", {"adapted": 0.1 + NOISE}))) == ["proved"]
+    known = Foreseen({}, {"model": 1.0})
+    assert outcomes(chosen(evidence("model", {"adapted": 0.08 + NOISE}), foreseen=known)) == ["proved"]
+
+
+def test_extractive_queries_prove_nothing():
+    found = chosen(evidence("extractive", {"adapted": 0.2 + NOISE}))
     assert (found.chosen, found.rung, outcomes(found)) == ("base", None, ["not shown"])
-    assert found.candidates[0].semantic.verdict == "proves nothing"
+    assert found.candidates[0].difference is not None
+    assert found.candidates[0].difference.verdict == "proves nothing"
     assert found.judged_needed == pytest.approx(118, abs=5)  # k = (2.8 / 0.035)² = 6408: N = 32 + √(32² + k) = 118.3
 
 
-def test_a_few_judged_questions_exclude_what_they_show_to_be_worse():
-    judged = {"adapted": (np.full(12, -0.1), np.full(12, -0.1)), "interpolated": (np.zeros(12), np.zeros(12))}
-    titles = {"adapted": (0.08 + NOISE, 0.05 + NOISE), "interpolated": (0.04 + NOISE / 2, 0.02 + NOISE / 2)}
-    found = chosen(evidence("judged", judged, 12), evidence("document", titles), candidates=("interpolated", "adapted"))
-    assert (found.chosen, outcomes(found)) == ("interpolated", ["in use", "excluded"])
+def test_what_judged_questions_show_to_be_worse_is_excluded_whatever_else_is_proved_or_expected():
+    titles = {"adapted": 0.08 + NOISE, "interpolated": 0.04 + NOISE / 2}
+    judged = {"adapted": np.full(12, -0.1), "interpolated": np.zeros(12)}
+    found = chosen(evidence("judged", judged, 12), evidence("document", titles), candidates=BOTH)
+    assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "excluded"])
     assert found.candidates[1].excluded_by == "judged"
-    five = {name: (gains[0][:5], gains[1][:5]) for name, gains in judged.items()}
-    free = chosen(evidence("judged", five, 5), evidence("document", titles), candidates=("interpolated", "adapted"))
-    assert free.chosen == "adapted"  # five queries cannot show anything
+    two = {"adapted": np.full(2, -0.1)}
+    expected = chosen(evidence("judged", two, 2), foreseen=foreseen(5, 1))
+    assert (expected.chosen, outcomes(expected)) == ("base", ["excluded"])
 
 
-def test_within_one_standard_error_the_candidate_nearest_to_base_is_taken():
-    gains = {"interpolated": (0.04 + NOISE, 0.028 + NOISE[::-1]), "adapted": (0.05 + NOISE, 0.03 + NOISE)}
-    lead = NOISE - NOISE[::-1]
-    error = lead.std() / np.sqrt(len(lead))
+def test_a_lower_rung_excludes_what_is_expected_and_not_what_is_proved_above_it():
+    gained = {"adapted": 0.05 + NOISE}
+    worse = {"adapted": NOISE / 2 - 0.02}
+    proved = chosen(evidence("judged", gained), evidence("document", worse))
+    assert (proved.chosen, proved.standing) == ("adapted", "proved")
+    found = chosen(evidence("document", worse), foreseen=foreseen(8, 1))
+    assert (found.chosen, found.candidates[0].excluded_by) == ("base", "document")
+
+
+def test_experience_brings_an_encoder_into_use_that_nothing_speaks_against():
+    found = chosen(foreseen=foreseen(4, 3))
+    assert (found.chosen, found.standing, found.rung, found.queries) == ("adapted", "expected", None, 0)
+    expectation = found.candidates[0].expectation
+    assert expectation is not None
+    # P(z < (−0.3 − 4) / 3) = P(z < −1.4333) = 0.0759
+    assert expectation.risk == pytest.approx(0.0759, abs=1e-4)
+    assert (expectation.low, expectation.high) == (pytest.approx(4 - 5.88, abs=1e-2), pytest.approx(9.88, abs=1e-2))
+    risky = chosen(foreseen=foreseen(1, 3))  # P(z < −1.3 / 3) = 0.332
+    assert risky.candidates[0].expectation is not None
+    assert risky.candidates[0].expectation.risk > MAX_RISK
+    assert (risky.chosen, outcomes(risky)) == ("base", ["not shown"])
+
+
+def test_own_evidence_updates_what_is_expected():
+    # 400 titles: −0.2 ± s; s² = 0.1² / 400 + (1/400) / 400 = (0.5² + 0.25²) points², with 1 point for their kind
+    found = chosen(evidence("document", {"adapted": NOISE - 0.002}), foreseen=foreseen(4, 3))
+    error = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2 + 1.0) ** 0.5
+    weight = 1 / 9 + 1 / error**2
+    mean = (4 / 9 - 0.2 / error**2) / weight
+    expectation = found.candidates[0].expectation
+    assert expectation is not None
+    assert expectation.mean == pytest.approx(mean, abs=1e-6)
+    assert (expectation.high - expectation.low) / 2 == pytest.approx(1.959964 / weight**0.5, abs=1e-4)
+    assert (found.chosen, outcomes(found)) == ("base", ["not shown"])  # the risk is too large now
+    judged = chosen(evidence("judged", {"adapted": NOISE + 0.01}), foreseen=foreseen(4, 3))
+    assert judged.candidates[0].expectation is not None
+    own = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2) ** 0.5
+    assert judged.candidates[0].expectation.mean == pytest.approx((4 / 9 + 1 / own**2) / (1 / 9 + 1 / own**2), abs=1e-6)
+    assert judged.standing == "expected"
+
+
+def test_of_several_the_one_that_will_probably_gain_most_is_taken():
+    priors = {"adapted": Prior(Normal(5, 2), 5, 5, 5.0), "interpolated": Prior(Normal(4, 1), 5, 5, 4.0)}
+    found = chosen(candidates=BOTH, foreseen=Foreseen(priors, {}))
+    assert (found.chosen, outcomes(found)) == ("adapted", ["expected", "expected"])
+    measured = {"adapted": NOISE, "interpolated": 0.03 + NOISE}
+    found = chosen(evidence("judged", measured), candidates=BOTH, foreseen=Foreseen(priors, {}))
+    assert (found.chosen, found.standing) == ("interpolated", "proved")
+
+
+def test_preferences_prove_and_exclude():
+    better = {"adapted": PreferenceEvidence(40, 25.0, 0.1)}
+    found = chosen(preferences=better)
+    assert (found.chosen, found.standing, found.rung, found.queries) == ("adapted", "proved", "preferred", 40)
+    beside = chosen(evidence("document", {"adapted": NOISE}), preferences=better)
+    assert beside.chosen == "base", "two kinds of evidence were asked: 1 / wealth has to be at most 2.5 %"
+    worse = {"adapted": PreferenceEvidence(40, 0.1, 25.0)}
+    found = chosen(evidence("document", {"adapted": 0.05 + NOISE}), preferences=worse)
+    assert (found.chosen, found.candidates[0].excluded_by) == ("base", "preferred")
+
+
+def test_without_experience_the_candidate_nearest_to_base_within_one_standard_error_is_taken():
+    gains = {"interpolated": 0.028 + NOISE[::-1], "adapted": 0.03 + NOISE}
+    error = (NOISE - NOISE[::-1]).std() / 400**0.5
     assert error > 0.002
-    found = chosen(evidence("document", gains), candidates=("interpolated", "adapted"))
-    assert outcomes(found) == ["in use", "admitted"]
-    apart = {**gains, "adapted": (0.05 + NOISE, 0.028 + 2 * error + NOISE)}
-    assert chosen(evidence("document", apart), candidates=("interpolated", "adapted")).chosen == "adapted"
+    found = chosen(evidence("document", gains), candidates=BOTH)
+    assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "proved"])
+    apart = {**gains, "adapted": 0.028 + 2 * error + NOISE}
+    assert chosen(evidence("document", apart), candidates=BOTH).chosen == "adapted"
+
+
+def test_candidates_that_a_rung_did_not_measure_are_not_judged_by_it():
+    found = chosen(evidence("document", {"interpolated": 0.05 + NOISE}), candidates=BOTH)
+    assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "not shown"])
+    assert found.candidates[1].difference is None
 
 
 def test_nothing_to_compare_keeps_the_reference():
@@ -131,22 +234,24 @@ def test_nothing_to_compare_keeps_the_reference():
 
 
 def test_misfits_are_refused():
-    with pytest.raises(KeyError):
-        chosen(evidence("document", {"other": (NOISE, NOISE)}))
     with pytest.raises(ValueError, match="broadcast"):
-        chosen(Evidence("document", {"base": Measured(BASE, BASE), "adapted": Measured(BASE[:9], BASE[:9])}))
+        chosen(Evidence("document", {"base": BASE, "adapted": BASE[:9]}))
     with pytest.raises(ValueError, match="NaN"):
-        chosen(evidence("document", {"adapted": (NOISE * np.nan, NOISE)}))
+        chosen(evidence("document", {"adapted": NOISE * np.nan}))
 
 
 def simulated(
-    rng: np.random.Generator, gain: float, queries: int, rung: RungName = "document", share: float = 0.3,
-    documents: int = 0, correlation: float = 0.1, default_gain: float | None = None,
-) -> Evidence:  # fmt: skip
+    rng: np.random.Generator,
+    gain: float,
+    queries: int,
+    rung: RungName = "document",
+    share: float = 0.3,
+    documents: int = 0,
+    correlation: float = 0.1,
+) -> Evidence:
     """An adapter and its interpolation on ranks that move at random: a `share` of the queries win or lose much, others nothing; of
     so many `documents`, whose queries' gains have an intra-document `correlation`."""
     discounts = np.append(1 / np.log2(np.arange(2, 12)), 0.0)
-
     clusters = np.arange(queries) % documents if documents else None
 
     def changed() -> np.ndarray:
@@ -157,52 +262,30 @@ def simulated(
         of_documents = rng.normal(0, found.std() * np.sqrt(correlation / (1 - correlation)), documents)
         return found + of_documents[clusters]
 
-    semantic = changed()
-    default = 0.4 * semantic + 0.4 * changed()
-    halved = 0.5 * semantic + 0.2 * changed()
-    lead = gain if default_gain is None else default_gain
-    return evidence(
-        rung,
-        {
-            "interpolated": (halved + gain / 2, 0.4 * halved + 0.2 * changed() + lead / 2),
-            "adapted": (semantic + gain, default + lead),
-        },
-        queries,
-        clusters,
-    )
+    adapted = changed()
+    halved = 0.5 * adapted + 0.2 * changed()
+    return evidence(rung, {"interpolated": halved + gain / 2, "adapted": adapted + gain}, queries, clusters)
+
+
+def runs_of(count: int, seed: int, *arguments: float, **more: object) -> list[Decision]:
+    rng = np.random.default_rng(seed)
+    return [
+        decide("hybrid", [simulated(rng, *arguments, **more)], REFERENCE, BOTH, samples=400, seed=run)  # type: ignore[arg-type]
+        for run in range(count)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("queries", "share", "documents"), [(120, 0.05, 0), (150, 0.1, 0), (400, 0.3, 0), (800, 0.1, 40)]
+    ("queries", "share", "documents"), [(80, 0.05, 0), (150, 0.1, 0), (400, 0.3, 0), (800, 0.1, 40)]
 )
-def test_of_adapters_that_do_nothing_at_most_one_in_twenty_comes_into_use(queries, share, documents):
-    rng = np.random.default_rng(queries)
-    runs = [
-        decide(
-            [simulated(rng, 0.0, queries, share=share, documents=documents)],
-            "base",
-            ("interpolated", "adapted"),
-            samples=400,
-            seed=seed,
-        )
-        for seed in range(300)
-    ]
-    assert sum(one.chosen != "base" for one in runs) <= 15
-    assert (
-        sum(one.rung == "document" for one in runs) > 250
-    )  # it is the gate that keeps them out, not the lack of queries
+def test_of_adapters_that_do_nothing_at_most_one_in_twenty_is_proved(queries, share, documents):
+    runs = runs_of(300, queries, 0.0, queries, share=share, documents=documents)
+    assert sum(one.standing == "proved" for one in runs) <= 15
 
 
 @pytest.mark.parametrize(("queries", "share"), [(120, 0.05), (400, 0.3)])
-def test_of_adapters_that_harm_none_comes_into_use(queries, share):
-    rng = np.random.default_rng(queries)
-    names = ("interpolated", "adapted")
-    runs = [
-        decide([simulated(rng, -0.03, queries, share=share)], "base", names, samples=400, seed=seed)
-        for seed in range(100)
-    ]
-    assert all(one.chosen == "base" for one in runs)
-    assert sum(one.rung == "document" for one in runs) > 90
+def test_of_adapters_that_harm_none_is_proved(queries, share):
+    assert all(one.chosen == "base" for one in runs_of(100, queries, -0.03, queries, share=share))
 
 
 def skewed(rng: np.random.Generator, queries: int, losing: float, loss: float, winning: float, gain: float) -> Evidence:
@@ -210,65 +293,48 @@ def skewed(rng: np.random.Generator, queries: int, losing: float, loss: float, w
     place = rng.random(queries)
     gains = rng.uniform(0.5 * gain, 1.5 * gain, queries)
     moved = np.where(place < losing, -loss, np.where(place < losing + winning, gains, 0.0))
-    return evidence("judged", {"interpolated": (moved / 2, moved / 2), "adapted": (moved, moved)}, queries)
+    return evidence("judged", {"interpolated": moved / 2, "adapted": moved}, queries)
 
 
-@pytest.mark.parametrize("queries", [20, 60, 100])
+@pytest.mark.parametrize("queries", [20, 71, 100, 200])
 @pytest.mark.parametrize("loss", [0.63, 1.0])  # 0 and −1.9 points in the mean
-def test_rare_losses_that_a_small_sample_lacks_let_nothing_in(queries, loss):
+def test_rare_losses_that_a_small_sample_lacks_let_hardly_anything_in(queries, loss):
     rng = np.random.default_rng(1)
-    names = ("interpolated", "adapted")
     runs = [
-        decide([skewed(rng, queries, 0.05, loss, 0.5, 0.063)], "base", names, samples=400, seed=seed)
+        decide("hybrid", [skewed(rng, queries, 0.05, loss, 0.5, 0.063)], REFERENCE, BOTH, samples=400, seed=seed)
         for seed in range(100)
     ]
-    assert sum(one.chosen != "base" for one in runs) <= (0 if loss == 1 or queries < MIN_TO_DECIDE else 8)
-
-
-def test_the_fewest_queries_that_decide():
-    assert queries_to_decide(DIFFERENCE / 100, 0.0) == MIN_TO_DECIDE
-
-
-def test_of_adapters_that_help_semantic_search_at_the_default_mode_s_cost_none_comes_into_use():
-    rng = np.random.default_rng(5)
-    names = ("interpolated", "adapted")
-    runs = [decide([simulated(rng, 0.03, 400, default_gain=-0.02)], "base", names, samples=400) for _ in range(50)]
-    assert all(one.chosen == "base" for one in runs)
-    assert sum("risky" in outcomes(one) for one in runs) > 20  # it is the risk that keeps them out
-
-
-@pytest.mark.parametrize("share", [0.1, 0.3])
-def test_as_many_judged_questions_as_are_asked_for_show_the_gain_promised(share):
-    rng = np.random.default_rng(8)
-    before = decide([simulated(rng, 0.0, 400, "extractive", share)], "base", ("interpolated", "adapted"), samples=100)
-    count = before.judged_needed
-    runs = [
-        decide([simulated(rng, 0.04, count, "judged", share)], "base", ("interpolated", "adapted"), samples=200)
-        for _ in range(60)
-    ]
-    assert sum(one.rung == "judged" and one.chosen != "base" for one in runs) >= 36
+    assert sum(one.chosen != "base" for one in runs) <= (0 if queries < MIN_TO_DECIDE else 8)
 
 
 def test_an_adapter_that_helps_comes_into_use_most_of_the_time():
-    rng = np.random.default_rng(3)
-    runs = [
-        decide([simulated(rng, 0.05, 400)], "base", ("interpolated", "adapted"), samples=400, seed=seed)
-        for seed in range(40)
-    ]
-    assert sum(one.chosen != "base" for one in runs) >= 36
+    assert sum(one.chosen != "base" for one in runs_of(40, 3, 0.05, 400)) >= 36
+
+
+def test_null_adapters_that_judged_questions_call_worse_are_never_in_use():
+    """Experience expects much of them; what the questions show wins."""
+    rng = np.random.default_rng(9)
+    for seed in range(200):
+        one = simulated(rng, 0.0, 60, "judged")
+        found = decide("hybrid", [one], REFERENCE, (ADAPTED,), foreseen=foreseen(6, 2), samples=400, seed=seed)
+        gap = found.candidates[0].difference
+        assert gap is not None
+        assert not (gap.harms and found.chosen == "adapted")
 
 
 def test_few_documents_exclude_nothing_and_judged_questions_asked_for_are_independent():
-    titles = {"adapted": (np.full(60, -0.1), np.full(60, -0.1))}
-    model = evidence("model", {"adapted": (0.08 + NOISE, 0.05 + NOISE)})
+    titles = {"adapted": np.full(60, -0.1)}
+    model = evidence("model", {"adapted": 0.12 + NOISE})
     three = evidence("document", titles, 60, np.arange(60) % 3)
     assert chosen(three, model).chosen == "adapted"
     twelve = evidence("document", titles, 60, np.arange(60) % 12)
     assert chosen(twelve, model).chosen == "base"
-    effect = {"adapted": (NOISE + np.repeat([0.05, -0.05], 200), NOISE)}
+    effect = {"adapted": NOISE + np.repeat([0.05, -0.05], 200)}
     clustered = chosen(evidence("document", effect, clusters=np.repeat(np.arange(20), 20)))
     alone = chosen(evidence("document", effect))
     assert clustered.ladder[0].needed > 2.5 * alone.ladder[0].needed
     assert clustered.judged_needed == alone.judged_needed
+    assert alone.judged_needed is not None
     judged = chosen(evidence("judged", effect, clusters=np.repeat(np.arange(20), 20)))
+    assert judged.judged_needed is not None
     assert (judged.ladder[0].texts, judged.judged_needed > 2.5 * alone.judged_needed) == (20, True)

@@ -9,7 +9,7 @@ from typing import Any
 from engine.settings.described import described_sections
 from engine.settings.load import toml_value
 from engine.settings.values import LISTS, Setting, every_setting
-from engine.training.config import PRESETS
+from engine.training.config import PRESETS, WRITTEN_QUERIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "SETTINGS.md"
 DEPENDS = (
@@ -91,6 +91,11 @@ def page() -> str:
         if default_of(setting).startswith("["):
             key = name.removeprefix("training.")
             lines.append(row(f"`{key}`", *(code(getattr(preset, key)) for preset in PRESETS.values())))
+    lines += ["", "Where the training queries are worded as questions (imported, or by a language model):", ""]
+    lines += [row("key", *WRITTEN_QUERIES), "|---" * (len(WRITTEN_QUERIES) + 1) + "|"]
+    for key in sorted({key for numbers in WRITTEN_QUERIES.values() for key in numbers}):
+        values = [numbers.get(key, getattr(PRESETS[preset], key)) for preset, numbers in WRITTEN_QUERIES.items()]
+        lines.append(row(f"`{key}`", *map(code, values)))
     return "\n".join(lines) + "\n"
 
 

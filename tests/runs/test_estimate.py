@@ -51,6 +51,12 @@ def test_each_candidate_encodes_the_chunks_where_these_are_trained_too() -> None
     assert (work.passes(), work.passes(again=True)) == pytest.approx((25_800 + 2490, 34_400 + 2490))
 
 
+def test_gradients_of_all_weights_take_a_pass_more() -> None:
+    work = replace(WORK, config=replace(RECIPE, weights="all"))
+    assert work.passes() == pytest.approx(34_400 + 2490)
+    assert work.passes(again=True) == pytest.approx(43_000 + 2490)
+
+
 def test_what_is_too_little_to_train_on_costs_the_vectors_alone() -> None:
     work = replace(WORK, queries=19)
     assert (work.encodings(("train",)), work.passes()) == ({"train": 1000}, 0)

@@ -80,7 +80,7 @@ def test_held_out_checks_rank_the_untouched_chunk_vectors(
     adapted = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU, max_tokens=config.max_tokens)
     queries = adapted.encode_queries([seen.heldout_queries[i] for i in pool.queries])
     chunks = base.encode_chunks([data.chunks[i] for i in pool.chunks])
-    assert measure(queries, chunks, pool.positives)[1] == pytest.approx(result.best_ndcg_at_10, abs=0.5)
+    assert measure(queries, chunks, pool.positives).ndcg_at_10 == pytest.approx(result.best_ndcg_at_10, abs=0.5)
 
 
 def test_nothing_of_the_chunks_is_encoded(run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch) -> None:

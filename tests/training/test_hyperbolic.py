@@ -52,7 +52,7 @@ def test_it_learns_and_is_loaded_as_it_was_trained(
     queries = encoder.encode_queries([seen.heldout_queries[row] for row in pool.queries])
     chunks = encoder.encode_chunks([seen.chunks[row] for row in pool.chunks])
     assert np.ptp(np.linalg.norm(chunks, axis=1)) > 0.01
-    ndcg = measure(queries, chunks, pool.positives, encoder.similarity)[1]
+    ndcg = measure(queries, chunks, pool.positives, encoder.similarity).ndcg_at_10
     assert ndcg == pytest.approx(result.best_ndcg_at_10, abs=0.5)  # merged weights round otherwise
     base = TransformerEncoder.load(tiny, adapter=result.adapter, adapter_scale=0.0, hardware=CPU)
     assert base.similarity is COSINE

@@ -46,7 +46,7 @@ def heldout(data: TrainingData, matrix: np.ndarray) -> float:
     made = MappedEncoder(Given(data.base_heldout[pool.queries], data.base_chunks[pool.chunks]), matrix)  # type: ignore[arg-type]
     queries, chunks = made.encode_queries([]), made.encode_chunks([])
     np.testing.assert_allclose(np.linalg.norm(chunks, axis=1), 1, atol=1e-5)
-    return measure(queries, chunks, pool.positives)[1]
+    return measure(queries, chunks, pool.positives).ndcg_at_10
 
 
 class Given:

@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import copy_documents, stage_here
 
 from engine.core.errors import CancelledError
+from engine.core.events import Choice, Event
 from engine.encoders.model_folder import ModelFolder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
@@ -21,7 +23,9 @@ from engine.project.store.artifacts import Artifact
 from engine.queries.document_written import untrained
 from engine.runs.progress import ResumePoint, resume_point
 from engine.training import dataset
-from engine.training.dataset import training_data
+from engine.training.data import TrainingData
+from engine.training.dataset import MIN_TO_STOP, training_data
+from engine.training.heldout import HeldOutFigures
 from engine.training.history import history_of
 from engine.training.recipe import resolve_config
 from engine.written_queries.document_queries import document_queries
@@ -98,7 +102,12 @@ def test_titles_that_decide_are_not_pre_trained_on(project: ProjectFolder) -> No
 def checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The few extractive queries of the project are taken for enough by a language model."""
     monkeypatch.setattr(dataset, "is_extractive", lambda *_: False)
-    monkeypatch.setattr(dataset, "MIN_TO_CHOOSE", 1)
+    monkeypatch.setattr(dataset, "MIN_TO_STOP", 1)
+
+
+def figures(ndcg: float) -> HeldOutFigures:
+    """Of two queries that find their chunks as well as each other."""
+    return HeldOutFigures(np.array([True, True]), np.array([ndcg, ndcg]))
 
 
 @pytest.mark.usefixtures("checked")
@@ -107,8 +116,8 @@ def test_pt_without_a_gain_makes_none_and_gives_the_reason(
 ) -> None:
     from engine.training import loop
 
-    figures = iter([(90.0, 80.0), *[(80.0, 70.0)] * 9])
-    monkeypatch.setattr(loop, "measure", lambda *_: next(figures))
+    checks = iter([figures(0.8), *[figures(0.7)] * 9])
+    monkeypatch.setattr(loop, "measure", lambda *_: next(checks))
     project.change_settings({"training.method": "PT"})
     summary, warnings = stage_here(project.path, "train")
     assert summary["adapter"] is None
@@ -123,8 +132,8 @@ def test_pt_without_a_gain_makes_none_and_gives_the_reason(
 def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.training import loop
 
-    figures = iter([(80.0, 70.0), (90.0, 80.0), (85.0, 75.0), *[(80.0, 70.0)] * 9])
-    monkeypatch.setattr(loop, "measure", lambda *_: next(figures))
+    checks = iter([figures(0.7), figures(0.8), figures(0.75), *[figures(0.7)] * 9])
+    monkeypatch.setattr(loop, "measure", lambda *_: next(checks))
     project.change_settings({"training.method": "PT"})
     summary, warnings = stage_here(project.path, "train")
     assert not warnings
@@ -138,6 +147,53 @@ def test_where_extractive_queries_alone_could_stop_it_the_last_step_is_kept(proj
     summary, _ = stage_here(project.path, "train")
     assert (summary["steps"], summary["best_step"], summary["ended"]) == (4, 4, "all steps")
     assert history_of(project, adapter_of(project).info).held_out == ()
+
+
+def stopping_queries(project: ProjectFolder) -> tuple[TrainingData, dict[str, str]]:
+    """What training learns from, and the choices that were reported."""
+    reported: list[Event] = []
+    with closing(project.store()) as store:
+        context = StageContext(project, project.settings(), store, "train", "", "", reported.append, lambda: False)
+        data = training_data(context, replace(resolve_config(context), adapter_scope="both"))
+    return data, {event.setting: event.value for event in reported if isinstance(event, Choice)}
+
+
+def test_titles_and_other_queries_of_validation_documents_are_pooled(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset, "MIN_TO_STOP", 1)
+    titles, choices = stopping_queries(project)
+    count = len(titles.heldout_queries)
+    assert count > 0
+    assert choices["stopped by"].startswith(f"{count} titles and headings, 0 ")
+    assert not titles.heldout_synthetic
+    monkeypatch.setattr(dataset, "is_extractive", lambda *_: False)
+    both, choices = stopping_queries(project)
+    with closing(project.store()) as store:
+        generated = [query for query in store.queries() if query.split == "validation"]
+        texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
+    assert generated
+    assert choices["stopped by"].startswith(f"{count} titles and headings, {len(generated)} ")
+    assert both.heldout_synthetic
+    assert list(both.heldout_queries) == [*titles.heldout_queries, *(query.text for query in generated)]
+    assert both.heldout_hard is not None
+    assert both.heldout_hard.shape == (count + len(generated), dataset.HARD_PER_QUERY)
+    answers = [both.chunks[place] for place in both.heldout_positives[count:]]
+    for query, answer in zip(generated, answers, strict=True):
+        assert answer in texts[query.chunk_id] or texts[query.chunk_id] in answer
+    for title, place in zip(titles.heldout_queries, both.heldout_positives, strict=False):
+        assert not both.chunks[place].startswith(title), "a text that holds its own title is no test"
+    total = count + len(generated)
+    monkeypatch.setattr(dataset, "MIN_TO_STOP", total + 1)
+    none, choices = stopping_queries(project)
+    assert (len(none.heldout_queries), none.heldout_hard) == (0, None)
+    assert "last step" in choices["stopped by"]
+    monkeypatch.setattr(dataset, "MIN_TO_STOP", total)
+    assert len(stopping_queries(project)[0].heldout_queries) == total
+
+
+def test_fewer_than_sixty_queries_choose_no_step() -> None:
+    assert MIN_TO_STOP == 60
 
 
 def test_too_little_text_is_reported(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,30 @@ def test_queries_worded_as_questions_teach_the_chunks_too(backend: str) -> None:
     assert config_of(validate({"queries": {"backend": backend}})).adapter_scope == "both"
 
 
+@pytest.mark.parametrize(("preset", "numbers"), [("standard", (60, 32, 128)), ("quick", (40, 24, 128))])
+@pytest.mark.parametrize("backend", ["imported", "gguf", "endpoint"])
+def test_queries_worded_as_questions_are_told_apart_by_the_chunks_of_a_step(
+    backend: str, preset: str, numbers: tuple[int, int, int]
+) -> None:
+    config = config_of(validate({"queries": {"backend": backend}, "training": {"preset": preset}}))
+    assert (config.objective, config.negatives_per_query) == ("infonce", 0)
+    assert (config.steps, config.queries_per_step, config.max_tokens) == numbers
+
+
+@pytest.mark.parametrize("training", [{"objective": "triplet"}, {"teacher": "mixture"}, {"preset": "paper"}])
+def test_another_loss_teacher_or_preset_keeps_the_numbers_of_its_preset(training: dict[str, str]) -> None:
+    config = config_of(validate({"queries": {"backend": "imported"}, "training": training}))
+    preset = PRESETS[training.get("preset", "standard")]
+    assert (config.steps, config.negatives_per_query) == (preset.steps, preset.negatives_per_query)
+    assert config.objective == training.get("objective", preset.objective)
+
+
+def test_project_toml_changes_single_numbers_of_the_recipe_for_written_queries() -> None:
+    training = {"negatives_per_query": 2, "max_tokens": 200}
+    config = config_of(validate({"queries": {"backend": "imported"}, "training": training}))
+    assert (config.negatives_per_query, config.max_tokens, config.steps) == (2, 200, 60)
+
+
 def test_numbers_of_project_toml_hold() -> None:
     config = config_of(validate({"training": {"steps": 7, "learning_rate": 3e-4, "seed": 5, "adapter_scope": "both"}}))
     assert config == replace(PRESETS["standard"], steps=7, learning_rate=3e-4, seed=5, adapter_scope="both")

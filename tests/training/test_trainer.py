@@ -197,9 +197,16 @@ def test_training_that_hurts_ends_early_and_keeps_the_base(
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
     seen: list[Event] = []
     result = run(
-        recipe, given=copies, emit=seen.append, steps=100, eval_every=5, patience=2, learning_rate=0.1, heldout_pool=200
+        recipe,
+        given=copies,
+        emit=seen.append,
+        steps=100,
+        eval_every=10,
+        patience=2,
+        learning_rate=0.1,
+        heldout_pool=200,
     )
-    assert (result.best_step, result.steps) == (0, 10)
+    assert (result.best_step, result.steps) == (0, 20)
     assert result.history[0]["hit_at_10"] == 100
     assert any(isinstance(event, Choice) and "no gain" in event.reason for event in seen)
     cpu = Hardware("cpu", "float32", 1, ())
@@ -300,12 +307,15 @@ def test_measure_by_hand() -> None:
     # Ranks of the positives: 1, 2 (one better), 2 (an equal one of lower number goes first).
     chunks = np.array([[1, 0], [0.8, 0.6], [0.8, 0.6], [0, 1]], dtype=np.float32)
     queries = np.array([[0, 1], [1, 0], [0.8, 0.6]], dtype=np.float32)
-    hit, ndcg = measure(queries, chunks, np.array([3, 1, 2]))
-    assert hit == 100
-    assert ndcg == pytest.approx(100 * (1 + 2 / np.log2(3)) / 3)
+    found = measure(queries, chunks, np.array([3, 1, 2]))
+    assert found.hit_at_10 == 100
+    assert found.ndcg.tolist() == pytest.approx([1, 1 / np.log2(3), 1 / np.log2(3)])
+    assert found.ndcg_at_10 == pytest.approx(100 * (1 + 2 / np.log2(3)) / 3)
     far = np.linspace(1, 0.1, 12, dtype=np.float32)[:, None]
-    assert measure(np.ones((1, 1), np.float32), far, np.array([10])) == (0, 0)
-    assert measure(np.ones((1, 1), np.float32), far, np.array([9])) == (100, pytest.approx(100 / np.log2(11)))
+    outside = measure(np.ones((1, 1), np.float32), far, np.array([10]))
+    assert (outside.hit_at_10, outside.ndcg_at_10) == (0, 0)
+    last = measure(np.ones((1, 1), np.float32), far, np.array([9]))
+    assert (last.hit_at_10, last.ndcg_at_10) == (100, pytest.approx(100 / np.log2(11)))
 
 
 def test_a_step_that_a_gpu_has_no_memory_for_is_made_again_with_less_at_a_time(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.report import Outcome, QuerySetReport
-from engine.core.systems import ADAPTED, IN_USE, is_own, ordered, system_of, twins
+from engine.core.systems import ADAPTED, IN_USE, IN_USE_ALONE, ordered, system_of, twins
 
 FLATTERING = "Made from your documents: they are easier than what people ask, and flatter the adapted encoder."
 STRICTER = (
@@ -33,13 +34,17 @@ class Figure:
         return system_of(self.system).short
 
 
-def figures(table: FigureTable, metric: str, own: str = IN_USE) -> list[Figure]:
-    """Every system that was measured, once, in a fixed order. `own`: the encoder whose rows are those of what is in use."""
+def figures(table: FigureTable, metric: str, own: Collection[str] = IN_USE_ALONE) -> list[Figure]:
+    """Every system that was measured, once, in a fixed order. `own`: the systems whose rows are those of what is in use."""
     return [
-        Figure(name, table.systems[name][metric], table.differences.get(name, {}).get(metric), is_own(name, own))
+        Figure(name, table.systems[name][metric], table.differences.get(name, {}).get(metric), _is_in_use(name, own))
         for name in ordered(table.systems.keys() - twins(own))
         if metric in table.systems[name]
     ]
+
+
+def _is_in_use(name: str, own: Collection[str]) -> bool:
+    return name in own or name.endswith(IN_USE)
 
 
 def outdated_because(status: ProjectStatus) -> str:
@@ -52,11 +57,12 @@ def outdated_because(status: ProjectStatus) -> str:
     return ""
 
 
-def caution(queries: QuerySetReport, outcome: Outcome) -> str:
-    """Why the figures of these queries may mislead or look odd; empty where nothing is known against them. `outcome`: the
-    verdict's."""
+def caution(queries: QuerySetReport, outcomes: Collection[Outcome]) -> str:
+    """Why the figures of these queries may mislead or look odd; empty where nothing is known against them.
+
+    `outcomes`: of the verdict, by search mode."""
     table = queries.comparison
     flatters = table.synthetic
     gained = any(gap.verdict == "better" for gap in table.differences.get(ADAPTED, {}).values())
-    strict = STRICTER if gained and outcome == "stays" else ""
+    strict = STRICTER if gained and "stays" in outcomes else ""
     return " ".join(filter(None, (FLATTERING if flatters else "", strict, table.format_lopsided)))

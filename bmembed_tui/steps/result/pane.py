@@ -27,22 +27,24 @@ from engine.core.messages.report import (
     SCALE,
     Change,
     EvaluationReport,
+    ModeVerdict,
     Outcome,
     QuerySetReport,
     ReadReport,
     ReportVerdict,
 )
-from engine.core.systems import own_system
 from engine.core.text import metric_name
 
 SIGNS: dict[Outcome, tuple[str, str]] = {
-    "better": ("▲", "bold $text-success"), "worse": ("▼", "bold $text-error"), "as good": ("=", "bold $text-success"),
-    "stays": ("=", "bold $text-warning"), "not measured": ("·", "bold $text-warning"),
-}  # fmt: skip
+    "proved": ("▲", "bold $text-success"),
+    "expected": ("△", "bold $text-success"),
+    "stays": ("=", "bold $text-warning"),
+    "not measured": ("·", "bold $text-warning"),
+}
 NOTHING = """Nothing has been measured yet.
 Evaluation puts questions with known answers to every way to search, and compares what they find: keywords, the encoder \
 before and after adaptation, interpolations of the two, and hybrid search with each.
-The adapted encoder is used only if it is shown to be better."""
+Semantic and hybrid search each get the encoder that is proved, or expected, to be better."""
 
 
 class ResultPane(StepPane):
@@ -51,20 +53,24 @@ class ResultPane(StepPane):
     step = "result"
     title = "Evaluate"
     lead = "Did adaptation help?"
-    help_text = """First comes the verdict on the best evidence there is: keyword search, search before adaptation and \
-search now, in points of 100; what is in use and why; what to do next. d shows all figures.
+    help_text = """First comes the verdict for each search mode: what is in use and why, and keyword search, search before \
+adaptation and search now, in points of 100; then what to do next. d shows all figures.
 
 Each line there is one way to search, measured on questions with known answers; ✓ marks what is in use.
 ● is the measured value, ├──┤ its 95 % confidence interval, which a narrow window shows as numbers. The last column is the \
 difference to the base encoder: ▲ better, ▼ worse, = no difference shown (the interval holds 0, or Fisher's randomisation \
 test finds none).
 
-Judged questions are real questions with known answers: yours, or marked in Search with + and −. Where they are too few, \
-titles and headings that nothing was trained on decide, then queries by a language model or imported ones; \
-extractive ones decide nothing.
+▲ proved: one kind of evidence shows the gain. First come judged questions (real questions with known answers: yours, or marked in \
+Search with + and −), then preferences between two lists, then titles and headings that nothing was trained on, then queries by a \
+language model or imported ones. Extractive ones prove nothing.
+△ expected: nothing here speaks against it, and it helped on public collections. evaluation.gate = strict asks for proof.
 
-Search keeps the base encoder unless another is shown to be better. Below the figures are the queries that changed most; \
+Below the figures are the queries that changed most; \
 Enter on one searches for it.
+
+l shows the lists of the adapted encoder and of base side by side, without names: which is better? p asks about passages, but \
+only about those that can change the comparison. Both are evidence for the next evaluation.
 
 Export writes the adapter and the encoder to folders for peft and sentence-transformers, and more if you choose it."""
     buttons: ClassVar[dict[str, str]] = {"primary": "Measure", "open-report": "Open report", "export": "Export …"}
@@ -73,6 +79,8 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         Binding("m", "metric", "metric", id="result.metric"),
         Binding("j", "queries", "next queries", id="result.queries"),
         Binding("b", "changes", "better/worse", id="result.changes"),
+        Binding("l", "lists", "compare lists", id="result.lists"),
+        Binding("p", "passages", "judge passages", id="result.passages"),
         Binding("o", "open_report", "report", id="result.open"),
         Binding("pagedown", "page_down", "page down", show=False, id="result.page-down"),
         Binding("pageup", "page_up", "page up", show=False, id="result.page-up"),
@@ -94,7 +102,6 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
                 yield SafeStatic("", id="figures-title")
                 yield SafeStatic("", id="figures")
                 yield SafeStatic("", id="caution")
-                yield SafeStatic("", id="reasons")
                 yield SafeStatic("", id="changes-title")
                 yield SafeOptions(id="changes")
 
@@ -134,7 +141,9 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         if self._result is None or not self._result.query_sets:
             return None
         sets = self._result.query_sets
-        first = next((place for place, one in enumerate(sets) if one.kind == self._result.verdict.kind), 0)
+        verdict = self._result.verdict.default
+        kind = verdict.kind if verdict is not None else ""
+        first = next((place for place, one in enumerate(sets) if one.kind == kind), 0)
         return sets[(first + self._set) % len(sets)]
 
     def draw(self) -> None:
@@ -146,25 +155,25 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
             verdict.update(NOTHING)
             return
         verdict.update(verdict_content(result.verdict, self._width))
-        self.query_one("#reasons", SafeStatic).update(plain(f"\n{result.reason}", lines=True))
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
             return
-        self._draw_figures(queries, own_system(result.in_use), result.verdict.outcome)
+        self._draw_figures(queries, result)
         self._draw_changes(queries)
 
     @property
     def _width(self) -> int:
         return max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
 
-    def _draw_figures(self, queries: QuerySetReport, own: str, outcome: Outcome) -> None:
+    def _draw_figures(self, queries: QuerySetReport, result: EvaluationReport) -> None:
         table = queries.comparison
         title = f"{metric_name(self._metric)} in percent, {table.queries} {queries.name} · ✓ in use"
         more = f" ({table.left_out} without an answer in the corpus are left out)" if table.left_out else ""
         self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
-        chart = interval_chart(figures(table, self._metric, own), self._width)
+        chart = interval_chart(figures(table, self._metric, result.own_systems), self._width)
         self.query_one("#figures", SafeStatic).update(chart)
-        self.query_one("#caution", SafeStatic).update(f"! {warning}" if (warning := caution(queries, outcome)) else "")
+        warning = caution(queries, [one.outcome for one in result.verdict.modes])
+        self.query_one("#caution", SafeStatic).update(f"! {warning}" if warning else "")
 
     def _draw_changes(self, queries: QuerySetReport) -> None:
         changes = queries.changes
@@ -199,6 +208,8 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("details", "metric", "queries", "changes", "open_report", "copy_path"):
             return self._result is not None
+        if action == "lists":
+            return self.host.status.built("train")
         return super().check_action(action, parameters)
 
     def action_primary(self) -> None:
@@ -255,6 +266,22 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         if problem and self.is_attached:
             self.notify(problem, markup=False, severity="warning")
 
+    def action_lists(self) -> None:
+        """Compare the lists of two encoders."""
+        from bmembed_tui.steps.judging.lists import ListsScreen
+
+        self.app.push_screen(ListsScreen(self.ask), self._judged)
+
+    def action_passages(self) -> None:
+        """Judge passages."""
+        from bmembed_tui.steps.judging.passages import PassagesScreen
+
+        self.app.push_screen(PassagesScreen(self.ask), self._judged)
+
+    def _judged(self, has_answers: bool | None) -> None:
+        if has_answers and self.is_attached:
+            self.host.load()  # answers make the figures of before those of other evidence
+
     def action_copy_path(self) -> None:
         self.app.copy_to_clipboard(str(self._report))
         self.notify("The report's path is on the clipboard.", markup=False)
@@ -266,15 +293,32 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
 
 
 def verdict_content(verdict: ReportVerdict, width: int) -> Content:
-    """The sentence, a bar for each way to search, what is in use, and what to do next; bars at most `width` cells wide."""
-    sign, style = SIGNS[verdict.outcome]
-    parts = [plain(f"{sign} {verdict.sentence}", style)]
-    if verdict.bars:
-        parts.append(plain(f"{SCALE}", "$text-muted"))
+    """For each mode a sentence and a bar for each way to search, at most `width` cells wide; then what to do next."""
+    parts: list[Content] = []
+    for one in verdict.modes:
+        sign, style = SIGNS[one.outcome]
+        parts.append(plain(f"{sign} {one.sentence}", style))
+        parts += _bars(one, width)
+    if not verdict.modes:
+        parts.append(plain("· Nothing was measured: there are no questions to measure with.", "bold $text-warning"))
+    if any(one.bars for one in verdict.modes):
+        parts.append(plain(SCALE, "$text-muted"))
+    parts += [plain(note) for note in verdict.notes]
+    parts.append(plain(""))
+    if len(verdict.to_do) == 1:
+        parts.append(plain(f"Next: {verdict.to_do[0]}"))
+    else:
+        parts += [plain(f"{number}. {step}") for number, step in enumerate(verdict.to_do, 1)]
+    return Content("\n").join(parts)
+
+
+def _bars(verdict: ModeVerdict, width: int) -> list[Content]:
     names = max((len(bar.label) for bar in verdict.bars), default=0)
+    lines = []
     for bar in verdict.bars:
         filled = round(bar.figure.value / 100 * max(0, min(50, width - names - 10)))
         head = plain(f"  {bar.label:<{names}} {bar.figure.value:5.1f} ")
-        parts.append(Content.assemble(head, plain("█" * filled, "$text-accent")))
-    parts += [plain(text) for text in ("", verdict.in_use, verdict.to_do) if text or verdict.bars]
-    return Content("\n").join(parts)
+        lines.append(Content.assemble(head, plain("█" * filled, "$text-accent")))
+    if lines and verdict.format_difference:
+        lines.append(plain(f"  {verdict.format_difference}"))
+    return lines

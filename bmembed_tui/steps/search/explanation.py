@@ -18,7 +18,7 @@ from bmembed_tui.steps.search.model import NAMES
 from bmembed_tui.widgets.change_line import answer_or_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from engine.core.messages.search import Explain, Explained, Hit, RankComparison, Ranked
+from engine.core.messages.search import Explain, Explained, Hit, Mode, RankComparison, Ranked
 
 BAR = 10  # columns of a bar
 RANKERS = ("bm25", "semantic")
@@ -29,9 +29,12 @@ class WhyDialog(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,w", "dismiss", "close", id="dialog.close-why")]
 
-    def __init__(self, ask: Ask, query: str, hit: Hit) -> None:
+    def __init__(self, ask: Ask, query: str, hit: Hit, mode: Mode | None = None) -> None:
         super().__init__()
-        self._ask, self._query, self._hit = ask, query, hit
+        self._ask = ask
+        self._query = query
+        self._hit = hit
+        self._mode = mode
 
     def compose(self) -> ComposeResult:
         hit = self._hit
@@ -55,7 +58,7 @@ class WhyDialog(ModalScreen[None]):
     @work
     async def load(self) -> None:
         text = self.query_one("#why-rankers", SafeStatic)
-        request = self._ask(Explain(self._query, (self._hit.chunk_id,)))
+        request = self._ask(Explain(self._query, (self._hit.chunk_id,), self._mode))
         if explained := await answer_or_error(self, request, lambda error: text.update(self._without(error))):
             text.update(why_text(self._hit, explained))
 

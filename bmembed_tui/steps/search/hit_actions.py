@@ -78,7 +78,7 @@ class HitActions(SearchView):
         from bmembed_tui.steps.search.explanation import WhyDialog
 
         if self._hit is not None:
-            self.app.push_screen(WhyDialog(self.ask, self.searching.question.query, self._hit))
+            self.app.push_screen(WhyDialog(self.ask, self.searching.question.query, self._hit, self.active_list.mode))
 
     @work(group="judge")
     async def action_judge(self, relevant: bool | None) -> None:

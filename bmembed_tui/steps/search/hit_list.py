@@ -17,7 +17,7 @@ from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import marked, plain
 from bmembed_tui.widgets.safe import SafeOptions
 from bmembed_tui.widgets.text_rows import fitted, line_cuts
-from engine.core.messages.search import Hit
+from engine.core.messages.search import Hit, Mode
 
 INDENT = "   "
 SNIPPET_ROWS = 2
@@ -52,7 +52,7 @@ class HitList(Results):
         Binding("enter", "select", "view"),
     ]
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: Mode) -> None:
         super().__init__(id=f"hits-{mode}")
         self.mode = mode
         self.hits: tuple[Hit, ...] = ()

@@ -70,7 +70,9 @@ def _held_out(curve: Curve) -> Iterator[Content]:
         return
     of = f"Held-out {_kind(curve)}"
     if best.step == 0:
-        yield plain(f"{of}: Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %. No step was better.")
+        yield plain(
+            f"{of}: Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %. Every later check was clearly worse."
+        )
         return
     hits, ndcg = f"{first.hit_at_10:.1f} → {best.hit_at_10:.1f} %", f"{first.ndcg_at_10:.1f} → {best.ndcg_at_10:.1f} %"
     yield plain(f"{of}: Hit@10 {hits}, nDCG@10 {ndcg} at the best step, {best.step:,}")
@@ -128,7 +130,7 @@ def _result(status: ProjectStatus, record: StageRun) -> Iterator[Content]:
         yield plain(f"A map was fitted to {of}; nothing was trained.", "bold")
         return
     best, steps = summary.get("best_step"), summary.get("steps")
-    kept = "no step was better than the start" if best == 0 else f"the adapter of step {_count(best)} is kept"
+    kept = "every step was clearly worse than the start" if best == 0 else f"the adapter of step {_count(best)} is kept"
     why = ENDED.get(str(summary.get("ended")), "")
     head = plain(f"Trained {_count(steps)} steps in {duration(record.seconds)}: {kept}.", "bold")
     yield Content.assemble(head, plain(f" It ended because {why}." if why else ""))

@@ -33,6 +33,8 @@ class AdaptationOffer:
     decide from `judged_needed` on. `helps`: what would help more, the best first. `possible`:
     whether any kind has as many queries as it takes to decide at all; `measured`: whether an evaluation has found out how many are
     needed here, which are those that are usual else. `counted`: else there may be more, as the training queries are not made yet.
+    `expects`: without proof the adapted encoder may come into use by experience. `index_megabytes`: disk space of one more vector
+    index, should one search mode use the adapted encoder and the other not.
     """
 
     seconds: dict[str, float]
@@ -48,6 +50,8 @@ class AdaptationOffer:
     rough: bool = False
     measured: bool = False
     counted: bool = True
+    expects: bool = False
+    index_megabytes: int = 0
 
     @property
     def provable(self) -> bool:
@@ -80,10 +84,20 @@ class AdaptationOffer:
         yield f"Evidence: {'' if self.counted else 'at least '}{self.queries:,} {kind}. {needed}"
         if self.provable:
             yield "Outlook: these are enough to show such a gain. The adapted encoder is then used automatically."
+        elif self.expects:
+            yield (
+                "Outlook: too few to prove such a gain. The adapted encoder is used if nothing speaks against it here and "
+                "experience with public collections expects a gain."
+            )
         elif not self.possible:
             yield f"Outlook: {FEWER}."
         else:
             yield "Outlook: too few. The adapted encoder will probably not be used."
+        if self.index_megabytes:
+            yield (
+                f"Disk: semantic and hybrid search each get the encoder that suits them; should they differ, one more index "
+                f"takes about {self.index_megabytes:,} MB."
+            )
         if self.helps:
             yield "What would help more:" if self.provable else "What would change that, or help more:"
         for name in self.helps:

@@ -9,12 +9,14 @@ from typing import Literal
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.wire import Request
 
-QuerySetKind = Literal["judged", "document", "synthetic", "perturbed"]
-"""Judged queries, document-written ones, those that were generated and held out, and judged ones with typos and the like."""
+QuerySetKind = Literal["judged", "measuring", "focused", "document", "synthetic", "perturbed"]
+"""Judged queries, those that only measure, those judged where two lists differ (in no table), document-written ones, those that
+were generated and held out, and judged ones with typos and the like."""
 
 
 QUERY_SETS = {
     "judged": "judged questions",
+    "measuring": "judged questions that had no part in the choice",
     "document": "titles and headings (not trained on)",
     "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
 }
@@ -23,7 +25,9 @@ IMPORTED_SET = "held-out imported queries"
 """How tables call `synthetic` ones that were not made from the documents."""
 
 KINDS = {
-    "judged": ("judged question", "judged questions"), "document": ("title or heading", "titles and headings"),
+    "judged": ("judged question", "judged questions"),
+    "preferred": ("preference between two lists", "preferences between two lists"),
+    "document": ("title or heading", "titles and headings"),
     "model": ("query by a language model", "queries by a language model"),
     "imported": ("imported query", "imported queries"), "extractive": ("extractive query", "extractive queries"),
 }  # fmt: skip
@@ -32,46 +36,74 @@ EVIDENCE = {rung: several for rung, (_, several) in KINDS.items()}
 
 
 LEVEL = 0.05
-"""Greatest p at which the gate calls a gain shown."""
-GateOutcome = Literal["in use", "admitted", "not shown", "risky", "excluded"]
+"""Greatest p at which the gate calls a gain proved."""
+SearchMode = Literal["semantic", "hybrid"]
+"""The search modes that have an encoder, each its own."""
+SEARCH_MODES: tuple[SearchMode, ...] = ("semantic", "hybrid")
+GateOutcome = Literal["proved", "expected", "not shown", "excluded"]
+Standing = Literal["proved", "expected", "base"]
+"""Why an encoder is in use in a mode: a gain is proved on the project's documents, or expected by experience with others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a candidate will probably gain, in points: experience with public collections, and what this project measured.
+
+    `low` and `high` bound 95 %; `risk`: probability of losing more than a tolerance. Of the experience alone: it `helped` on so
+    many of the `collections`, by `average` points. `widened`: it was gathered with another encoder, so that less is known.
+    """
+
+    mean: float
+    low: float
+    high: float
+    risk: float
+    collections: int
+    helped: int
+    average: float
+    widened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """A candidate against the reference, in percent: by semantic search, and in the default mode.
+    """A candidate against the reference in one search mode: an `encoder`, in hybrid search with its `share` of the score.
 
-    `p`: one-sided, corrected. `risk`: share of resamples in which the default mode loses more than a tolerance. `excluded_by`: the
-    higher rung of evidence that shows it to be worse.
+    `difference`: nDCG@10 in percent on the rung that the table is of; None where it was not measured there. `p`: one-sided,
+    corrected for the number of candidates. `excluded_by`: the kind of evidence that shows it to be worse.
     """
 
     name: str
-    semantic: Difference
-    default: Difference
+    encoder: str
+    share: float | None
+    difference: Difference | None
     p: float
-    risk: float
     outcome: GateOutcome
+    in_use: bool = False
     excluded_by: str | None = None
+    expectation: Expectation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GateTable:
-    """What the gate compared with base, on `queries` of a `rung`; `decided`: they were enough. `mode`: the default one."""
+    """What the gate compared with the reference in a `mode`, on `queries` of a `rung` (empty: nothing was measured).
 
+    `decided`: they were enough to have the last word.
+    """
+
+    mode: SearchMode
     rung: str
     queries: int
-    mode: str
     candidates: tuple[GateRow, ...]
     decided: bool
 
     @property
     def format_strict(self) -> str:
-        """Why a gain that an interval or p seems to show is not shown; empty where there is none."""
-        missed = [row for row in self.candidates if row.outcome == "not shown" and self.decided]
-        if not any(row.p <= LEVEL or max(row.semantic.low, row.default.low) > 0 for row in missed):
+        """Why a gain that an interval or p seems to show is not proved; empty where there is none."""
+        missed = [row for row in self.candidates if row.outcome != "proved" and row.difference and self.decided]
+        if not any(row.p <= LEVEL or (row.difference and row.difference.low > 0) for row in missed):
             return ""
         return (
-            'A candidate can be "not shown" to be better although an interval lies above 0 or p is at most 0.05. Two tests decide: '
-            "the two-sided one of the tables, and a one-sided one that allows for the number of comparisons."
+            'A candidate may not be "proved" although an interval lies above 0 or p is at most 0.05. The tests allow for the '
+            "number of candidates and of kinds of queries, and for one query more that loses everything."
         )
 
 
@@ -125,8 +157,9 @@ class QuerySetReport:
     unmatched: tuple[str, ...] = ()
 
 
-Outcome = Literal["better", "as good", "worse", "stays", "not measured"]
-"""Of adaptation: search is better, as good or worse than before; the base encoder stays; there was nothing to measure with."""
+Outcome = Literal["proved", "expected", "stays", "not measured"]
+"""Of adaptation in a search mode: the adapted encoder is in use because it is proved, or expected, to be better; the base encoder
+stays; there was nothing to compare."""
 
 SCALE = "Scores out of 100 (nDCG@10): the higher the right passages are among the first ten hits, the higher the score."
 
@@ -141,30 +174,61 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportVerdict:
-    """What everyone should know of an evaluation; terminal, app and page show these words and figures.
+class ModeVerdict:
+    """What became of one search mode. `sentence`: for everyone. `bars`: on `queries` of a `kind`; none where these flatter.
 
-    `in_use`: what is in use and why. `bars`: on `queries` of `kind`, the best evidence there is; none where that is synthetic.
+    `encoder`: what is in use. `difference`: of that (or of the adapted encoder, where base is in use) and base, on those queries.
     """
 
-    outcome: Outcome = "not measured"
-    sentence: str = ""
-    in_use: str = ""
-    to_do: str = ""
+    mode: SearchMode
+    outcome: Outcome
+    encoder: str
+    sentence: str
     kind: QuerySetKind = "synthetic"
     queries: int = 0
     bars: tuple[Bar, ...] = ()
+    difference: Difference | None = None
+
+    @property
+    def format_difference(self) -> str:
+        """Such as "After adaptation: +6.7 points (95 % interval +3.9 to +9.6) on 130 judged questions"; empty where none is."""
+        gap = self.difference
+        if gap is None:
+            return ""
+        on = f"{self.queries:,} {QUERY_SETS[self.kind] if self.kind != 'synthetic' else IMPORTED_SET}"
+        return f"After adaptation: {gap.value:+.1f} points (95 % interval {gap.low:+.1f} to {gap.high:+.1f}) on {on}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportVerdict:
+    """What everyone should know of an evaluation; terminal, app and page show these words and figures.
+
+    A sentence for each search mode, the default one first; then what else there is to know (`notes`), and what to do next.
+    """
+
+    modes: tuple[ModeVerdict, ...] = ()
+    notes: tuple[str, ...] = ()
+    to_do: tuple[str, ...] = ()
+
+    @property
+    def default(self) -> ModeVerdict | None:
+        """That of the default search mode."""
+        return next(iter(self.modes), None)
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """What is in use and why, and what was measured. `folder`: of report.json."""
+    """What is in use in each search mode, and what was measured. `folder`: of report.json.
 
-    in_use: str
-    reason: str
+    `own_systems`: the systems whose rows in the tables are those of what is in use.
+    """
+
+    semantic: str
+    hybrid: str
     query_sets: tuple[QuerySetReport, ...]
     folder: Path
     verdict: ReportVerdict = field(default_factory=ReportVerdict)
+    own_systems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

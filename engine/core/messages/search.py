@@ -209,10 +209,11 @@ class Explained:
 
 @dataclass(frozen=True)
 class Explain(Request[Explained], method="explain"):
-    """Whether the adapter moved these chunks for a query."""
+    """Whether the adapter moved these chunks for a query. `mode`: of search, the default one where it is None."""
 
     query: str
     chunk_ids: tuple[RowId, ...]
+    mode: Mode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +237,9 @@ def query_words(query: str) -> str:
 
 
 @dataclass(frozen=True)
-class _OfQuery:
+class OfQuery:
+    """A request about a query, which is not empty."""
+
     query: str
 
     def __post_init__(self) -> None:
@@ -245,7 +248,7 @@ class _OfQuery:
 
 
 @dataclass(frozen=True)
-class Judge(_OfQuery, Request[Judged], method="judge"):
+class Judge(OfQuery, Request[Judged], method="judge"):
     """Mark a chunk as right (true) or wrong (false) for a query; null takes the mark back."""
 
     chunk_id: RowId
@@ -253,5 +256,5 @@ class Judge(_OfQuery, Request[Judged], method="judge"):
 
 
 @dataclass(frozen=True)
-class ReadJudgments(_OfQuery, Request[Judgments], method="judgments"):
+class ReadJudgments(OfQuery, Request[Judgments], method="judgments"):
     """The marks of a query."""

@@ -1,29 +1,30 @@
-"""The encoder of queries as an ONNX graph beside the vector index: a search starts without torch and sentence-transformers, which
-take seconds to import.
+"""The encoder of queries as an ONNX graph: a search starts without torch and sentence-transformers, which take seconds to import.
 
-The stage that embeds makes it, and keeps it only where its vectors are the encoder's. Where there is none, or it is damaged, the
-encoder is loaded whole.
+The stage that embeds makes it, and keeps it only where its vectors are the encoder's: beside the vector index, or, without an
+adapter, in the data folder (`shared_graphs`). Where there is none, or it is damaged, the encoder is loaded whole.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.disk import json_sha256, remembered_sha256
 from engine.core.processors import available_cores
 from engine.encoders.encoder import Progress
 from engine.encoders.geometry import read_geometry
+from engine.encoders.graph.graph_files import FOLDER, MODEL, TOKENIZER, copy_graph, read_facts, write_facts
 from engine.encoders.graph.native_libraries import can_run_graphs
+from engine.encoders.graph.shared_graphs import (
+    find_graph,
+    is_pointer_closed_to_group,
+    publish_graph,
+    use_shared_graph,
+)
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import folder_facts
 from engine.encoders.text_model import encodable
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder
     from engine.encoders.transformer import TransformerEncoder
 
-FOLDER = "query-encoder"
-MODEL, TOKENIZER, FACTS = "model.onnx", "tokenizer.json", "encoder.json"
 TOLERANCE = 1e-4
 MAX_WEIGHTS = 600_000_000
 """Bytes of a model's weights. Larger ones take longer to read than the libraries to import, and a graph is a second copy."""
@@ -60,12 +59,13 @@ class QueryGraph:
 
     @classmethod
     def open(cls, index: Path, fingerprint: str) -> QueryGraph | None:
-        """The graph in an index's folder; None where there is none of the encoder of that fingerprint, or it cannot be used."""
-        facts = _facts(index / FOLDER)
+        """The graph of an index; None where there is none of the encoder of that fingerprint, or it cannot be used."""
+        folder = find_graph(index)
+        facts = read_facts(folder)
         if facts is None or facts["encoder"] != fingerprint or not can_run_graphs():
             return None
         try:
-            return cls(index / FOLDER, facts)
+            return cls(folder, facts)
         except Exception as error:  # whatever onnxruntime, or its absence, raises: the encoder itself will do
             _log.info("The graph in %s is not used: %s", index, error)
             return None
@@ -83,16 +83,24 @@ class QueryGraph:
 
 
 def is_settled(index: Path) -> bool:
-    """Whether the folder of an index holds a sound graph, or that there can be none."""
+    """Whether the folder of an index holds a sound graph, or points to one, or that there can be none."""
     folder = index / FOLDER
-    return folder.is_dir() and (_facts(folder) is not None or not any(folder.iterdir()))
+    if not folder.is_dir():
+        return False
+    if not any(folder.iterdir()):
+        return True
+    return read_facts(find_graph(index)) is not None and not is_pointer_closed_to_group(index)
 
 
 def take_over(former: Path, index: Path) -> bool:
-    """Put the graph beside another index into the folder of this one, where it is sound."""
-    if _facts(former / FOLDER) is None:
+    """Put the graph of another index into the folder of this one, where it is sound: as a pointer where the data folder has it."""
+    graph = find_graph(former)
+    facts = read_facts(graph)
+    if facts is None:
         return False
-    shutil.copytree(former / FOLDER, index / FOLDER, copy_function=_link)
+    (index / FOLDER).mkdir(mode=0o700, parents=True)
+    if not use_shared_graph(index, facts["encoder"]):
+        copy_graph(graph, index / FOLDER, link=graph == former / FOLDER)
     return True
 
 
@@ -102,8 +110,9 @@ def write_query_graph(
 ) -> None:  # fmt: skip
     """Put the graph of the encoder that `source.load` gives into the folder of its index, compared with it on `texts`.
 
-    Its folder stays empty where that is not possible: for encoders of other kinds, and where the vectors differ. `loaded`: an
-    encoder that is at hand, perhaps the same.
+    Without an adapter it comes to lie in the data folder, unless a group reads the project, and the index gets a pointer; one
+    that is there already is used. The index's folder stays empty where no graph is possible: for encoders of other kinds,
+    and where the vectors differ. `loaded`: an encoder that is at hand, perhaps the same.
     """
     folder = index / FOLDER
     folder.mkdir(mode=0o700)
@@ -113,9 +122,14 @@ def write_query_graph(
         return  # torch cannot write the sinh of hyperbolic encoders
     try:
         wanted = source.vectors_fingerprint(max_tokens, adapter, weight)
+        is_base = wanted == source.vectors_fingerprint(max_tokens)
+        if is_base and use_shared_graph(index, wanted):
+            return
         encoder = _exact(loaded, wanted) or _in_float32(source.folder, max_tokens, adapter, weight)
         _write(encoder, source.prompts.query, folder)
         _compare(encoder, QueryGraph.open(index, wanted), texts)
+        if is_base:
+            publish_graph(index, wanted)
     except Exception as error:  # whatever model libraries raise: search does without it
         _log.info("The query encoder was not kept as a graph: %s", error)
         for file in folder.iterdir():
@@ -153,8 +167,7 @@ def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
     tokenizer.enable_truncation(encoder.max_tokens, direction=text_model.tokenizer.truncation_side)
     tokenizer.save(str(folder / TOKENIZER))
     (filler,) = text_model.never_empty([[]])[0]
-    facts = {"encoder": encoder.fingerprint, "prompt": prompt, "filler": filler}
-    (folder / FACTS).write_text(json.dumps({**facts, "sha256": _digest(folder, facts)}), encoding="utf-8")
+    write_facts(folder, {"encoder": encoder.fingerprint, "prompt": prompt, "filler": filler})
 
 
 def _compare(encoder: TransformerEncoder, graph: QueryGraph | None, texts: Sequence[str]) -> None:
@@ -166,25 +179,3 @@ def _compare(encoder: TransformerEncoder, graph: QueryGraph | None, texts: Seque
     gap = float(np.abs(graph.encode_queries(samples) - encoder.encode_queries(samples)).max())
     if not gap < TOLERANCE:
         raise ValueError(f"its vectors differ by {gap:.1g}")
-
-
-def _facts(folder: Path) -> dict[str, Any] | None:
-    """What stands beside a graph; None where any of its files is missing or damaged."""
-    try:
-        facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        sound = facts.pop("sha256") == _digest(folder, facts)
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
-        return None
-    return facts if sound else None
-
-
-def _digest(folder: Path, facts: dict[str, Any]) -> str:
-    return json_sha256([facts, remembered_sha256(folder / MODEL), remembered_sha256(folder / TOKENIZER)])
-
-
-def _link(source: str, target: str) -> None:
-    """A second name for a file that is never changed; a copy where the file system has none."""
-    with suppress(OSError):
-        os.link(source, target)
-        return
-    shutil.copyfile(source, target)

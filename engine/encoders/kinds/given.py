@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from engine.core.errors import ModelError
 from engine.core.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.encoder import Encoder, EncoderSource, Progress, Report, unheard
-from engine.encoders.fingerprint import QUERY_MAP, adapter_digest, check_adapter
+from engine.encoders.fingerprint import ALL_WEIGHTS, QUERY_MAP, adapter_digest, check_adapter
 from engine.encoders.kinds.augmented import joined_arrays
 from engine.encoders.kinds.given_vectors import GivenVectors, read_vectors, vectors_digest
 from engine.encoders.weights_file import metadata
@@ -33,7 +33,7 @@ WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 def is_map(adapter: Path) -> bool:
     """Whether the folder holds a map of queries, not a LoRA adapter. Raises ModelError for an unsound one."""
-    return bool(check_adapter(adapter, ("LORA", QUERY_MAP))["peft_type"] == QUERY_MAP)
+    return bool(check_adapter(adapter, ("LORA", ALL_WEIGHTS, QUERY_MAP))["peft_type"] == QUERY_MAP)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,16 +14,14 @@ from engine.core.systems import (
     IN_USE,
     INTERPOLATED,
     WAYS,
-    is_own,
     label_of,
     ordered,
-    own_system,
     system_of,
     twins,
 )
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.diagnostics import KINDS
-from engine.evaluation.reporting.verdict import query_sets_of, verdict_of
+from engine.evaluation.reporting.verdict import gates_of, own_systems_of, query_sets_of, verdict_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -43,14 +41,15 @@ def render(report: Mapping[str, Any], template: Path | None = None, project: str
     from engine.core.text import about_count, metric_name
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
-    hidden = twins(_own(report)) | _interpolated(report)
-    if _own(report) == BASE:  # nothing differs from itself
-        hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS}
+    own = own_systems_of(report)
+    hidden = twins(own) | _interpolated(report)
+    hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS if f"{way}{BASE}" in own}  # nothing differs from itself
     measured = {name for part in report["query_sets"] for name in part["comparison"]["systems"]}
     environment = pages()
     environment.filters |= {"about": about_count, "metric": metric_name, "system": _names(report), "label": label_of}
     return environment.from_string(source).render(
-        report=report, headline=verdict_of(report, project=project), scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
+        report=report, gates=gates_of(report), headline=verdict_of(report, project=project),
+        scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
         flattering={one.kind for one in query_sets_of(report) if one.comparison.synthetic},
         lopsided=[one.comparison.format_lopsided for one in query_sets_of(report)],
@@ -76,12 +75,6 @@ def pages() -> Environment:
     return found
 
 
-def _own(report: Mapping[str, Any]) -> str:
-    """The encoder whose rows are those of what is in use."""
-    choice = report["selection"]
-    return own_system(choice["in_use"]) if choice else IN_USE
-
-
 def _interpolated(report: Mapping[str, Any]) -> set[str]:
     """Interpolations, which stand where the gate's choice is explained alone."""
     parts = (
@@ -97,13 +90,18 @@ def _without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 
 def _names(report: Mapping[str, Any]) -> Callable[[str], str]:
     """System → how the page calls it."""
-    own = _own(report)
-    return lambda system: label_of(system) + (" (in use)" if own != IN_USE and is_own(system, own) else "")
+    own = own_systems_of(report)
+
+    def name(system: str) -> str:
+        marked = system in own and not system.endswith(IN_USE)
+        return f"{label_of(system)} (in use)" if marked else label_of(system)
+
+    return name
 
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """nDCG@10: a bar for each system."""
-    systems, named = _without(query_set["comparison"]["systems"], twins(_own(report))), _names(report)
+    systems, named = _without(query_set["comparison"]["systems"], twins(own_systems_of(report))), _names(report)
     cells = [(name, figures["ndcg@10"]) for name, figures in systems.items()]
     bars = [Bar(named(name), cell["value"], cell["low"], cell["high"], _colour(name)) for name, cell in cells]
     return bar_chart(f"nDCG@10 on {query_set['name']}, percent", bars)
@@ -140,7 +138,7 @@ def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
         if len(rows) == 1:
             continue
         lines = []
-        for number, system in enumerate(_without(rows[0]["systems"], twins(_own(report)))):
+        for number, system in enumerate(_without(rows[0]["systems"], twins(own_systems_of(report)))):
             cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]
             ends = [(cell["low"], cell["high"]) for _, cell in cells]
             lines.append(Line(named(system), [(words, cell["value"]) for words, cell in cells], number, ends))
@@ -152,7 +150,7 @@ def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Before and after."""
     if not report["similarities"]:
         return []
-    systems = _without(report["similarities"]["systems"], twins(_own(report)))
+    systems = _without(report["similarities"]["systems"], twins(own_systems_of(report)))
     shown = [BASE, *[name for name in (IN_USE, ADAPTED) if name in systems][:1]]
     return density_charts(report["similarities"], {name: label_of(name) for name in shown})
 

@@ -13,15 +13,16 @@ from engine.core.errors import DamagedError
 from engine.core.events import Choice, Warned, read
 from engine.core.figures import Interval
 from engine.core.former_systems import current_name
-from engine.core.messages.report import QuerySetReport
-from engine.evaluation.gate import Selection
+from engine.core.messages.report import QuerySetReport, SearchMode
+from engine.core.systems import ADAPTED, BASE, IN_USE
+from engine.evaluation.choosing import ModeSelection
 from engine.evaluation.reporting.verdict import query_sets_of
 from engine.evaluation.studies.forgetting import Forgetting
 from engine.evaluation.studies.robustness import Robustness
 from engine.evaluation.studies.sentence_pairs import SentenceFigures
 from engine.project.store.artifact_info import TrainingHistory
 
-SCHEMA = 3
+SCHEMA = 4
 _CHOICE_KEYS = {"served": "in_use", "strength": "weight"}
 """Of `selection` in schema 1, key → its name now."""
 _NAMES = ("in_use", "changed_system", "base")
@@ -36,7 +37,7 @@ class ReportData:
     project: str
     created: str
     version: str
-    selection: Selection | None
+    selection: Mapping[SearchMode, ModeSelection]
     query_sets: Sequence[QuerySetReport]
     fusion: Mapping[str, Any] = field(default_factory=dict)
     training: TrainingHistory = field(default_factory=TrainingHistory)
@@ -81,7 +82,7 @@ def read_report(folder: Path) -> dict[str, Any]:
     """What report.json in `folder` says, under the present keys. DamagedError when it is missing, broken or of another schema."""
     try:
         report = json.loads((folder / "report.json").read_bytes())
-        if report["schema"] not in (1, 2, SCHEMA):
+        if report["schema"] not in (1, 2, 3, SCHEMA):
             raise ValueError(f"schema {report['schema']}, this program reads {SCHEMA}")
         if report["schema"] < SCHEMA:
             report = _with_present_keys(report)
@@ -104,11 +105,19 @@ def plain(value: Any) -> Any:
 
 
 def _with_present_keys(report: dict[str, Any]) -> dict[str, Any]:
-    """A report of schema 1 or 2 in the form of schema 3."""
-    selection = report["selection"]
-    if selection:
-        chosen = {_CHOICE_KEYS.get(key, key): value for key, value in selection.items()}
-        selection = {key: chosen[key] for key in ("in_use", "weight", "reason")} | {"decision": None}
+    """A report of schema 1 to 3 in the form of schema 4: both modes had the same encoder."""
+    chosen = {_CHOICE_KEYS.get(key, key): value for key, value in (report["selection"] or {}).items()}
+    encoder = current_name(chosen.get("in_use", BASE))
+    both = {
+        "encoder": encoder,
+        "weight": chosen.get("weight", 0.0),
+        "standing": "base" if encoder == BASE else "proved",
+        "reason": chosen.get("reason", ""),
+        "share": None,
+        "system": encoder if encoder in (BASE, ADAPTED) else IN_USE,
+        "decision": None,
+    }
+    selection = {"semantic": both, "hybrid": both}
     for part in report["query_sets"]:
         part["comparison"].setdefault("synthetic", part.get("synthetic", 0))
     found: dict[str, Any] = _renamed({**report, "selection": selection})

@@ -1,38 +1,37 @@
-"""The verdict of a report: whether adaptation helped, on the best evidence there is, in words for everyone; and the parts of
-report.json that it goes by, in the form in which they were measured."""
+"""The verdict of a report: for each search mode what is in use and why, on the best evidence there is, in words for everyone; and
+the parts of report.json that it goes by, in the form in which they were measured."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from engine.core.figures import FigureTable
 from engine.core.messages.report import (
-    EVIDENCE,
-    KINDS,
+    SEARCH_MODES,
     Bar,
     GateRow,
     GateTable,
+    ModeVerdict,
     Outcome,
     QuerySetKind,
     QuerySetReport,
     ReportVerdict,
+    SearchMode,
 )
 from engine.core.messages.wire import from_json
-from engine.core.systems import ADAPTED, BASE, BM25, IN_USE
+from engine.core.systems import ADAPTED, BASE, BM25, IN_USE, own_systems
 from engine.core.text import about_count
 
 SET_OF: Mapping[str, QuerySetKind] = {
-    "judged": "judged", "document": "document", "model": "synthetic", "imported": "synthetic", "extractive": "synthetic",
-}  # fmt: skip
+    "judged": "judged",
+    "preferred": "judged",
+    "document": "document",
+    "model": "synthetic",
+    "imported": "synthetic",
+    "extractive": "synthetic",
+}
 """Rung of the ladder of evidence → the set that its queries are in."""
-CHANGED: Mapping[str, str] = {
-    "better": "search after adaptation is better than before",
-    "as good": "no difference is shown between search before and after adaptation",
-    "worse": "search after adaptation is worse than before",
-}  # fmt: skip
-
-NOT_USED = "The adapted encoder is not used."
 HOW = "To search so by default: engine config set PROJECT search.mode keywords (in the app: Ctrl+S, search.mode)."
 
 
@@ -46,56 +45,82 @@ def tables_of(report: Mapping[str, Any]) -> dict[str, FigureTable]:
     return {one.kind: one.comparison for one in query_sets_of(report)}
 
 
-def rung_of(report: Mapping[str, Any]) -> str:
-    """The kind of evidence that decided, of what `read_report` gave; empty where none did."""
-    decision = (report["selection"] or {}).get("decision") or {}
+def own_systems_of(report: Mapping[str, Any]) -> tuple[str, ...]:
+    """The systems whose rows are those of what is in use, of what `read_report` gave."""
+    selection = report["selection"]
+    return own_systems(selection["semantic"]["system"], selection["hybrid"]["system"])
+
+
+def gates_of(report: Mapping[str, Any]) -> dict[SearchMode, GateTable]:
+    """What the gate compared with the reference in each mode, of what `read_report` gave."""
+    found = {}
+    for mode in SEARCH_MODES:
+        decision = report["selection"][mode]["decision"]
+        if not decision or not decision["candidates"]:
+            continue
+        rung = decision["rung"] or decision["measured_on"] or ""
+        rows = from_json(tuple[GateRow, ...], decision["candidates"])
+        found[mode] = GateTable(mode, rung, decision["queries"], rows, decision["rung"] is not None)
+    return found
+
+
+def rung_of(report: Mapping[str, Any], mode: SearchMode) -> str:
+    """The kind of evidence that decided in a mode; empty where none did."""
+    decision = report["selection"][mode]["decision"] or {}
     return decision.get("rung") or ""
 
 
-def gate_of(report: Mapping[str, Any]) -> GateTable | None:
-    """What the gate compared with base, of what `read_report` gave."""
-    decision = (report["selection"] or {}).get("decision") or {}
-    if not decision.get("candidates"):
-        return None
-    mode = (report["settings"].get("search") or {}).get("mode", "hybrid")
-    rung = decision["rung"] or decision.get("measured_on") or decision["ladder"][0]["rung"]
-    return GateTable(
-        rung, decision["queries"], mode if mode == "semantic" else "hybrid",
-        from_json(tuple[GateRow, ...], decision["candidates"]), decision["rung"] is not None,
-    )  # fmt: skip
-
-
 def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJECT") -> ReportVerdict:
-    """The verdict on what `read_report` gave. `mode`: the default search mode now, where it is known; advice that is followed is
-    left out. `project`: what commands call it."""
-    choice = report["selection"] or {}
-    gate, sets = gate_of(report), query_sets_of(report)
-    adapted = choice.get("in_use", BASE) != BASE
-    # Those that the gate went by; the first ones where there was nothing to compare.
-    decisive = SET_OF.get(gate.rung if gate else "")
-    measured = next((one for one in sets if one.kind == decisive), next(iter(sets), None))
+    """The verdict on what `read_report` gave.
+
+    `mode`: the default search mode now, where it is known; advice that is followed is left out. `project`: what commands call it.
+    """
+    first: SearchMode = "semantic" if report["settings"].get("search", {}).get("mode") == "semantic" else "hybrid"
+    modes = sorted(SEARCH_MODES, key=lambda one: one != first)
+    notes = [str(report["reranker"]["reason"])] if report.get("reranker") else []
+    if report["advice"] and mode != BM25:
+        notes.insert(0, str(report["advice"]).replace("PROJECT", project))
+    return ReportVerdict(tuple(_mode_verdict(report, one) for one in modes), tuple(notes), _to_do(report, project))
+
+
+def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
+    """What became of one search mode, with the figures of the queries that it goes by."""
+    chosen = report["selection"][mode]
+    gate = gates_of(report).get(mode)
+    measured = _measured(report, gate)
+    outcome: Outcome = "not measured"
+    if chosen["standing"] != "base":
+        outcome = chosen["standing"]
+    elif gate is not None:
+        outcome = "stays"
     if measured is None:
-        return ReportVerdict(
-            sentence="Nothing was measured: there are no questions to measure with.", in_use=_in_use(report),
-            to_do=_to_do(report, mode, project),
-        )  # fmt: skip
-    semantic = not report["fusion"] or report["settings"].get("search", {}).get("mode") == "semantic"
-    way = (
-        "" if semantic else f"{report['fusion']['method']}_"
-    )  # before the name of an encoder that searches in the default mode
-    row = next((one for one in gate.candidates if one.name == ADAPTED), None) if gate else None
-    outcome: Outcome = _changed(measured, way) if adapted else "stays" if row else "not measured"
-    fair = not measured.comparison.synthetic
-    bars = _bars(measured, way, adapted=adapted) if fair else ()
-    return ReportVerdict(
-        outcome, _sentence(outcome, measured, row, bars, rung_of(report)), _in_use(report),
-        _to_do(report, mode, project), measured.kind, measured.comparison.queries, bars,
-    )  # fmt: skip
+        return ModeVerdict(mode, outcome, chosen["encoder"], chosen["reason"])
+    way = "" if mode == "semantic" else f"{report['fusion'].get('method', 'weighted')}_"
+    adapted = chosen["standing"] != "base"
+    bars: tuple[Bar, ...] = ()
+    if not measured.comparison.synthetic:
+        bars = _bars(measured, way, adapted=adapted)
+    after = IN_USE if adapted else ADAPTED
+    return ModeVerdict(
+        mode,
+        outcome,
+        chosen["encoder"],
+        chosen["reason"],
+        measured.kind,
+        measured.comparison.queries,
+        bars,
+        measured.comparison.gap(f"{way}{after}", f"{way}{BASE}"),
+    )
 
 
-def _changed(measured: QuerySetReport, way: str) -> Outcome:
-    gap = measured.comparison.gap(f"{way}{IN_USE}", f"{way}{BASE}")
-    return "better" if gap and gap.verdict == "better" else "worse" if gap and gap.harms else "as good"
+def _measured(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetReport | None:
+    """The queries that had no part in the choice; else those that the gate went by, or the first ones."""
+    sets = query_sets_of(report)
+    apart = next((one for one in sets if one.kind == "measuring"), None)
+    if apart is not None:
+        return apart
+    decisive = SET_OF.get(gate.rung if gate else "")
+    return next((one for one in sets if one.kind == decisive), next(iter(sets), None))
 
 
 def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ...]:
@@ -108,64 +133,44 @@ def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ..
     return tuple(Bar(label, name, systems[name]["ndcg@10"]) for name, label in names.items() if name in systems)
 
 
-def _sentence(outcome: Outcome, measured: QuerySetReport, row: GateRow | None, bars: Sequence[Bar], rung: str) -> str:
-    figures = [f"{bar.figure.value:.1f}" for bar in bars if bar.system != BM25]
-    points = f": {figures[0]} of 100 before, {figures[1]} after" if len(figures) > 1 else ""
-    count = measured.comparison.queries
-    kind = "imported" if measured.kind == "synthetic" else measured.kind  # others that are synthetic have no bars
-    on = f"{count:,} {KINDS[rung or kind][count != 1]}" if bars or rung else ""
-    if outcome == "not measured":
-        return f"Search is not adapted. On {on} it scores {figures[0]} of 100." if figures else "Search is not adapted."
-    if not bars and not rung:
-        return "Nobody can say yet whether adaptation helps: there are no questions of your own to measure it with."
-    if outcome != "stays" or row is None:
-        return f"On {on}, {CHANGED[outcome]}{points}."
-    if row.outcome == "not shown" and not rung:
-        return f"{on} {'is' if count == 1 else 'are'} too few to say whether adaptation helps{points}. {NOT_USED}"
-    if row.outcome == "excluded":
-        shown = f" On {on}{points}." if points else ""
-        few = EVIDENCE[row.excluded_by or "judged"]
-        return f"Adaptation makes search worse on {few}, though they are few. {NOT_USED}{shown}"
-    what = "is not shown to make search better" if row.outcome == "not shown" else "may make search worse"
-    what = "makes search worse" if row.default.verdict == "worse" else what
-    return f"On {on}, adaptation {what}{points}. {NOT_USED}"
+def _to_do(report: Mapping[str, Any], project: str) -> tuple[str, ...]:
+    """What to do next, in the order of effort."""
+    standings = {report["selection"][mode]["standing"] for mode in SEARCH_MODES}
+    if standings == {"proved"}:
+        return ("Search as usual, and adapt again when many documents have changed.",)
+    gates = gates_of(report)
+    if not gates:
+        return ()
+    steps = []
+    if not any(row["rung"] in ("model", "imported") for row in _ladder(report)):
+        steps.append(
+            "Let a local language model write queries ('engine models'). They teach more than sentences of the documents."
+        )
+    steps.append(f"Take ten minutes to say which of two lists is better: 'engine judge {project} --lists'.")
+    needed = _judged_needed(report)
+    many = ""
+    if needed:
+        many = f"; about {about_count(needed)} in all would show a gain of 3.5 points"
+    steps.append(f"Judge questions of your own: 'engine judge {project} --query QUESTION'{many}.")
+    steps.append(f"Then 'engine adapt {project}' compares again.")
+    return tuple(steps)
 
 
-def _in_use(report: Mapping[str, Any]) -> str:
-    choice, gate = report["selection"] or {}, gate_of(report)
-    judged = report["fusion"].get("decision")
-    fusion = f" {report['fusion']['reason']}" if judged and judged["chosen"] != judged["reference"] else ""
-    fusion += f" {report['reranker']['reason']}" if report.get("reranker") else ""
-    if choice.get("in_use", BASE) == BASE:
-        now = "Search uses the base encoder. An adapted one is used only once it is shown to be better."
-        return (now if gate else str(choice.get("reason", ""))) + fusion
-    what = "the adapted encoder" if choice["in_use"] == ADAPTED else "a mix of the encoder before and after adaptation"
-    chosen = next((one for one in gate.candidates if one.name == choice["in_use"]), None) if gate else None
-    if chosen is None:
-        return f"Search uses {what}.{fusion}"
-    where = "" if chosen.default.verdict == "better" else " in search by meaning"
-    return f"Search uses {what}. It is shown to be better{where} and unlikely to do harm.{fusion}"
+def _ladder(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rungs that had queries, of both modes."""
+    decisions = [report["selection"][mode]["decision"] or {} for mode in SEARCH_MODES]
+    return [row for decision in decisions for row in decision.get("ladder", ())]
 
 
-def _to_do(report: Mapping[str, Any], mode: str, project: str) -> str:
-    decision = (report["selection"] or {}).get("decision") or {}
-    if report["advice"] and mode != BM25:
-        return str(report["advice"]).replace("PROJECT", project)
-    if decision.get("chosen", BASE) != BASE:
-        return "Search as usual, and adapt again when many documents have changed."
-    if decision.get("rung") == "judged":
-        return f"Try another encoder: 'engine encoders' lists them, 'engine encoders compare {project} NAME' compares them."
-    count = decision.get("judged_needed")
-    many = (
-        f"About {about_count(count)} judged questions in all would show a gain of {decision.get('judged_points', 4):g} points"
-        if count
-        else "They can show whether adaptation helps"
-    )
-    more = "more questions" if any(one.kind == "judged" for one in query_sets_of(report)) else "questions"
-    return (
-        f"Judge {more} of your own: mark hits in the app, or run 'engine judge {project} --query QUESTION'. {many}. "
-        f"'engine adapt {project}' then compares again."
-    )
+def _judged_needed(report: Mapping[str, Any]) -> int | None:
+    """Judged questions that would decide in the mode that has not proved its encoder and needs fewest."""
+    counts = []
+    for mode in SEARCH_MODES:
+        chosen = report["selection"][mode]
+        decision = chosen["decision"] or {}
+        if chosen["standing"] != "proved" and decision.get("judged_needed"):
+            counts.append(int(decision["judged_needed"]))
+    return min(counts, default=None)
 
 
 def advice(judged: FigureTable | None, method: str, mode: str) -> str:

@@ -34,7 +34,7 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.address import KEY
 from engine.evaluation.comparison import compared, measure
 from engine.evaluation.document_set import FOLDER, document_set
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, from_top, measured_on
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, RungName, from_top, measured_on
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
@@ -102,10 +102,14 @@ def _compared(trials: dict[str, EncoderTrial | EngineError], samples: int, seed:
     first = next(iter(done))
     ladder = from_top([_evidence(rung, done) for rung in RUNGS if rung in done[first].rungs])
     shown = measured_on(ladder, first)
-    values = {
-        named: {SEMANTIC: one.semantic, HYBRID: one.default, BM25: np.array(done[named].rungs[shown.rung].bm25)}
-        for named, one in shown.systems.items()
-    }
+    values = {}
+    for named, one in done.items():
+        rung = one.rungs[shown.rung]
+        values[named] = {
+            SEMANTIC: np.array(rung.semantic),
+            HYBRID: np.array(rung.hybrid),
+            BM25: np.array(rung.bm25),
+        }
     pairs = {(named, OWN): (SEMANTIC, HYBRID) for named in done if named != OWN and OWN in done}
     figures, gaps = compared(values, pairs, samples, seed, shown.clusters)
     rows, documents = {named: gap for (named, _), gap in gaps.items()}, done[first].rungs[shown.rung].documents
@@ -116,11 +120,10 @@ def _compared(trials: dict[str, EncoderTrial | EngineError], samples: int, seed:
 
 
 def _evidence(rung: RungName, trials: Mapping[str, EncoderTrial]) -> Evidence:
+    """What hybrid search gave: of both modes the one that users have by default."""
     found = {named: one.rungs[rung] for named, one in trials.items()}
     documents = np.array(next(iter(found.values())).documents)
-    return Evidence(
-        rung, {named: Measured(np.array(one.semantic), np.array(one.hybrid)) for named, one in found.items()}, documents
-    )
+    return Evidence(rung, {named: np.array(one.hybrid) for named, one in found.items()}, documents)
 
 
 def try_encoder(project: ProjectFolder, changes: dict[str, Any], should_stop: Callable[[], bool]) -> EncoderTrial:

@@ -1,8 +1,7 @@
-"""How hybrid search fuses BM25 and the encoder in use: by RRF or by a weighted sum of min-max scores.
+"""How hybrid search fuses BM25 and an encoder: by RRF or by a weighted sum of min-max scores.
 
 The equal-weight sum is the default, because it was 2.6 and 3.0 points above RRF on two data sets and 0.7 below it on a third. An
-encoder that was not trained on the documents' language has a tenth of the say (docs/log/hybrid-search.md). Another share, or RRF,
-comes into use only where judged questions show by the gate that it is better (engine/evaluation/gate.py).
+encoder that was not trained on the documents' language has a tenth of the say (docs/log/hybrid-search.md).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from engine.core.systems import BM25
 from engine.encoders.choosing.languages import knows
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.gate import Decision, verdict
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import LexicalInfo
@@ -25,9 +23,10 @@ from engine.settings.schema import Settings
 
 EQUAL = 0.5
 FOREIGN = 0.1
-SHARES = tuple(round(0.1 * step, 1) for step in range(1, 10))
-FUSIONS: dict[str, float | None] = {f"weighted {share:g}": share for share in SHARES} | {"rrf": None}
-"""Name → the semantic score's share in a weighted sum; None for RRF."""
+SHARES = (0.4, 0.5, 0.6, 0.7)
+"""Of the semantic score, which are tried with each encoder: an adapted one wants a larger share (docs/log/training.md)."""
+FOREIGN_SHARES = (FOREIGN, 0.2, 0.3, 0.4, 0.5)
+"""The same, for an encoder that was not trained on the documents' language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,6 @@ class FusionChoice:
     method: Literal["rrf", "weighted"]
     weight: float
     reason: str
-    decision: Decision | None = None
 
     @property
     def share(self) -> float | None:
@@ -50,33 +48,6 @@ def default_share(snapshot: ProjectSnapshot) -> float | None:
     settings, language = snapshot.settings, snapshot.need(LexicalInfo).info.language
     auto = EQUAL if knows(encoder_source(settings.encoder), language) else FOREIGN
     return {"auto": auto, "weighted": settings.search.weight, "rrf": None}[settings.search.fusion]
-
-
-def nearest_first(share: float) -> list[str]:
-    """The names of `FUSIONS`: that of a share, then those most like it, RRF last."""
-    shares = sorted(SHARES, key=lambda other: (round(abs(other - share), 1), other))
-    return [*(f"weighted {one:g}" for one in shares), "rrf"]
-
-
-def fusion_of(decision: Decision, mode: str) -> FusionChoice:
-    """The fusion that the gate has chosen among `FUSIONS`."""
-    share, kept = FUSIONS[decision.chosen], "The equal-weight sum of both scores"
-    if foreign := FUSIONS[decision.reference] == FOREIGN:
-        kept = f"The sum of {weighted_label(FOREIGN)}"
-    reason = (
-        verdict(decision, kept, mode, fusion_label)
-        if decision.candidates
-        else f"{kept} is in use: only judged questions could show that another is better."
-    )
-    if foreign:
-        reason = f"The encoder was not trained on the language of these documents. {reason}"
-    return FusionChoice("rrf" if share is None else "weighted", EQUAL if share is None else share, reason, decision)
-
-
-def fusion_label(name: str) -> str:
-    """How a sentence calls one of `FUSIONS`."""
-    share = FUSIONS[name]
-    return "reciprocal rank fusion" if share is None else f"the sum of {weighted_label(share)}"
 
 
 def weighted_label(share: float) -> str:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from engine.core.errors import CancelledError, EngineError
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
-from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE
+from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE, ordered
 from engine.evaluation.comparison import MULTIHOP, DocumentOf, compared, measure
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.fusion import FusionChoice, HybridFusion
+from engine.evaluation.studies.fusion import FusionChoice, HybridFusion, default_share
 from engine.evaluation.studies.perturbation import (
     CONDITIONS,
     Condition,
@@ -202,16 +202,25 @@ def drop_unused_substitutes(snapshot: ProjectSnapshot) -> None:
 
 
 class RobustnessStudy:
-    """Asks the systems with the encoder in use at an interpolation `weight`, fused as `fusion` says.
+    """Asks the systems with the encoders in use.
 
-    `among`: the chunks that a query set is ranked within.
+    `weights`: interpolation weights of the encoders of semantic and of hybrid search. The latter is fused as `fusion` says, and
+    base as it would be without adaptation. `among`: the chunks that a query set is ranked within.
     """
 
     def __init__(
-        self, context: StageContext, rankers: Rankers, weight: float, fusion: FusionChoice, among: Callable[[QuerySet], Among]
-    ) -> None:  # fmt: skip
-        self._context, self._rankers, self._weight = context, rankers, weight
-        self._fusion, self._among = fusion, among
+        self,
+        context: StageContext,
+        rankers: Rankers,
+        weights: tuple[float, float],
+        fusion: FusionChoice,
+        among: Callable[[QuerySet], Among],
+    ) -> None:
+        self._context = context
+        self._rankers = rankers
+        self._semantic_weight, self._hybrid_weight = weights
+        self._fusion = fusion
+        self._among = among
 
     def measure(self, sets: Sequence[QuerySet], document_of: DocumentOf) -> Robustness | None:
         """Of the judged queries, or else the held-out ones; None where no query can be measured."""
@@ -227,15 +236,17 @@ class RobustnessStudy:
         one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
         self._rank(one, among)
         fuser = HybridFusion(settings, lambda _, ids: self._rankers.lexical.scores_many(texts, ids))
-        for name, encoder in ((HYBRID_BASE, BASE), (HYBRID_IN_USE, IN_USE)):
-            one.rankings[name] = fuser.fused(one, encoder, self._fusion.share)
+        one.rankings[HYBRID_BASE] = fuser.fused(one, BASE, default_share(context))
+        one.rankings[HYBRID_IN_USE] = fuser.fused(one, HYBRID_IN_USE, self._fusion.share)
         samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
         return measure_trial(trial, one.rankings, document_of, samples, seed)
 
     def _rank(self, one: QuerySet, among: Among) -> None:
         """By base, by the adapted encoder where there is one, and by what is in use; of one weight, queries are encoded once."""
         rankers = self._rankers
-        systems = {BASE: 0.0, **({ADAPTED: 1.0} if rankers.adapter else {}), IN_USE: self._weight}
+        systems = {BASE: 0.0, IN_USE: self._semantic_weight, HYBRID_IN_USE: self._hybrid_weight}
+        if rankers.adapter:
+            systems[ADAPTED] = 1.0
         for weight in dict.fromkeys(systems.values()):
             names = [name for name, own in systems.items() if own == weight]
             candidate = rankers.candidate(weight)
@@ -244,7 +255,7 @@ class RobustnessStudy:
                 one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, among, candidate.similarity)
                 one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25], candidate.similarity)
             self._context.check_stop()
-        one.rankings = {name: one.rankings[name] for name in (BM25, *systems)}
+        one.rankings = {name: one.rankings[name] for name in ordered((BM25, *systems))}
 
     def _ask(self, words: Words) -> tuple[list[dict[str, str]], str]:
         """A language model's own words; nothing, and a warning, where it cannot be asked."""

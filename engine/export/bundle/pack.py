@@ -14,6 +14,7 @@ from engine.core.disk import disk_errors, sync
 from engine.core.errors import DamagedError, EngineError, NotBuiltError, ProjectBusyError
 from engine.core.messages.project import Bundled, ExportNote
 from engine.core.messages.wire import to_json
+from engine.encoders.graph.shared_graphs import files_in_place_of
 from engine.encoders.kinds.chosen import model_path
 from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, module_folders
 from engine.endpoint.address import is_server
@@ -167,7 +168,9 @@ def _found(project: ProjectFolder, names: list[str], search_only: bool) -> Itera
         for path in sorted(top.rglob("*")):
             unfinished = name in COPIED and path.name.startswith(".")
             if not unfinished and not path.is_symlink() and (path.is_file() or not any(path.iterdir())):
-                yield path.relative_to(project.path).as_posix(), path
+                folder = path.parent.relative_to(project.path)
+                for file in files_in_place_of(path):
+                    yield (folder / file.name).as_posix(), file
 
 
 def _models(

@@ -5,17 +5,17 @@ A default is what a missing key stands for, in a project that was made before th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 from engine.core.former_systems import current_name, former_name
+from engine.core.messages.report import SearchMode, Standing
 from engine.settings.renamed import current_scope, former_scope
 
 FORMER_KEYS = {
     "adapter_scope": "side",
     "interpolation_weight": "scale",
-    "in_use": "served",
 }
 """Field → its key in projects made before 0.2, read where the field's own name is missing."""
 
@@ -163,23 +163,42 @@ class AdapterInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class InUseInfo(Record):
-    """The encoder that evaluation chose: the candidate's name, its interpolation weight, and the adapter it needs."""
+    """The encoder that evaluation chose for a search mode: its name, its interpolation weight, and the adapter it needs.
+
+    `standing`: whether its gain is proved on the documents, or expected by experience; base where it is the base encoder.
+    """
 
     name: str = "base"
     interpolation_weight: float = 0.0
     adapter: str | None = None
     adapter_scope: str = "both"
+    standing: Standing = "base"
+    reason: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """An evaluation of before 0.2 has the candidate's former name."""
         found = super().from_dict(data)
-        return replace(found, name=current_name(found.name))
+        found = replace(found, name=current_name(found.name))
+        proved = (
+            found.name != "base" and "standing" not in data
+        )  # nothing else came into use before there were expectations
+        return replace(found, standing="proved") if proved else found
 
     def to_former_dict(self) -> dict[str, Any]:
         """The JSON form of before 0.2."""
         scale, side = self.interpolation_weight, former_scope(self.adapter_scope)
         return {"name": former_name(self.name), "scale": scale, "adapter": self.adapter, "side": side}
+
+
+@dataclass(frozen=True)
+class ContenderInfo(Record):
+    """The candidate of a search mode that is most worth comparing with the reference: its name, its interpolation weight, and its
+    share in hybrid search (None: RRF, or semantic search)."""
+
+    name: str = "adapted"
+    interpolation_weight: float = 1.0
+    share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -219,28 +238,47 @@ class RerankerInfo(Record):
 
 @dataclass(frozen=True)
 class EvaluationInfo(ArtifactInfo):
-    """`model`: fingerprint of the base model; `judgments`: that of the judgments, empty before 0.2. `reranker`: None where
-    project.toml named none."""
+    """`semantic` and `hybrid`: the encoders in use; `…_contender`: the candidates whose lists people are asked to compare with
+    those of base, None where there is none. `model`: fingerprint of the base model; `judgments`: that of the judgments,
+    empty before 0.2. `threshold` is of semantic search. `reranker`: None where project.toml named none."""
 
     kind, stage, called = "evaluation", "evaluate", "evaluation"
-    in_use: InUseInfo = field(default_factory=InUseInfo)
+    semantic: InUseInfo = field(default_factory=InUseInfo)
+    hybrid: InUseInfo = field(default_factory=InUseInfo)
+    semantic_contender: ContenderInfo | None = None
+    hybrid_contender: ContenderInfo | None = None
     model: str = ""
-    reason: str = ""
     advice: str = ""
     fusion: FusionInfo = field(default_factory=FusionInfo)
     threshold: ThresholdInfo | None = None
     reranker: RerankerInfo | None = None
     judgments: str = ""
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """An evaluation of before 0.4 has one encoder for both modes."""
+        former = data.get("in_use", data.get("served"))
+        if former is not None:
+            both = {**former, "reason": data.get("reason", "")}
+            data = {**data, "semantic": both, "hybrid": both}
+        return super().from_dict(data)
+
+    @property
+    def in_use(self) -> Mapping[SearchMode, InUseInfo]:
+        """The encoders in use, by search mode."""
+        return {"semantic": self.semantic, "hybrid": self.hybrid}
+
     @property
     def folders_read(self) -> tuple[str, ...]:
-        """The adapter's."""
-        return (self.in_use.adapter,) if self.in_use.adapter else ()
+        """The adapters'."""
+        return _distinct(one.adapter for one in self.in_use.values())
 
 
 @dataclass(frozen=True)
 class VectorsInfo(ArtifactInfo):
-    """`encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the adapters that they need.
+    """The first vector index, which hybrid search uses, and semantic search unless it has one of its own.
+
+    `encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the adapters that they need.
     `small_model`: the one beside `model` or `endpoint`, where its adapter is in use; `given_vectors`: the
     file of vectors, where the map to them is. `small_dimension` of `dimension` are theirs."""
 
@@ -266,17 +304,34 @@ class VectorsInfo(ArtifactInfo):
     @property
     def folders_read(self) -> tuple[str, ...]:
         """The adapter's."""
-        return (self.adapter,) if self.adapter else ()
+        return _distinct([self.adapter])
+
+
+@dataclass(frozen=True)
+class SemanticVectorsInfo(VectorsInfo):
+    """What semantic search uses where its encoder is another than that of hybrid search.
+
+    `shared`: whether the chunks' vectors are those of the first index, and only queries are encoded differently.
+    """
+
+    kind, stage, called = "semantic-vectors", "embed", "vector index for semantic search"
+    shared: bool = False
+
+
+def _distinct(folders: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for one in folders if one))
 
 
 KINDS: Mapping[str, type[ArtifactInfo]] = {
     one.kind: one
     for one in (
         CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo, RankingsInfo, AdapterInfo, EvaluationInfo, VectorsInfo,
+        SemanticVectorsInfo,
     )
 }  # fmt: skip
 _RECORDS: Mapping[str, type[Record]] = {
-    "writer": WriterInfo, "history": TrainingHistory, "in_use": InUseInfo, "fusion": FusionInfo,
+    "writer": WriterInfo, "history": TrainingHistory, "semantic": InUseInfo, "hybrid": InUseInfo,
+    "semantic_contender": ContenderInfo, "hybrid_contender": ContenderInfo, "fusion": FusionInfo,
     "threshold": ThresholdInfo, "reranker": RerankerInfo,
 }  # fmt: skip
 """The fields that hold a record."""

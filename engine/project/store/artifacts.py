@@ -38,6 +38,11 @@ class ArtifactTables(Database):
         with self.transaction(), guarded(self.path):
             self._put_artifact(artifact)
 
+    def drop_artifact(self, kind: type[ArtifactInfo]) -> None:
+        """Forget the artifact of a kind; its folder is swept later."""
+        with self.transaction(), guarded(self.path):
+            self._db.execute("DELETE FROM artifacts WHERE kind = ?", (kind.kind,))
+
     def mark_incomplete(self, kind: type[ArtifactInfo]) -> None:
         """Within the transaction that begins to change what a kind stands for: it is not done until it is put again."""
         self._rows(

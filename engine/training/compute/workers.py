@@ -63,17 +63,16 @@ def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
 
 def choose_workers(
-    student: GraphModel, config: TrainingConfig, hardware: Hardware, available: int | None = None, processes: int = 1
+    student: GraphModel, config: TrainingConfig, hardware: Hardware, available: int | None = None
 ) -> tuple[int, int]:
-    """(micro-batches at a time, threads for each). `available`: bytes of free memory, measured where it is None, which
-    so many `processes` share.
+    """(micro-batches at a time, threads for each). `available`: bytes of free memory, measured where it is None.
 
     One per core on a CPU, as far as their graphs fit in half of the free memory. One in all on a GPU, and with dropout,
     whose random numbers come from one generator in a fixed order.
     """
     if hardware.device != "cpu" or student.has_dropout:
         return 1, hardware.threads
-    free = psutil.virtual_memory().available // processes if available is None else available
+    free = psutil.virtual_memory().available if available is None else available
     longest = max(config.max_tokens, config.micro_batch_tokens)
     fitting = int(free / 2 / student.bytes_per_token(config.max_tokens) / longest)
     count = max(1, min(hardware.threads, fitting))

@@ -1,4 +1,4 @@
-"""LoRA layers on an encoder's attention and feed-forward projections, and their peft folder on disk.
+"""What is trained of an encoder: LoRA layers on its attention and feed-forward projections, or all weights; and its folder on disk.
 
 On a CPU their part is added within the matrix products: peft's make three more passes over a layer's output.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from torch import Tensor, nn
 
 from engine.core.disk import complete_folder, disk_errors
 from engine.core.errors import ModelError
+from engine.encoders.fingerprint import ALL_WEIGHTS
 from engine.encoders.loading import WHOLE
+from engine.encoders.model_folder import ModelFolder
 from engine.training.config import TrainingConfig
 
 
@@ -128,6 +131,22 @@ def lora_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
     }
 
 
+def lora_settings(lora: Any, model: ModelFolder) -> dict[str, Any]:
+    """Peft's settings of LoRA layers, as `write_adapter` takes them."""
+    settings = lora.to_dict() | {"base_model_name_or_path": model.name, "inference_mode": True}
+    return {key: _plain(value) for key, value in settings.items()}
+
+
+def all_weights_settings(model: ModelFolder, tensors: int) -> dict[str, Any]:
+    """What stands beside so many tensors of a model's weights, as `write_adapter` takes it: which weights training began with."""
+    return {
+        "peft_type": ALL_WEIGHTS,
+        "base_model_name_or_path": model.name,
+        "base_weights_sha256": model.weights_sha256,
+        "tensors": tensors,
+    }
+
+
 def whole_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
     """All tensors but the LoRA layers', under the names that an adapter's file has them by."""
     named = transformer.named_parameters()
@@ -135,16 +154,18 @@ def whole_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def write_adapter(
-    folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str, metadata: dict[str, str] | None = None
+    folder: Path,
+    settings: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    metadata: dict[str, str] | None = None,
 ) -> None:
-    """Write a peft folder, in one piece: `adapter_config.json`, `adapter_model.safetensors` (float32) with its `metadata`.
+    """Write an adapter's folder, in one piece: `adapter_config.json`, `adapter_model.safetensors` (float32) with its `metadata`.
 
     Raises ResourceError when the disk is full.
     """
     from safetensors.torch import save_file
 
-    settings = lora.to_dict() | {"base_model_name_or_path": model_name, "inference_mode": True}
-    text = json.dumps({key: _plain(value) for key, value in settings.items()}, indent=2, sort_keys=True)
+    text = json.dumps(dict(settings), indent=2, sort_keys=True)
     plain = {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()}
     with disk_errors(f"The adapter could not be written to {folder}."):
         shutil.rmtree(folder, ignore_errors=True)
@@ -165,7 +186,9 @@ def start_of(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     tensors = load_file(folder / "adapter_model.safetensors")
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items() if not name.startswith(WHOLE)}
+    shapes = {
+        name: tuple(tensor.shape) for name, tensor in tensors.items() if name in masters or not name.startswith(WHOLE)
+    }
     if shapes != {name: tuple(master.shape) for name, master in masters.items()}:
         raise ModelError(
             f"The adapter {folder} cannot be trained on.", "Its layers do not match this model and training.lora_rank.",

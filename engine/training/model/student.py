@@ -1,4 +1,4 @@
-"""The model in training: token rows → vectors with a graph, its LoRA weights kept in float32."""
+"""The model in training: token rows → vectors with a graph, the weights that are trained kept in float32."""
 
 from __future__ import annotations
 
@@ -19,11 +19,20 @@ from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.model_size import model_size
 from engine.encoders.text_model import TextModel
+from engine.training.compute.memory import state_bytes
 from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
-from engine.training.model.lora import add_lora, blocks, fuse, lora_parameters, whole_parameters
+from engine.training.model.lora import (
+    add_lora,
+    all_weights_settings,
+    blocks,
+    fuse,
+    lora_parameters,
+    lora_settings,
+    whole_parameters,
+)
 
 Rows: TypeAlias = "list[array[int]]"
 """Token ids of texts, 4 bytes each."""
@@ -31,16 +40,19 @@ _BLOCK = 4  # micro-batches per worker between two calls of `pause`
 
 
 class Student:
-    """A model with LoRA layers. `whole`: they are left as they are, and all other weights are trained.
+    """A model with LoRA layers; `whole`: they are left as they are, and all other weights are trained. Where the recipe trains all
+    weights, it has no LoRA layers, and those weights are trained that its vectors depend on (BERT's pooler is left out).
 
-    The frozen weights and the layers' working copies have the hardware's dtype; `masters` are float32 copies that the
+    The frozen weights and the trained ones' working copies have the hardware's dtype; `masters` are float32 copies that the
     optimizer changes, because bfloat16 swallows small updates. `publish` writes them back into the model. `untrained`: what else an
     adapter's file holds.
     """
 
     def __init__(self, model: ModelFolder, config: TrainingConfig, hardware: Hardware, *, whole: bool = False) -> None:
         self.model, self.device, self._size = model, hardware.device, model_size(model)
-        loaded = load_sentence_transformer(model, hardware.device, hardware.dtype)
+        has_layers = config.weights == "adapter"
+        # masters of all weights begin with these as they are, not as a smaller dtype rounds them
+        loaded = load_sentence_transformer(model, hardware.device, hardware.dtype if has_layers else "float32")
         self.text_model = TextModel(loaded, hardware.device, effective_max_tokens(model, config.max_tokens))
         self._prompts = read_prompts(model)
         self._rows: dict[tuple[str, str], array[int]] = {}
@@ -55,22 +67,43 @@ class Student:
         for module in self.text_model.modules[1:]:
             module.requires_grad_(False)
         torch.manual_seed(config.seed)
-        self.lora = add_lora(transformer, config)
-        layers, others = lora_parameters(transformer), whole_parameters(transformer)
-        self._parameters, self._working = {**layers, **others}, others if whole else layers
-        for parameter in self._working.values():
-            parameter.requires_grad_()
+        layers: dict[str, nn.Parameter] = {}
+        if has_layers:
+            self.adapter_settings = lora_settings(add_lora(transformer, config), model)
+            layers = lora_parameters(transformer)
+        others = whole_parameters(transformer)
+        self._parameters = {**layers, **others}
+        if not has_layers:
+            self._working = self._used(others)
+            self.adapter_settings = all_weights_settings(model, len(self._working))
+        elif whole:
+            self._working = others
+        else:
+            self._working = layers
+        for name, parameter in self._parameters.items():
+            parameter.requires_grad_(name in self._working)
         self.untrained = {name: p.detach().clone() for name, p in layers.items()} if whole else {}
         self.masters = {name: p.detach().float().clone().requires_grad_() for name, p in self._working.items()}
-        self.has_dropout = config.model_dropout or config.lora_dropout > 0
+        loaded[0].to(getattr(torch, hardware.dtype))
+        self.has_dropout = config.has_dropout
         self._whole_model_dropout = config.model_dropout
         self._checkpointing = False
-        if hardware.device == "cpu" and not whole and config.lora_dropout == 0:
+        if hardware.device == "cpu" and self._working is layers and config.lora_dropout == 0:
             fuse(transformer)
         if config.augmentation == "lambda-mafin":
             self.text_model.geometry = OwnLengths(1.0)
         with torch.no_grad():
             self.dimension = int(self.forward(self.query_rows(["a"])).shape[1])
+
+    def _used(self, parameters: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
+        """Those that the vector of a text depends on."""
+        vectors = self.forward(self.query_rows(["a"]))
+        found = torch.autograd.grad(vectors.sum(), list(parameters.values()), allow_unused=True)
+        used = dict(parameters)
+        for name, gradient in zip(parameters, found, strict=True):
+            if gradient is None:
+                del used[name]
+        return used
 
     @property
     def transformer(self) -> Any:
@@ -89,8 +122,14 @@ class Student:
 
     @property
     def working(self) -> list[nn.Parameter]:
-        """The LoRA tensors inside the model, in the order of `masters`."""
+        """The trained tensors inside the model, in the order of `masters`."""
         return list(self._working.values())
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory that a training is going to take beside this model and its masters."""
+        count = sum(master.numel() for master in self.masters.values())
+        return state_bytes(count, self.device) - 4 * count
 
     def checkpoint_blocks(self) -> None:
         """Let a graph keep each block's input alone, and the backward pass run the block again, with the same random numbers:

@@ -15,25 +15,25 @@ import pytest
 from fixtures.pipeline import environment
 
 from engine.encoders.graph import query_graph
-from engine.encoders.graph.query_graph import FOLDER, QueryGraph, is_settled, take_over, write_query_graph
+from engine.encoders.graph.graph_files import FOLDER
+from engine.encoders.graph.query_graph import QueryGraph, is_settled, take_over, write_query_graph
+from engine.encoders.graph.shared_graphs import copy_shared_graphs
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import resolve_model
 
 MAX_TOKENS = 48
+pytestmark = pytest.mark.usefixtures("own_data_folder")
 TEXTS = ["the contract party", "the wing, at speed", "news report of the court " * 30]
 QUERIES = [*TEXTS, "", "x", "Zürich 東京 \ud800 [SEP] x", "agreement notice term court " * 6]
 
 
 @pytest.fixture(scope="module")
-def source(tiny_model: Path) -> FolderSource:
-    return FolderSource.of(resolve_model(str(tiny_model)), "cpu", "float32")
-
-
-@pytest.fixture(scope="module")
 def index(source: FolderSource, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the graph of a tiny BERT. Tests copy it to damage it."""
-    folder = tmp_path_factory.mktemp("index")
+    """A folder with the graph of a tiny BERT itself, not a pointer. Tests copy it to damage it."""
+    folder = tmp_path_factory.mktemp("project") / "vectors" / "index"
+    folder.mkdir(parents=True)
     write_query_graph(source, MAX_TOKENS, None, 1.0, folder, TEXTS)
+    copy_shared_graphs(folder.parents[1])
     return folder
 
 

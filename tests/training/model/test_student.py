@@ -105,7 +105,7 @@ def test_a_saved_adapter_gives_the_students_vectors(
         for number, master in enumerate(student.masters.values()):
             master += 0.3 * torch.randn(master.shape, generator=torch.Generator().manual_seed(number))
     student.publish()
-    write_adapter(tmp_path / "adapter", student.lora, student.snapshot(), "tiny")
+    write_adapter(tmp_path / "adapter", student.adapter_settings, student.snapshot())
     with torch.no_grad():
         wanted = student.forward(student.chunk_rows(data.chunks[:20])).numpy()
     loaded = TransformerEncoder.load(tiny, adapter=tmp_path / "adapter", hardware=CPU).encode_chunks(data.chunks[:20])

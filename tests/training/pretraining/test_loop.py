@@ -89,7 +89,7 @@ def test_held_out_checks_choose_the_best_step(go: Pretrain, masked: TrainingConf
 def test_the_best_of_several_checks_is_kept(go: Pretrain, masked: TrainingConfig) -> None:
     result = go(masked, eval_every=4)
     assert [entry["step"] for entry in result.history] == [0, 4, 8, 10]
-    best = max(result.history, key=lambda entry: entry["ndcg_at_10"])
+    best = max(result.history[1:], key=lambda entry: entry["ndcg_at_10"])
     assert result.best_ndcg_at_10 == best["ndcg_at_10"]
     assert result.best_step == best["step"]
 

@@ -1,25 +1,21 @@
-"""`engine judge`: a person judges the hits of some queries, letter by letter."""
+"""The hits of some queries, one after another: right or wrong, letter by letter."""
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from engine.cli.app import AsJson, ProjectName, Texts, app, opened, print_json
 from engine.core.text import harmless
 from engine.project.store.artifact_info import AdapterInfo
 
 if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
     from engine.service.judging_queue import KnownAnswers, ToJudge
-    from engine.service.pooling import PooledHit, Pooler
+    from engine.service.pooling import FocusedPooler, PooledHit, Pooler
 
 LETTERS = {"y": "right", "n": "wrong", "s": "skip", "u": "undo", "q": "quit"}
 HELP = "y right · n wrong · s skip · u undo · q quit"
@@ -31,46 +27,6 @@ ORIGINS = {
         "decide which encoder is used)"
     ),
 }
-
-
-@app.command()
-def judge(
-    name: ProjectName,
-    query: Annotated[Texts, typer.Option(metavar="QUERY", help="a query to judge; may repeat")] = None,
-    queries: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="a text file of queries to judge, one a line")
-    ] = None,
-    depth: Annotated[int, typer.Option(metavar="N", help="hits of each way to search", min=1, max=100)] = 10,
-    most: Annotated[int, typer.Option(metavar="N", help="maximum number of the project's own queries", min=1)] = 20,
-    as_json: AsJson = False,
-) -> None:
-    """Judge hits as right or wrong. Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in the next 'engine adapt'.
-
-    Hits of keyword, semantic and hybrid search, and of the encoder that is not in use, are mixed, and you do not see which of them
-    found a hit. A hit that nobody judges counts as wrong. Every answer is saved at once, and the next 'engine judge' goes on with
-    the hits that are left.
-    Without --query and --queries it asks about the project's own queries: judged ones with unjudged hits, then held-out ones that
-    were made from the documents. Without a terminal, it reads one letter a line from standard input.
-    """
-    from engine.service.judging_queue import KnownAnswers, named, read_queries, worth_judging
-    from engine.service.pooling import Pooler
-
-    wanted = [*(query or []), *(read_queries(queries) if queries else [])]
-    with opened(name) as project:
-        pooler, known = Pooler(project.folder, depth), KnownAnswers(project.folder)
-        try:
-            own = None if wanted else worth_judging(project.folder)
-            session = JudgingSession(project.folder, pooler, known)
-            ended = session.hold(named(wanted) if own is None else own, None if own is None else most)
-        finally:
-            pooler.close()
-        summary = session.summary(shlex.quote(name), ended)
-    if as_json:
-        print_json(summary)
-    else:
-        _show_summary(summary)
-    if ended == "interrupted":
-        raise typer.Exit(130)
 
 
 @dataclass(frozen=True)
@@ -91,6 +47,7 @@ class Summary:
     """What was judged in a session, how many queries are judged now, and what to run next. Its fields are the keys of `--json`.
 
     `judged_needed`: judged questions that decide which encoder is used; `judged_show`: what a number of them shows, in words.
+    `questions`: those that were looked at; `need_no_look`: of these, the ones that nothing was left to ask about.
     """
 
     project: Path
@@ -103,6 +60,8 @@ class Summary:
     next: str
     judged_needed: int
     judged_show: str
+    questions: int
+    need_no_look: int
     queries: tuple[QuerySummary, ...]
 
 
@@ -126,12 +85,18 @@ class Subject:
 class JudgingSession:
     """Asks about queries, keeps every answer at once through the code that the app uses, and can take answers back."""
 
-    def __init__(self, project: ProjectFolder, pooler: Pooler, known: KnownAnswers) -> None:
+    def __init__(self, project: ProjectFolder, pooler: Pooler | FocusedPooler, known: KnownAnswers) -> None:
         from engine.cli.console import progress_console
+        from engine.service.pooling import FocusedPooler
 
-        self._project, self._pooler, self._known = project, pooler, known
+        self._project = project
+        self._pooler = pooler
+        self._known = known
+        self._is_focused = isinstance(pooler, FocusedPooler)
         self._console = progress_console()
         self._subjects: list[Subject] = []
+        self._considered = 0
+        self._settled = 0
 
     def hold(self, queries: Iterable[ToJudge], most: int | None) -> str:
         """Ask about `queries`, of which at most `most` with anything to ask; returns how it ended."""
@@ -143,24 +108,26 @@ class JudgingSession:
             return "interrupted"
 
     def _gather(self, queries: Iterable[ToJudge], most: int | None) -> None:
-        from engine.service.pooling import unmarked
+        from engine.service.judging_queue import gather
 
         with self._console.status("Searching …"):
-            for query in queries:
-                if most is not None and len(self._subjects) == most:
-                    break
-                hits = self._pooler.pool(query.text)
-                left = unmarked(hits, self._known.chunks(query.text))
-                if left or most is None:
-                    self._subjects.append(Subject(len(self._subjects) + 1, query, hits, left))
+            found = gather(self._project, self._pooler, self._known, queries, most)
+        self._considered = found.considered
+        self._settled = found.settled
+        self._subjects = [
+            Subject(number, one.query, one.hits, list(one.open)) for number, one in enumerate(found.questions, 1)
+        ]
         self._announce()
 
     def _announce(self) -> None:
         """What the queries are, before the first is asked about."""
+        from engine.core.messages.preferences import need_no_look
         from engine.service.judging_queue import trained_on
 
         for note in self._pooler.notes:
             self._say(harmless(note), "yellow")
+        if self._is_focused and (settled := need_no_look(self._settled, self._considered)):
+            self._say(f"{settled} Of the others, only passages that both encoders list differently are asked about.")
         for origin, words in ORIGINS.items():
             if count := sum(one.query.origin == origin for one in self._subjects):
                 self._say(f"{count} {'query' if count == 1 else 'queries'} {words}.")
@@ -174,7 +141,8 @@ class JudgingSession:
 
         for one in self._subjects:
             if not one.open:
-                why = "every hit is marked" if one.hits else "nothing was found"
+                nothing = "both lists are the same" if self._is_focused else "nothing was found"
+                why = "every hit is marked" if one.hits else nothing
                 self._say(f"{self._counted(one)}: {harmless(one.query.text)}: {why}.", "dim")
 
     def _counted(self, one: Subject) -> str:
@@ -213,10 +181,12 @@ class JudgingSession:
             one.answers[place] = relevant
 
     def _ask(self, one: Subject, place: int) -> str:
+        from engine.cli.judging.keys import read_key
+
         self._show(one, place)
         while True:
             self._console.print(f"[{'/'.join(LETTERS)}] ", end="", markup=False)
-            letter = _read()
+            letter = read_key()
             if letter is None:
                 self._console.print()
                 return "end of input"
@@ -266,11 +236,14 @@ class JudgingSession:
             following,
             offer.judged_needed,
             offer.judged_show,
+            self._considered,
+            self._settled,
             rows,
         )
 
 
-def _show_summary(summary: Summary) -> None:
+def show_summary(summary: Summary) -> None:
+    """Print what came of a session, and what to do next."""
     parts = [f"{summary.right} right", f"{summary.wrong} wrong"]
     parts += [f"{summary.skipped} skipped"] if summary.skipped else []
     print(f"Hits judged now: {', '.join(parts)}. Judged questions in the project: {summary.judged_queries}.")
@@ -286,16 +259,3 @@ def _show_summary(summary: Summary) -> None:
         )
     if summary.right + summary.wrong:
         print(f"Next: {summary.next}", file=sys.stderr)
-
-
-def _read() -> str | None:
-    """A key from the terminal, or a line of standard input; None at its end."""
-    if sys.stdin is None:
-        return None
-    if not sys.stdin.isatty():
-        line = sys.stdin.readline()
-        return line.strip().lower() if line else None
-    with suppress(EOFError):
-        key = typer.getchar().lower()
-        return None if key == "\x04" else key
-    return None

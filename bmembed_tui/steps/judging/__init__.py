@@ -1,0 +1,1 @@
+"""Judging: which list is better, and which passages are right."""

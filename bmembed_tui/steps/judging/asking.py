@@ -1,0 +1,248 @@
+"""What both judging screens share: one question after the other, every answer kept at once, answers taken back."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import Screen
+from textual.widgets import Input
+
+from bmembed_tui.client.engine_client import Ask
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.fields import Field
+from bmembed_tui.widgets.key_line import KeyLine
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeStatic
+from engine.core.errors import EngineError
+
+Item = TypeVar("Item")
+ANSWERS = ("answer", "skip", "undo", "own")
+
+
+def common_keys() -> list[BindingType]:
+    """The keys of both screens, which the key line shows after those of one."""
+    return [
+        Binding("u", "undo", "undo", id="judging.undo"),
+        Binding("i", "own", "own question", id="judging.own"),
+        Binding("escape", "back", "back", id="judging.back"),
+    ]
+
+
+class AskingScreen(Screen[bool], Generic[Item]):
+    """Asks about `items`, one at a time. Closes with whether anything was answered.
+
+    Subclasses find the items (`find_items`, `find_own`), show one (`show_item`), and keep or take back an answer (`keep`).
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown,space", "page(1)", "page down", show=False, id="judging.page-down"),
+        Binding("pageup", "page(-1)", "page up", show=False, id="judging.page-up"),
+    ]
+    TITLE_TEXT: ClassVar[str] = ""
+    DEFAULT_CSS = """
+    AskingScreen .asking-title { text-style: bold; color: $primary; padding: 0 1; }
+    AskingScreen #asking-own { margin: 0 1; }
+    AskingScreen #asking-status { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
+    AskingScreen #asking-question { height: auto; max-height: 3; padding: 0 1; text-style: bold; }
+    AskingScreen #asking-body { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
+    AskingScreen #asking-note { height: auto; padding: 1 1 0 1; }
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__()
+        self.ask = ask
+        self.items: list[Item] = []
+        self.place = 0
+        self.heading = ""
+        self._is_busy = True
+        self._answered: set[int] = set()
+
+    def compose(self) -> ComposeResult:
+        yield SafeStatic(self.TITLE_TEXT, classes="asking-title")
+        yield Field(placeholder="your own question, then Enter", id="asking-own")
+        yield SafeStatic("", id="asking-status")
+        yield SafeStatic("", id="asking-question")
+        with VerticalScroll(id="asking-body"):
+            yield from self.compose_item()
+            yield SafeStatic("", id="asking-note")
+        yield KeyLine()
+
+    def compose_item(self) -> ComposeResult:
+        """The widgets that show an item."""
+        yield from ()
+
+    async def find_items(self) -> list[Item]:
+        """What is asked; sets `heading`. Raises EngineError."""
+        raise NotImplementedError
+
+    async def find_own(self, query: str) -> list[Item]:
+        """What is asked about a question that the user types; empty where it needs no look. Raises EngineError."""
+        raise NotImplementedError
+
+    async def show_item(self, item: Item) -> None:
+        """Show an item. Raises EngineError."""
+        raise NotImplementedError
+
+    def hide_item(self) -> None:
+        """Show none."""
+        raise NotImplementedError
+
+    def question_of(self, item: Item) -> str:
+        """The query that an item is about."""
+        raise NotImplementedError
+
+    async def keep(self, item: Item, answer: str | None) -> None:
+        """Keep an answer; None takes it back. Raises EngineError."""
+        raise NotImplementedError
+
+    async def end_note(self) -> str:
+        """What to say when nothing is left to ask. Raises EngineError."""
+        raise NotImplementedError
+
+    @property
+    def _is_over(self) -> bool:
+        return self.place >= len(self.items)
+
+    def on_mount(self) -> None:
+        self.query_one("#asking-body").focus()
+        self.hide_item()
+        self.say("Searching …")
+        self._begin()
+
+    @work(exclusive=True, group="asking")
+    async def _begin(self) -> None:
+        try:
+            self.items = await self.find_items()
+            await self._show()
+        except EngineError as error:
+            self.fail(error)
+
+    async def _show(self) -> None:
+        """The item at the present place, or what to say in the end."""
+        if not self.is_attached:
+            return
+        note = self.query_one("#asking-note", SafeStatic)
+        if self._is_over:
+            text = await self.end_note()
+            self.hide_item()
+            self._ask_about("")
+            note.update(plain(text, lines=True))
+            self.say(self.heading)
+        else:
+            item = self.items[self.place]
+            await self.show_item(item)
+            self._ask_about(self.question_of(item))
+            note.update("")
+            count = f"{self.place + 1} of {len(self.items)}"
+            self.say(" · ".join(part for part in (count, self.heading) if part))
+        self._is_busy = False
+        self.query_one("#asking-body").scroll_home(animate=False)
+        self.refresh_bindings()
+
+    def _ask_about(self, query: str) -> None:
+        self.query_one("#asking-question", SafeStatic).update(plain(query))
+
+    def say(self, text: str) -> None:
+        """Put a sentence above the question."""
+        self.query_one("#asking-status", SafeStatic).update(text)
+
+    def fail(self, error: EngineError) -> None:
+        """Show an error in place."""
+        if self.is_attached:
+            self.say("")
+            self.query_one("#asking-note", SafeStatic).update(error_text(error))
+            self._is_busy = False
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """An item is answered where there is one; in the field, keys are letters."""
+        if action not in ANSWERS:
+            return True
+        if not self.is_attached or isinstance(self.focused, Input):
+            return False
+        if action == "undo":
+            return self.place > 0
+        return action == "own" or not self._is_over
+
+    def action_answer(self, answer: str) -> None:
+        self._go_on(answer)
+
+    def action_skip(self) -> None:
+        self._go_on(None)
+
+    def _go_on(self, answer: str | None) -> None:
+        if not self._is_busy:  # a key pressed twice is no answer to the next item
+            self._is_busy = True
+            self._answer(answer)
+
+    @work(group="asking")
+    async def _answer(self, answer: str | None) -> None:
+        try:
+            if answer is not None:
+                await self.keep(self.items[self.place], answer)
+                self._answered.add(self.place)
+            self.place += 1
+            await self._show()
+        except EngineError as error:
+            self.fail(error)
+
+    def action_undo(self) -> None:
+        if not self._is_busy:
+            self._is_busy = True
+            self._take_back()
+
+    @work(group="asking")
+    async def _take_back(self) -> None:
+        try:
+            if self.place - 1 in self._answered:
+                await self.keep(self.items[self.place - 1], None)
+                self._answered.discard(self.place - 1)
+            self.place -= 1
+            await self._show()
+        except EngineError as error:
+            self.fail(error)
+
+    def action_own(self) -> None:
+        self.query_one("#asking-own", Field).focus()
+
+    @on(Input.Submitted, "#asking-own")
+    def _typed(self, event: Input.Submitted) -> None:
+        event.stop()
+        query = event.value.strip()
+        if query and not self._is_busy:
+            self._is_busy = True
+            self.say("Searching …")
+            self._begin_own(query)
+
+    @work(group="asking")
+    async def _begin_own(self, query: str) -> None:
+        try:
+            found = await self.find_own(query)
+            self.items[self.place : self.place] = found
+            self._answered = {one if one < self.place else one + len(found) for one in self._answered}
+            if not self.is_attached:
+                return
+            self.query_one("#asking-own", Field).value = ""
+            self.query_one("#asking-body").focus()
+            await self._show()
+            if not found:
+                self.say(f"“{query}” needs no look: there is nothing that could tell the lists apart.")
+        except EngineError as error:
+            self.fail(error)
+
+    def action_page(self, direction: int) -> None:
+        body = self.query_one("#asking-body")
+        if direction > 0:
+            body.scroll_page_down(animate=False)
+        else:
+            body.scroll_page_up(animate=False)
+
+    def action_back(self) -> None:
+        """From the field to what is asked, else back."""
+        if isinstance(self.focused, Input):
+            self.query_one("#asking-body").focus()
+        else:
+            self.dismiss(bool(self._answered))

@@ -1,0 +1,21 @@
+"""The letters that a person answers with."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+import typer
+
+
+def read_key() -> str | None:
+    """A key from the terminal, or a line of standard input; None at its end."""
+    if sys.stdin is None:
+        return None
+    if not sys.stdin.isatty():
+        line = sys.stdin.readline()
+        return line.strip().lower() if line else None
+    with suppress(EOFError):
+        key = typer.getchar().lower()
+        return None if key == "\x04" else key
+    return None

@@ -1,0 +1,241 @@
+"""`engine judge --lists`: two lists of hits side by side, blind, and which of them is better."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from engine.cli.app import print_json
+from engine.core.text import harmless
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from engine.core.messages.preferences import ListMode, PreferenceAnswer, PreferencesShown, TwoLists
+    from engine.core.messages.search import Hit
+    from engine.project.folder import ProjectFolder
+    from engine.service.judging_queue import ToJudge
+    from engine.service.preferring import Comparing
+
+Key = Literal["first", "second", "same", "skip", "undo", "quit", "end of input"]
+KEYS: dict[str, Key] = {
+    "1": "first",
+    "2": "second",
+    "s": "same",
+    "=": "same",
+    "0": "same",
+    "n": "skip",
+    "u": "undo",
+    "q": "quit",
+}
+WORDS: dict[str, Key] = {
+    "first": "first",
+    "second": "second",
+    "same": "same",
+    "skip": "skip",
+    "undo": "undo",
+    "quit": "quit",
+}
+PROMPT = "[1/2/s/n/u/q] "
+HELP = "1 first is better · 2 second is better · s same · n next, without an answer · u undo · q quit"
+MIN_SIDE_BY_SIDE = 100
+"""Columns from which both lists stand side by side; below, one after the other, as a screen reader reads them."""
+
+
+@dataclass(frozen=True)
+class PreferenceSummary:
+    """What came of a session. Its fields are the keys of `--json`: `questions`, of which `need_no_look` have the same list twice;
+    `answered` now; and what all answers about these systems show."""
+
+    project: Path
+    ended: str
+    questions: int
+    need_no_look: int
+    answered: int
+    left: int
+    preferences: PreferencesShown
+    next: str
+
+
+def compare_lists(
+    project: ProjectFolder, named: Sequence[ToJudge], mode: ListMode | None, quoted: str, *, as_json: bool
+) -> None:
+    """Ask which list is better. `named`: the user's queries, empty for the project's own; `quoted`: the project, for a shell."""
+    from engine.service.preferring import Comparing
+
+    comparing = Comparing()
+    try:
+        session = ComparingSession(project, comparing, mode)
+        ended = session.hold(named)
+        summary = session.summary(quoted, ended)
+    finally:
+        comparing.close()
+    if as_json:
+        print_json(summary)
+    else:
+        _show_summary(summary)
+    if ended == "interrupted":
+        raise typer.Exit(130)
+
+
+class ComparingSession:
+    """Asks about one pair of lists after the other, keeps every answer at once, and can take answers back."""
+
+    def __init__(self, project: ProjectFolder, comparing: Comparing, mode: ListMode | None) -> None:
+        from engine.cli.console import progress_console
+
+        self._project = project
+        self._comparing = comparing
+        self._mode: ListMode | None = mode
+        self._console = progress_console()
+        self._queries: list[str] = []
+        self._answered: dict[str, PreferenceAnswer] = {}
+        self._total = 0
+        self._same = 0
+
+    def hold(self, named: Sequence[ToJudge]) -> str:
+        """Ask until there is nothing left, or the user ends it; returns how it ended."""
+        try:
+            self._gather(named)
+            return self._ask_all()
+        except KeyboardInterrupt:
+            self._console.print()
+            return "interrupted"
+
+    def _gather(self, named: Sequence[ToJudge]) -> None:
+        from engine.core.messages.preferences import CompareLists, ReadQuestionsToCompare, need_no_look
+
+        with self._console.status("Searching …"):
+            if named:
+                lists = [self._comparing.compare(self._project, CompareLists(one.text, self._mode)) for one in named]
+                self._queries = [one.query for one in lists if not one.same]
+                self._total = len(named)
+                self._same = self._total - len(self._queries)
+                notes: tuple[str, ...] = ()
+            else:
+                found = self._comparing.questions(self._project, ReadQuestionsToCompare(self._mode))
+                self._queries = [one.query for one in found.questions if one.answer is None]
+                self._total = found.total
+                self._same = found.same
+                notes = found.notes
+        for note in notes:
+            self._say(harmless(note), "yellow")
+        self._say(need_no_look(self._same, self._total))
+        if not self._queries:
+            self._say("There are no other lists to compare. Use --query with a question of your own.")
+            return
+        count = len(self._queries)
+        self._say(f"{count} {'pair' if count == 1 else 'pairs'} of lists to compare. Every answer is saved at once.")
+        self._say(f"{HELP}.")
+
+    def _ask_all(self) -> str:
+        place = 0
+        while place < len(self._queries):
+            query = self._queries[place]
+            answer = self._ask(place)
+            if answer in ("quit", "end of input"):
+                return answer
+            if answer == "undo":
+                if place == 0:
+                    self._say("There is nothing to undo.", "yellow")
+                    continue
+                place -= 1
+                self._keep(self._queries[place], None)
+                continue
+            if answer in ("first", "second", "same"):
+                self._keep(query, answer)
+            place += 1
+        return "done"
+
+    def _keep(self, query: str, answer: PreferenceAnswer | None) -> None:
+        from engine.core.messages.preferences import Prefer
+
+        if answer is None and query not in self._answered:
+            return
+        self._comparing.prefer(self._project, Prefer(query, answer, self._mode))
+        self._answered.pop(query, None)
+        if answer is not None:
+            self._answered[query] = answer
+
+    def _ask(self, place: int) -> Key:
+        from engine.cli.judging.keys import read_key
+        from engine.core.messages.preferences import CompareLists
+
+        lists = self._comparing.compare(self._project, CompareLists(self._queries[place], self._mode))
+        self._show(lists, place)
+        while True:
+            self._console.print(PROMPT, end="", markup=False)
+            letter = read_key()
+            if letter is None:
+                self._console.print()
+                return "end of input"
+            answer = KEYS.get(letter) or WORDS.get(letter)
+            self._console.print(answer or "", markup=False)
+            if answer:
+                return answer
+            self._say(f"{HELP}.", "yellow")
+
+    def _show(self, lists: TwoLists, place: int) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        self._console.print()
+        head = Text.assemble(f"Query {place + 1} of {len(self._queries)}: ", (harmless(lists.query), "bold"))
+        self._console.print(head)
+        columns = [
+            Text("\n").join([Text(title, style="bold"), *(passage_text(one.hit, one.differs) for one in passages)])
+            for title, passages in (("List 1", lists.first), ("List 2", lists.second))
+        ]
+        if self._console.width < MIN_SIDE_BY_SIDE or not self._console.is_terminal:
+            self._console.print(*columns, sep="\n\n")
+            return
+        table = Table.grid(padding=(0, 2), expand=True)
+        table.add_column(ratio=1)
+        table.add_column(ratio=1)
+        table.add_row(*columns)
+        self._console.print(table)
+
+    def _say(self, text: str, style: str = "") -> None:
+        from rich.text import Text
+
+        if text:
+            self._console.print(Text(text, style=style))
+
+    def summary(self, quoted: str, ended: str) -> PreferenceSummary:
+        """What came of it. `quoted`: the project, for a shell."""
+        from engine.core.messages.preferences import ReadPreferences
+
+        shown = self._comparing.read(self._project, ReadPreferences(self._mode))
+        left = len(self._queries) - len(self._answered)
+        following = f"engine judge {quoted} --lists" if shown.shown == "neither" else f"engine evaluate {quoted}"
+        return PreferenceSummary(
+            self._project.path, ended, self._total, self._same, len(self._answered), left, shown, following
+        )
+
+
+def passage_text(hit: Hit, differs: bool) -> Text:
+    """A hit in two lines: rank and title, and its snippet; dim where it stands at the same rank in the other list."""
+    from rich.text import Text
+
+    name = harmless(hit.title or hit.path)
+    where = harmless(hit.page_name)
+    title = f"{hit.rank:>2}. {name}{f', {where}' if where else ''}"
+    snippet = " ".join(harmless(hit.snippet).split())
+    style = "" if differs else "dim"
+    return Text.assemble((title, f"{style} bold" if differs else style), "\n", (f"    {snippet}", style))
+
+
+def _show_summary(summary: PreferenceSummary) -> None:
+    print(summary.preferences.sentence())
+    if summary.left and summary.ended != "done":
+        print(
+            f"{summary.left} {'pair' if summary.left == 1 else 'pairs'} of lists left; the same command continues.",
+            file=sys.stderr,
+        )
+    if summary.preferences.answers:
+        print(f"Next: {summary.next}", file=sys.stderr)

@@ -1,0 +1,224 @@
+"""Graphs of encoders without an adapter, once in the user's data folder: an index that uses one points to it.
+
+One that is missing or damaged is written again by the next run; a search loads the encoder whole meanwhile.
+Only graphs that were just written and compared come here, none of a project: it may be a stranger's bundle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from engine.core.disk import PRIVATE, complete_folder, disk_errors, is_shared, json_sha256, write_text
+from engine.encoders.graph.graph_files import FACTS, FILES, FOLDER, copy_graph, read_facts, remove_graph
+
+POINTER = "shared.json"
+"""The file, in place of a graph, that names one in the data folder."""
+PROJECTS = "projects"
+"""The folder, beside the graphs, with the paths of the projects that use any, a file each."""
+FORM = 1
+"""The version of what `QueryGraph` expects of a graph's files."""
+LOCK_SECONDS = 60.0
+_NAME = re.compile(r"[0-9a-f]{64}")
+_log = logging.getLogger(__name__)
+
+
+def graphs_root() -> Path:
+    """Return the folder of the graphs (platformdirs)."""
+    from platformdirs import user_data_path
+
+    return user_data_path("bmembed", appauthor=False) / "query-encoders"
+
+
+def graph_name(encoder: str) -> str:
+    """Return the folder's name of the graph of an encoder, by the encoder's fingerprint."""
+    return json_sha256({"encoder": encoder, "form": FORM})
+
+
+def find_graph(index: Path) -> Path:
+    """Return the folder for the graph of an index: its own, or one in the data folder by its pointer.
+
+    The latter notes the project's place, as it may have been moved. The folder may be missing.
+    """
+    own = index / FOLDER
+    if (own / FACTS).is_file():
+        return own
+    name = _read_pointer(own / POINTER)
+    if name is None:
+        return own
+    with suppress(OSError):  # a data folder that cannot be written to is read all the same
+        _note_project(index.parents[1])
+    return graphs_root() / name
+
+
+def is_pointer_closed_to_group(index: Path) -> bool:
+    """Return whether an index has a pointer that the project's group cannot follow into this data folder."""
+    own = index / FOLDER
+    return (own / POINTER).is_file() and not (own / FACTS).is_file() and _is_for_group(index)
+
+
+def is_graph_shared(encoder: str) -> bool:
+    """Return whether the data folder has a graph of an encoder (a fingerprint), sound or not."""
+    return (graphs_root() / graph_name(encoder) / FACTS).is_file()
+
+
+def use_shared_graph(index: Path, encoder: str) -> bool:
+    """Give an index the data folder's graph of an encoder (a fingerprint); return whether there is one.
+
+    The index's folder for it must be there. It gets a pointer; in a project that a group reads, a copy.
+    """
+    folder = graphs_root() / graph_name(encoder)
+    if not folder.is_dir():
+        return False
+    try:
+        with _locked():
+            facts = read_facts(folder)
+            if facts is None or facts["encoder"] != encoder:
+                return False
+            if _is_for_group(index):
+                copy_graph(folder, index / FOLDER, link=False)
+            else:
+                _point(index, folder.name)
+    except OSError as error:
+        _log.info("The graph in %s is not used: %s", folder, error)
+        return False
+    return True
+
+
+def publish_graph(index: Path, encoder: str) -> None:
+    """Move the graph of an index, just written and compared, into the data folder; leave a pointer.
+
+    It stays in the index where a group reads the project, or the data folder cannot be written to.
+    """
+    if _is_for_group(index):
+        return
+    name = graph_name(encoder)
+    try:
+        with _locked():
+            folder = graphs_root() / name
+            if read_facts(folder) is None:
+                shutil.rmtree(folder, ignore_errors=True)
+                with complete_folder(folder.with_name(f".tmp-{name}"), folder) as temporary:
+                    copy_graph(index / FOLDER, temporary, link=True)
+                    for file in FILES:
+                        (temporary / file).chmod(PRIVATE["files"])
+            _point(index, name)
+            remove_graph(index / FOLDER)
+            _remove_unused()
+    except OSError as error:
+        _log.info("The graph in %s is not shared: %s", index, error)
+
+
+def copy_shared_graphs(project: Path) -> None:
+    """Replace the pointers of a project by the graphs, as a group is to read it. Raises EngineError.
+
+    Where a graph is not sound its pointer stays, and the next run writes the graph again.
+    """
+    with disk_errors(f"The query encoder could not be copied into {project}."):
+        for pointer in _find_pointers(project):
+            graph = find_graph(pointer.parents[1])
+            if read_facts(graph) is None:
+                continue
+            if graph != pointer.parent:
+                copy_graph(graph, pointer.parent, link=False)
+            pointer.unlink()
+
+
+def files_in_place_of(path: Path) -> list[Path]:
+    """Return what to copy to another machine for a file: of a pointer, the files of the graph."""
+    if path.name != POINTER or path.parent.name != FOLDER:
+        return [path]
+    graph = find_graph(path.parents[1])
+    if graph == path.parent or read_facts(graph) is None:
+        return [path]
+    return [graph / name for name in FILES]
+
+
+def unused_graphs(without: Collection[Path] = ()) -> list[Path]:
+    """Return the folders of the graphs that no project uses, the projects `without` aside."""
+    root = graphs_root()
+    if not root.is_dir():
+        return []
+    used = set[str]()
+    for project in _read_projects():
+        if project not in without:
+            used.update(filter(None, map(_read_pointer, _find_pointers(project))))
+    return sorted(path for path in root.iterdir() if _NAME.fullmatch(path.name) and path.name not in used)
+
+
+def forget_project(project: Path) -> None:
+    """Take a project off the list of those that use graphs in the data folder."""
+    with suppress(OSError):
+        _record_of(project).unlink(missing_ok=True)
+
+
+def _is_for_group(index: Path) -> bool:
+    return is_shared(index.parents[1])
+
+
+def _point(index: Path, name: str) -> None:
+    write_text(index / FOLDER / POINTER, json.dumps({"graph": name, "form": FORM}))
+    _note_project(index.parents[1])
+
+
+def _read_pointer(path: Path) -> str | None:
+    """The name of a graph in the data folder; None where there is no pointer, or it is damaged."""
+    try:
+        name = json.loads(path.read_text(encoding="utf-8"))["graph"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else None
+
+
+def _find_pointers(project: Path) -> list[Path]:
+    """Also of indexes that are being built, which lie in hidden folders."""
+    return sorted(project.glob(f"*/*/{FOLDER}/{POINTER}"))
+
+
+def _record_of(project: Path) -> Path:
+    digest = hashlib.sha256(os.fsencode(project.absolute())).hexdigest()
+    return graphs_root() / PROJECTS / f"{digest}.json"
+
+
+def _note_project(project: Path) -> None:
+    record = _record_of(project)
+    if record.is_file():
+        return
+    record.parent.mkdir(mode=0o700, exist_ok=True)
+    write_text(record, json.dumps(str(project.absolute())))
+
+
+def _read_projects() -> Iterator[Path]:
+    for record in (graphs_root() / PROJECTS).glob("*.json"):
+        with suppress(OSError, ValueError, TypeError):
+            yield Path(json.loads(record.read_text(encoding="utf-8")))
+
+
+def _remove_unused() -> None:
+    """Remove unused graphs, leftovers of killed processes, and records of projects that use none.
+
+    The caller holds the lock.
+    """
+    for folder in [*unused_graphs(), *graphs_root().glob(".tmp-*")]:
+        shutil.rmtree(folder, ignore_errors=True)
+    for project in list(_read_projects()):
+        if not _find_pointers(project):
+            forget_project(project)
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """Make the folder of the graphs where it is missing, and hold it for one process. Raises OSError."""
+    from filelock import FileLock
+
+    root = graphs_root()
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with FileLock(root / ".lock", timeout=LOCK_SECONDS, mode=0o600):
+        yield

@@ -1,0 +1,67 @@
+"""Random-effects meta-analysis: one effect measured on several collections, and what it will be on the next one.
+
+DerSimonian & Laird 1986, "Meta-analysis in clinical trials"; prediction for a new study: Higgins, Thompson & Spiegelhalter
+2009, "A re-evaluation of random-effects meta-analysis".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+MIN_COLLECTIONS = 3
+"""Fewer say nothing of how much an effect varies from one to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """A normal distribution of an effect, in the unit of what it was made from."""
+
+    mean: float
+    deviation: float
+
+    def below(self, limit: float) -> float:
+        """Return the probability of an effect below `limit`."""
+        if self.deviation == 0:
+            return float(self.mean < limit)
+        return NormalDist(self.mean, self.deviation).cdf(limit)
+
+    def updated(self, value: float, error: float) -> Normal:
+        """Return the posterior after one more measurement with its standard `error` (normal-normal conjugacy)."""
+        if self.deviation == 0:
+            return self
+        if error == 0:
+            return Normal(value, 0.0)
+        own = 1 / self.deviation**2
+        new = 1 / error**2
+        return Normal((own * self.mean + new * value) / (own + new), math.sqrt(1 / (own + new)))
+
+
+def predicted_effect(effects: Sequence[float], errors: Sequence[float]) -> Normal:
+    """Return the distribution of the effect on a collection that was not measured.
+
+    `effects` and their standard `errors` (k,), one for each collection. With w_i = 1/s_i², ȳ the weighted mean and
+    Q = Σ w_i (y_i − ȳ)², the variance between collections is τ² = max(0, (Q − (k − 1)) / (Σ w_i − Σ w_i² / Σ w_i)). The mean has
+    weights 1/(s_i² + τ²), and a new collection the variance τ² + 1/Σ 1/(s_i² + τ²). ValueError for fewer than
+    `MIN_COLLECTIONS`, or an error that is not above 0.
+    """
+    count = len(effects)
+    if count < MIN_COLLECTIONS or count != len(errors):
+        raise ValueError(f"{count} effects with {len(errors)} errors: at least {MIN_COLLECTIONS} of each are needed")
+    if min(errors) <= 0:
+        raise ValueError("a standard error must be above 0")
+    weights = [1 / error**2 for error in errors]
+    total = sum(weights)
+    mean = weighted_mean(effects, weights)
+    heterogeneity = sum(weight * (effect - mean) ** 2 for weight, effect in zip(weights, effects, strict=True))
+    scale = total - sum(weight**2 for weight in weights) / total
+    between = max(0.0, (heterogeneity - (count - 1)) / scale)
+    weights = [1 / (error**2 + between) for error in errors]
+    return Normal(weighted_mean(effects, weights), math.sqrt(between + 1 / sum(weights)))
+
+
+def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Return Σ w_i x_i / Σ w_i."""
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)

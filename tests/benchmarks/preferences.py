@@ -1,0 +1,142 @@
+"""How often preferences show a difference that is not there, and how soon they show one that is: several bettors compared.
+
+One looks after every answer. Probabilities are exact, by the number of wins so far; `--runs N` draws answers as well, ties among
+them, and asks the product's own code.
+`python tests/benchmarks/preferences.py [--runs 2000] [--seed 0]`
+"""
+
+from __future__ import annotations
+
+import argparse
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from math import lgamma, log, pi
+
+import numpy as np
+
+from engine.metrics.e_process import THRESHOLD, EProcess
+
+SHARES = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8)
+ANSWERS = 1000
+WITHIN = 100
+TIES = 0.3
+"""Part of the drawn answers that say that both lists are the same."""
+
+LogWealth = Callable[[int, int], float]
+
+
+def mixture(first: float, second: float) -> LogWealth:
+    """Bets by a mixture of fractions, Beta(first, second), as the product's."""
+    fractions = np.arange(1, 50) / 50.0
+    weights = fractions ** (first - 1) * (1 - fractions) ** (second - 1)
+    logs = np.log(weights / weights.sum())
+    gains = np.log1p(fractions)
+    costs = np.log1p(-fractions)
+
+    def log_wealth(wins: int, losses: int) -> float:
+        exponents = logs + wins * gains + losses * costs
+        largest = float(exponents.max())
+        return largest + float(np.log(np.exp(exponents - largest).sum()))
+
+    return log_wealth
+
+
+def one_fraction(fraction: float) -> LogWealth:
+    """Always the same bet."""
+    return lambda wins, losses: wins * np.log1p(fraction) + losses * np.log1p(-fraction)
+
+
+def krichevsky_trofimov(wins: int, losses: int) -> float:
+    """Jeffreys' prior on the share of wins, on both sides of 1/2: B(w + 1/2, l + 1/2) / B(1/2, 1/2) · 2ⁿ."""
+    total = wins + losses
+    log_beta = lgamma(wins + 0.5) + lgamma(losses + 0.5) - lgamma(total + 1)
+    return log_beta - log(pi) + total * log(2)
+
+
+BETTORS: dict[str, LogWealth] = {
+    "Beta(3, 5), the product's": mixture(3, 5),
+    "Beta(1, 1)": mixture(1, 1),
+    "Beta(2, 2)": mixture(2, 2),
+    "Beta(2, 4)": mixture(2, 4),
+    "always 0.3": one_fraction(0.3),
+    "always 0.4": one_fraction(0.4),
+    "KT, both sides": krichevsky_trofimov,
+}
+
+
+def crossing_counts(log_wealth: LogWealth, answers: int) -> list[int]:
+    """For each number of answers, from 0, the fewest wins, more than half of them, that reach the threshold."""
+    limit = float(np.log(THRESHOLD))
+    needed = []
+    for count in range(answers + 1):
+        half = count // 2 + 1
+        place = bisect_left(range(half, count + 1), True, key=partial(_reaches, log_wealth, limit, count))
+        needed.append(half + place)
+    return needed
+
+
+def _reaches(log_wealth: LogWealth, limit: float, count: int, wins: int) -> bool:
+    return log_wealth(wins, count - wins) >= limit
+
+
+def crossing_probabilities(needed: Sequence[int], share: float) -> list[float]:
+    """The exact probability that the threshold is reached within so many answers, from 0 on."""
+    alive = np.zeros(len(needed) + 1)
+    alive[0] = 1.0
+    crossed = [0.0]
+    for count in range(1, len(needed)):
+        after = (1 - share) * alive
+        after[1:] += share * alive[:-1]
+        crossed.append(crossed[-1] + float(after[needed[count] :].sum()))
+        after[needed[count] :] = 0.0
+        alive = after
+    return crossed
+
+
+def drawn(share: float, answers: int, runs: int, rng: np.random.Generator) -> tuple[float, float]:
+    """Shares of runs in which the product shows the candidate to be better, and to be worse, at any time."""
+    better = 0
+    worse = 0
+    for _ in range(runs):
+        outcomes = np.where(rng.random(answers) < share, 1, -1) * (rng.random(answers) >= TIES)
+        wins = np.cumsum(outcomes > 0)
+        losses = np.cumsum(outcomes < 0)
+        shown = {_shown(won, lost) for won, lost in zip(wins.tolist(), losses.tolist(), strict=True)}
+        better += "better" in shown
+        worse += "worse" in shown
+    return better / runs, worse / runs
+
+
+@cache
+def _shown(wins: int, losses: int) -> str:
+    return EProcess(wins, losses).shown
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print(f"Shown to be better within {WITHIN} answers that are no ties; at a share of 0.5 and below within {ANSWERS}.")
+    print(f"{'bettor':<26} " + " ".join(f"{share:>6g}" for share in SHARES))
+    for name, log_wealth in BETTORS.items():
+        needed = crossing_counts(log_wealth, ANSWERS)
+        cells = []
+        for share in SHARES:
+            probabilities = crossing_probabilities(needed, share)
+            cells.append(probabilities[ANSWERS if share <= 0.5 else WITHIN])
+        print(f"{name:<26} " + " ".join(f"{100 * cell:6.1f}" for cell in cells))
+    if options.runs:
+        rng = np.random.default_rng(options.seed)
+        print(
+            f"\nDrawn, {options.runs} runs of {WITHIN / (1 - TIES):.0f} answers, {TIES:.0%} of them ties: better, worse"
+        )
+        for share in SHARES:
+            better, worse = drawn(share, round(WITHIN / (1 - TIES)), options.runs, rng)
+            print(f"{share:>6g} {100 * better:6.1f} {100 * worse:6.1f}")
+
+
+if __name__ == "__main__":
+    main()

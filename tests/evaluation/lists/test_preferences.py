@@ -1,0 +1,133 @@
+"""Preferences as they are kept, and which of them count as evidence between two systems."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from itertools import count
+
+import pytest
+from fixtures.errors import fails
+
+from engine.core.errors import DatasetError
+from engine.core.messages.preferences import PreferenceAnswer
+from engine.core.records import Query
+from engine.evaluation.lists.preferences import (
+    PREFERENCES_FILE,
+    Preference,
+    drop_preference,
+    keep_preference,
+    preferences_between,
+    preferences_fingerprint,
+    preferred,
+    read_preferences,
+)
+from engine.evaluation.lists.systems import ListedSystem, SystemPair
+from engine.metrics.e_process import EProcess
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
+from engine.project.store.artifacts import Artifact
+from engine.project.store.store import Store
+
+BASE = ListedSystem("base", "base", "hybrid", "weighted", 0.5)
+ADAPTED = ListedSystem("adapted", "adapted", "hybrid", "weighted", 0.5)
+PAIR = SystemPair(BASE, ADAPTED)
+CLOCK = count(1)
+
+
+def prefer(project: ProjectFolder, query: str, answer: PreferenceAnswer, pair: SystemPair = PAIR) -> Preference:
+    first, second = pair.shown(query)
+    made = Preference(query, first, second, answer, float(next(CLOCK)))
+    keep_preference(project, made)
+    return made
+
+
+def prefer_candidate(project: ProjectFolder, query: str) -> None:
+    prefer(project, query, "first" if PAIR.candidate_first(query) else "second")
+
+
+def test_the_order_of_the_lists_is_a_coin_that_falls_the_same_way_for_a_question() -> None:
+    first = [PAIR.candidate_first(f"question {number}") for number in range(400)]
+    assert 160 < sum(first) < 240
+    assert PAIR.candidate_first("Question 7 ?") == first[7]
+    assert PAIR.shown("question 7") == ((ADAPTED, BASE) if first[7] else (BASE, ADAPTED))
+    others = [SystemPair(BASE, replace(ADAPTED, queries="x")).candidate_first(f"question {n}") for n in range(400)]
+    assert others != first, "another adapter's coin is another one"
+
+
+@pytest.mark.parametrize(("answer", "shown_first", "outcome"), [
+    ("first", ADAPTED, 1), ("second", ADAPTED, -1), ("same", ADAPTED, 0), ("first", BASE, -1), ("second", BASE, 1),
+])  # fmt: skip
+def test_an_answer_is_for_the_candidate_or_against_it(
+    answer: PreferenceAnswer, shown_first: ListedSystem, outcome: int
+) -> None:
+    other = BASE if shown_first == ADAPTED else ADAPTED
+    assert Preference("q", shown_first, other, answer, 0.0).outcome(PAIR) == outcome
+
+
+def test_answers_are_kept_privately_and_read_back(project: ProjectFolder) -> None:
+    kept = [prefer(project, "one", "first"), prefer(project, "two [/]", "same")]
+    assert read_preferences(project) == kept
+    path = project.path / "imports" / PREFERENCES_FILE
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_question_has_one_answer_at_the_place_of_its_first(project: ProjectFolder) -> None:
+    prefer(project, "one", "first")
+    prefer(project, "two", "second")
+    again = prefer(project, "One ?", "same")
+    assert [one.query for one in read_preferences(project)] == ["One ?", "two"]
+    assert read_preferences(project)[0] == again
+    drop_preference(project, "ONE", PAIR)
+    drop_preference(project, "never asked", PAIR)
+    assert [one.query for one in read_preferences(project)] == ["two"]
+
+
+def test_answers_about_other_systems_stay_and_do_not_count(project: ProjectFolder, store: Store) -> None:
+    older = SystemPair(BASE, replace(ADAPTED, queries="older", chunks="older"))
+    prefer(project, "one", "first", older)
+    prefer(project, "one", "same")
+    prefer(project, "two", "same", SystemPair(BASE, replace(ADAPTED, share=0.6)))
+    assert len(read_preferences(project)) == 3
+    assert [one.query for one in preferences_between(project, store, PAIR)] == ["one"]
+    assert preferred(preferences_between(project, store, PAIR), PAIR) == EProcess(0, 0, 1)
+    assert len(preferences_between(project, store, older)) == 1
+
+
+def test_of_queries_of_one_text_the_first_counts_and_extractive_or_trained_ones_do_not(
+    project: ProjectFolder, store: Store
+) -> None:
+    store.replace_queries([Query("learnt", "question", 1, 1, "", "train", 1)], Artifact(QueriesInfo(), "f"))
+    rows = [("a", "model", "x.md"), ("b", "model", "x.md"), ("c", "own", ""), ("d", "own", ""), ("e", "extractive", ""),
+            ("Learnt?", "own", "")]  # fmt: skip
+    for query, origin, source in rows:
+        made = replace(prefer(project, query, "same"), origin=origin, source=source)  # type: ignore[arg-type]
+        keep_preference(project, made)
+    assert [one.query for one in preferences_between(project, store, PAIR)] == ["a", "c", "d"]
+
+
+def test_nine_answers_for_the_candidate_show_that_it_is_better(project: ProjectFolder, store: Store) -> None:
+    for number in range(9):
+        assert preferred(preferences_between(project, store, PAIR), PAIR).shown == "neither"
+        prefer_candidate(project, f"question {number}")
+    found = preferred(preferences_between(project, store, PAIR), PAIR)
+    assert (found.wins, found.losses, found.shown) == (9, 0, "better")
+
+
+def test_the_fingerprint_is_that_of_the_answers(project: ProjectFolder) -> None:
+    empty = preferences_fingerprint(project)
+    prefer(project, "one", "first")
+    one = preferences_fingerprint(project)
+    prefer(project, "one", "first")
+    assert preferences_fingerprint(project) == one != empty
+    prefer(project, "one", "second")
+    assert preferences_fingerprint(project) != one
+
+
+@pytest.mark.parametrize("text", ["{", '{"query": "q"}', "[]"])
+def test_a_damaged_file_is_named(project: ProjectFolder, text: str) -> None:
+    prefer(project, "one", "first")
+    (project.path / "imports" / PREFERENCES_FILE).write_text(text)
+    with fails(DatasetError, "preferences-unreadable", PREFERENCES_FILE):
+        read_preferences(project)

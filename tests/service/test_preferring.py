@@ -1,0 +1,227 @@
+"""Two lists for one query, and the answers about them, on a project with a trained adapter."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fixtures.errors import fails
+from fixtures.pipeline import stage_here
+
+from engine.core.errors import NotBuiltError, UsageError
+from engine.core.messages.preferences import (
+    CompareLists,
+    ListMode,
+    Prefer,
+    PreferencesShown,
+    ReadPreferences,
+    ReadQuestionsToCompare,
+    ReadQuestionsToJudge,
+    TwoLists,
+)
+from engine.core.messages.search import MODES
+from engine.evaluation.lists.differing import differing_passages
+from engine.evaluation.lists.preferences import read_preferences
+from engine.evaluation.lists.settled import asked_questions
+from engine.evaluation.lists.systems import ChoicePair, choose_pair
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
+from engine.search.searcher import Searcher
+from engine.service import methods
+from engine.service.pooling import FocusedPooler
+from engine.service.preferring import Comparing
+from engine.service.system_lists import SystemLists
+
+QUERY = "who must be told when the freezer alarm rings at night"
+
+
+@pytest.fixture
+def adapted(finished_built: Path, tmp_path: Path) -> ProjectFolder:
+    """A copy of the project after an adaptation."""
+    ignored = shutil.ignore_patterns("project.db-*")
+    return ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "adapted", ignore=ignored)))
+
+
+@pytest.fixture
+def comparing() -> Iterator[Comparing]:
+    made = Comparing()
+    yield made
+    made.close()
+
+
+def chunk_ids(lists: TwoLists) -> tuple[list[int], list[int]]:
+    return [one.hit.chunk_id for one in lists.first], [one.hit.chunk_id for one in lists.second]
+
+
+def test_without_an_adapter_there_is_nothing_to_compare(project: ProjectFolder, comparing: Comparing) -> None:
+    with fails(NotBuiltError, "nothing-to-compare") as caught:
+        comparing.questions(project, ReadQuestionsToCompare())
+    assert caught.value.command == "adapt"
+
+
+def test_the_lists_are_those_that_search_gives_with_either_encoder(adapted: ProjectFolder) -> None:
+    searcher = Searcher(adapted)
+    try:
+        in_use = {mode: [hit.chunk_id for hit in searcher.search(QUERY, mode=mode, top=10).hits] for mode in MODES}
+        in_use_name = searcher.explain(QUERY, [1]).in_use
+        unused = [hit.chunk_id for hit in searcher.search_unused(QUERY, 10)]
+    finally:
+        searcher.close()
+    assert in_use_name == "base"
+    for mode in ("semantic", "hybrid"):
+        lists = SystemLists(adapted, mode)  # type: ignore[arg-type]
+        found = lists.shown(QUERY)
+        lists.close()
+        assert [hit.chunk_id for hit in found.reference] == in_use[mode]  # type: ignore[index]
+        if mode == "semantic":
+            assert [hit.chunk_id for hit in found.candidate] == unused[:10]
+
+
+def test_nothing_says_which_list_is_whose(adapted: ProjectFolder, comparing: Comparing) -> None:
+    lists = comparing.compare(adapted, CompareLists(QUERY))
+    assert not lists.same
+    for one in (*lists.first, *lists.second):
+        assert (one.hit.score, one.hit.rankers, one.hit.shares) == (0.0, {}, {})
+    plain = SystemLists(adapted)
+    found = plain.shown(QUERY)
+    candidate_first = plain.pair.candidate_first(QUERY)
+    plain.close()
+    both = [[hit.chunk_id for hit in side] for side in (found.reference, found.candidate)]
+    assert list(chunk_ids(lists)) == (both[::-1] if candidate_first else both)
+    again = Comparing()
+    assert again.compare(adapted, CompareLists(f"  {QUERY} ")) == lists
+    again.close()
+
+
+def test_what_differs_is_marked(adapted: ProjectFolder, comparing: Comparing) -> None:
+    lists = comparing.compare(adapted, CompareLists(QUERY))
+    first, second = chunk_ids(lists)
+    expected = set(differing_passages(first, second))
+    marked = {one.hit.chunk_id for one in (*lists.first, *lists.second) if one.differs}
+    assert marked == expected != set()
+
+
+def test_questions_with_the_same_list_twice_need_no_look(adapted: ProjectFolder, comparing: Comparing) -> None:
+    found = comparing.questions(adapted, ReadQuestionsToCompare())
+    assert found.mode == "hybrid"
+    assert found.total == found.same + len(found.questions)
+    asked = [one.query for one in found.questions]
+    lists = SystemLists(adapted)
+    pooler = FocusedPooler(adapted, lists)
+    store = adapted.store()
+    questions = [judged.text for judged in store.judged()]
+    store.close()
+    for text in questions:
+        assert bool(pooler.pool(text)) == (text in asked)
+        assert comparing.compare(adapted, CompareLists(text)).same == (text not in asked)
+    lists.close()
+    assert not any(one.generated for one in found.questions), "extractive queries prove nothing"
+    assert len(comparing.questions(adapted, ReadQuestionsToCompare(limit=3)).questions) <= 3
+
+
+def test_of_two_alike_encoders_no_question_needs_a_look(
+    adapted: ProjectFolder, comparing: Comparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def base_twice(snapshot: ProjectSnapshot, mode: ListMode | None) -> ChoicePair:
+        base = choose_pair(snapshot, mode).reference
+        return ChoicePair(base, base)
+
+    monkeypatch.setattr("engine.service.system_lists.choose_pair", base_twice)
+    found = comparing.questions(adapted, ReadQuestionsToCompare())
+    assert (found.total, found.questions) == (found.same, ())
+    assert comparing.compare(adapted, CompareLists(QUERY)).same
+    to_judge = comparing.to_judge(adapted, ReadQuestionsToJudge(QUERY))
+    assert (to_judge.total, to_judge.settled, to_judge.focused) == (1, 1, True)
+    assert [one.passages for one in to_judge.questions] == [()]
+    store = adapted.store()
+    asked = asked_questions(ProjectSnapshot(adapted, adapted.settings(), store), store.chunks())
+    store.close()
+    assert [one.text for one in asked] == [QUERY]
+
+
+def test_what_is_left_to_judge(adapted: ProjectFolder, comparing: Comparing) -> None:
+    found = comparing.to_judge(adapted, ReadQuestionsToJudge(limit=2))
+    assert len(found.questions) == 2
+    assert found.total >= 60
+    (question, _) = found.questions
+    for passage in question.passages:
+        methods(adapted)["judge"](query=question.query, chunk_id=passage.chunk_id, relevant=False)()
+    again = comparing.to_judge(adapted, ReadQuestionsToJudge(limit=2))
+    assert again.settled == found.settled + 1
+    assert question.query not in [one.query for one in again.questions]
+
+
+def test_only_passages_that_differ_are_judged_each_text_once(adapted: ProjectFolder) -> None:
+    lists = SystemLists(adapted)
+    pooler = FocusedPooler(adapted, lists)
+    first, second = lists.texts(lists.rank(QUERY))
+    hits = pooler.pool(QUERY)
+    assert {" ".join(hit.text.split()) for hit in hits} == set(differing_passages(first, second))
+    assert len({hit.text for hit in hits}) == len(hits)
+    assert pooler.pool(QUERY.upper()) == hits
+    assert pooler.pool("?!") == ()
+    lists.close()
+
+
+def test_answers_are_kept_and_can_be_taken_back(adapted: ProjectFolder, comparing: Comparing) -> None:
+    shown = comparing.prefer(adapted, Prefer(QUERY, "first"))
+    (kept,) = read_preferences(adapted)
+    lists = comparing.compare(adapted, CompareLists(QUERY))
+    assert lists.answer == "first"
+    assert (kept.query, kept.answer, kept.origin) == (QUERY, "first", "own")
+    plain = SystemLists(adapted)
+    is_win = plain.pair.candidate_first(QUERY)
+    assert plain.pair.shown(QUERY) == (kept.first, kept.second)
+    plain.close()
+    assert (shown.answers, shown.wins, shown.losses, shown.ties) == (1, int(is_win), int(not is_win), 0)
+    assert shown.shown == "neither"
+    assert len(set(kept.lists)) == 2
+    comparing.prefer(adapted, Prefer(QUERY, "second"))
+    shown = comparing.prefer(adapted, Prefer(QUERY, "same"))
+    assert (shown.answers, shown.wins, shown.losses, shown.ties) == (1, 0, 0, 1)
+    assert comparing.prefer(adapted, Prefer(QUERY)).answers == 0
+    assert read_preferences(adapted) == []
+
+
+def test_answers_outlive_a_lost_database(adapted: ProjectFolder, comparing: Comparing) -> None:
+    comparing.prefer(adapted, Prefer(QUERY, "first"))
+    before = comparing.read(adapted, ReadPreferences())
+    stage_here(adapted.path, "ingest")
+    again = Comparing()
+    assert again.read(adapted, ReadPreferences()) == before
+    again.close()
+
+
+def test_a_typed_question_is_offered_again_until_it_is_answered(adapted: ProjectFolder, comparing: Comparing) -> None:
+    assert QUERY not in [one.query for one in comparing.questions(adapted, ReadQuestionsToCompare()).questions]
+    comparing.prefer(adapted, Prefer(QUERY, "first"))
+    found = {one.query: one.answer for one in comparing.questions(adapted, ReadQuestionsToCompare()).questions}
+    assert found[QUERY] == "first"
+
+
+def test_vectors_that_are_gone_are_said_to_be_so(adapted: ProjectFolder, comparing: Comparing) -> None:
+    for folder in (adapted.path / "cache").glob("?" * 64):
+        shutil.rmtree(folder)
+    with fails(NotBuiltError, "lists-unavailable") as caught:
+        comparing.compare(adapted, CompareLists(QUERY))
+    assert caught.value.command == "evaluate"
+
+
+def test_a_query_without_words_is_refused(adapted: ProjectFolder, comparing: Comparing) -> None:
+    with fails(UsageError, "query-empty"):
+        comparing.compare(adapted, CompareLists("?!"))
+    with pytest.raises(ValueError, match="empty"):
+        methods(adapted)["prefer"](query=" ", better="first")
+    with pytest.raises(TypeError):
+        methods(adapted)["prefer"](query="x", better="left")
+
+
+@pytest.mark.parametrize(("counts", "words"), [
+    ((0, 0, 0, 0), "No lists"), ((3, 2, 1, 0), "twice"), ((4, 2, 1, 1), "1 pair was"), ((5, 2, 1, 1), "1 more"),
+])  # fmt: skip
+def test_what_answers_show_is_said(counts: tuple[int, int, int, int], words: str) -> None:
+    answers, wins, losses, ties = counts
+    shown = PreferencesShown("hybrid", answers, wins, losses, ties, 1.5, 0.4, 20.0, "neither")
+    assert words in shown.sentence()
