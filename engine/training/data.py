@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +70,7 @@ class TrainingData:
             for text in texts:
                 state.update(text.encode("utf-8", "surrogatepass") + b"\0")
         lists = self.lists
-        arrays: list[NDArray[Any] | None] = [
+        arrays: list[npt.NDArray[Any] | None] = [
             self.positives,
             self.ranked_ids,
             self.ranked_scores,
