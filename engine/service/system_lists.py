@@ -247,8 +247,9 @@ class SystemLists:
         match = self._match(query)
         ids = known.ids
         cosines = known.cosines(system.chunks, self._vectors[system.queries, match.text])
-        if match.documents:
-            inside = np.isin(ids, self._typed.chunks_of(set(match.documents)))
+        named = self._typed.chunks_of(set(match.documents) or None)
+        if named is not None:
+            inside = np.isin(ids, named)
             ids = ids[inside]
             cosines = cosines[inside]
         best = np.lexsort((ids, -cosines))[:MIN_DEPTH]
