@@ -25,7 +25,7 @@ def moved(folder: Path, reranker: str) -> tuple[list[tuple[str, str]], list[tupl
         "queries.endpoint": "https://9.9.9.9/v1", "queries.endpoint_allow_public": True,
     })  # fmt: skip
     with closing(project.store()) as store:
-        store.put_artifact(Artifact(EvaluationInfo(reason="why", reranker=RERANKER), "e", "reports/e"))
+        store.put_artifact(Artifact(EvaluationInfo(reranker=RERANKER), "e", "reports/e"))
         store.put_artifact(Artifact(VectorsInfo(endpoint="https://1.1.1.1/v1", dimension=4), "v", "vectors/v"))
     for name in ("reports/e", "vectors/v"):
         (project.path / name).mkdir(parents=True)
