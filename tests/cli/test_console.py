@@ -232,7 +232,10 @@ def printed(show: Callable[[Console], None]) -> list[str]:
 
 
 def test_each_mode_of_the_verdict_has_a_sentence_with_its_bars() -> None:
-    bars = (Bar("Keywords", "bm25", Interval(50.0, 48.0, 52.0)), Bar("Now in use", "in_use", Interval(55.0, 53.0, 57.0)))
+    bars = (
+        Bar("Keywords", "bm25", Interval(50.0, 48.0, 52.0)),
+        Bar("Now in use", "in_use", Interval(55.0, 53.0, 57.0)),
+    )
     modes = (
         ModeVerdict("hybrid", "stays", "base", "One stays."),
         ModeVerdict("semantic", "proved", "adapted", "One is proved.", "judged", 60, bars),

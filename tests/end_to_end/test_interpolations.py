@@ -33,10 +33,15 @@ def test_the_default_mode_changes_nothing_of_what_each_mode_uses(project: Path) 
         return next(one["state"] for one in stages if one["stage"] == "evaluate")
 
     states = []
-    for changes in ({"search.mode": "bm25"}, {"search.mode": "semantic"}, {"evaluation.gate": "strict"}):
+    for changes in (
+        {"search.mode": "bm25"},
+        {"search.mode": "semantic"},
+        {"search.mode": "hybrid"},
+        {"evaluation.gate": "strict"},
+    ):
         ProjectFolder.open(project).change_settings(changes)
         states.append(state())
-    assert states == ["done", "done", "stale"]
+    assert states == ["done", "done", "done", "stale"]
 
 
 def test_judged_questions_alone_weigh_shares_of_the_score(project: Path) -> None:

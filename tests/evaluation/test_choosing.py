@@ -128,7 +128,11 @@ def test_share_and_encoder_of_hybrid_search_are_chosen_together():
     assert (decision.reference, decision.chosen, decision.rung) == ("base 0.5", "adapted 0.6", "judged")
     assert (found.hybrid.encoder, found.hybrid.weight, found.hybrid.share) == (ADAPTED, 1.0, 0.6)
     assert (found.hybrid.standing, found.hybrid.system) == ("proved", ADAPTED)
-    assert {one.name for one in decision.candidates if one.outcome == "excluded"} == {"base 0.4", "base 0.6", "base 0.7"}
+    assert {one.name for one in decision.candidates if one.outcome == "excluded"} == {
+        "base 0.4",
+        "base 0.6",
+        "base 0.7",
+    }
 
 
 def test_semantic_search_has_a_decision_of_its_own():
@@ -249,7 +253,9 @@ def test_what_is_foreseen_holds_for_the_pairs_that_were_measured():
     assert two.foreseen("hybrid", []).rung_errors == {"model": 0.5}
 
 
-HASHES = {name: [f"{name[0]}{number:063d}" for number in range(40)] for name in ("abbeys", "bridges", "canals", "dunes")}
+HASHES = {
+    name: [f"{name[0]}{number:063d}" for number in range(40)] for name in ("abbeys", "bridges", "canals", "dunes")
+}
 RECIPE = Recipe("mixed", "adapter", "both")
 
 

@@ -93,7 +93,11 @@ def test_rungs_are_asked_down_to_the_first_with_the_last_word_and_share_the_leve
     few = {"adapted": wide - wide.mean()}
     found = chosen(evidence("judged", few, 100), evidence("document", gained), evidence("extractive", gained))
     assert (found.chosen, found.rung) == ("adapted", "document")
-    assert [(one.rung, one.queries) for one in found.ladder] == [("judged", 100), ("document", 400), ("extractive", 400)]
+    assert [(one.rung, one.queries) for one in found.ladder] == [
+        ("judged", 100),
+        ("document", 400),
+        ("extractive", 400),
+    ]
 
 
 def test_rungs_that_may_prove_share_the_level():

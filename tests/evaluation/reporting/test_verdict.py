@@ -24,7 +24,9 @@ def gap(value: float) -> dict[str, Any]:
 def query_set(kind: str, made: int) -> dict[str, Any]:
     first = 20 * list(KINDS).index(kind)  # so that no figure comes twice
     systems = {name: {"ndcg@10": {"value": first + value, "low": 0.0, "high": 99.0}} for name, value in SYSTEMS.items()}
-    pairs = {f"weighted_{name} − weighted_base": {"ndcg@10": gap(value)} for name, value in (("in_use", 2), ("adapted", 1))}
+    pairs = {
+        f"weighted_{name} − weighted_base": {"ndcg@10": gap(value)} for name, value in (("in_use", 2), ("adapted", 1))
+    }
     differences = {name: {"ndcg@10": gap(value)} for name, value in (("in_use", 4), ("adapted", 3))}
     table = {"base": "base", "queries": KINDS[kind], "left_out": 0, "systems": systems, "differences": differences,
              "pairs": pairs, "synthetic": made}  # fmt: skip
@@ -38,7 +40,14 @@ def chosen(
     """What is in use in a mode; `shown`: the rung that candidates were measured on where none decided."""
     encoder = "base" if standing == "base" else "adapted"
     share = 0.6 if mode == "hybrid" else None
-    row = {"name": "adapted", "encoder": "adapted", "share": share, "difference": gap(2), "p": 0.01, "outcome": standing}
+    row = {
+        "name": "adapted",
+        "encoder": "adapted",
+        "share": share,
+        "difference": gap(2),
+        "p": 0.01,
+        "outcome": standing,
+    }
     decision = {"mode": mode, "chosen": encoder, "reference": "base", "standing": standing, "rung": rung, "queries": 60,
                 "candidates": [{**row, "outcome": "not shown" if standing == "base" else standing}] if rung or shown else [],
                 "ladder": [{"rung": one} for one in ladder], "judged_needed": needed, "judged_points": 4.0,
@@ -80,6 +89,7 @@ def test_the_default_mode_comes_first() -> None:
     assert [one.mode for one in verdict_of(report(mode="semantic")).modes] == ["semantic", "hybrid"]
     assert [one.mode for one in verdict_of(report(mode="bm25")).modes] == ["hybrid", "semantic"]
     assert [one.mode for one in verdict_of(report(settings={})).modes] == ["hybrid", "semantic"]
+    assert [one.mode for one in verdict_of(report(), "semantic").modes] == ["semantic", "hybrid"], "it is another now"
 
 
 def test_the_outcome_is_of_one_mode() -> None:
@@ -91,7 +101,9 @@ def test_the_outcome_is_of_one_mode() -> None:
     (hybrid, semantic) = found.modes
     assert hybrid.difference is not None
     assert semantic.difference is not None
-    assert (hybrid.difference.value, semantic.difference.value) == (1, 4), "of what would have been, and of what is in use"
+    assert (hybrid.difference.value, semantic.difference.value) == (1, 4), (
+        "of what would have been, and of what is in use"
+    )
 
 
 @pytest.mark.parametrize(
