@@ -163,7 +163,7 @@ def test_status_and_report_as_json(finished: Path) -> None:
         assert table["pairs"]["weighted_served − weighted_base"] == table["pairs"]["weighted_in_use − weighted_base"]
     assert (Path(report["folder"]) / "report.html").is_file()
     short = engine_here("report", str(finished)).stdout.splitlines()
-    assert len(short) <= 14
+    assert len(short) <= 16
     place = 0
     for one in report["verdict"]["modes"]:
         assert short[place] == one["sentence"] == in_use[one["mode"]]["reason"]
@@ -172,7 +172,7 @@ def test_status_and_report_as_json(finished: Path) -> None:
             assert bar["figure"] == systems[bar["system"]]["ndcg@10"]
             assert line.strip().startswith(bar["label"])
             assert f" {bar['figure']['value']:.1f} " in line
-        place += 1 + len(one["bars"])
+        place += 1 + len(one["bars"]) + bool(one["bars"] and one["difference"])
     assert [line.partition(". ")[2] for line in short if line.startswith("  1.")] == report["verdict"]["to_do"][:1]
     text = engine_here("report", str(finished), "--full").stdout
     assert text.splitlines()[:place] == short[:place]

@@ -156,7 +156,9 @@ def test_report_json_is_what_its_page_describes(report):
     strange = {path for path, value in found if not any(describes(*entry, path, value) for entry in described.items())}
     assert not strange
     seen = {
-        path for path, value in found if value is not None or path[-1] in ("needed", "p_value", "rung", "excluded_by", "share")
+        path
+        for path, value in found
+        if value is not None or path[-1] in ("needed", "p_value", "rung", "excluded_by", "share")
     }
     # A tiny model's adapter need not change a ranking.
     changes = [("query_sets", "[]", "changes", way, "[]") for way in ("better", "worse")]

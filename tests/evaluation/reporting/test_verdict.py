@@ -11,7 +11,9 @@ from fixtures.shown_numbers import numbers
 from engine.core.messages.report import ReportVerdict
 from engine.evaluation.reporting.verdict import gates_of, own_systems_of, rung_of, verdict_of
 
-KINDS = {"judged": 60, "document": 81, "synthetic": 144}
+KINDS = {"judged": 60, "document": 81, "synthetic": 144, "measuring": 130}
+BEFORE = ("judged", "document", "synthetic")
+"""Those without questions that only measure."""
 SYSTEMS = {"bm25": 11.0, "base": 12.0, "adapted": 13.0, "in_use": 14.0, "weighted_base": 15.0, "weighted_adapted": 16.0,
            "weighted_in_use": 17.0}  # fmt: skip
 
@@ -57,7 +59,7 @@ def chosen(
 
 
 def report(
-    semantic: dict[str, Any] | None = None, hybrid: dict[str, Any] | None = None, kinds: tuple[str, ...] = tuple(KINDS),
+    semantic: dict[str, Any] | None = None, hybrid: dict[str, Any] | None = None, kinds: tuple[str, ...] = BEFORE,
     made: int = 0, mode: str = "hybrid", **parts: Any,
 ) -> dict[str, Any]:  # fmt: skip
     sets = [query_set(kind, KINDS[kind] if kind == "synthetic" else made) for kind in kinds]
@@ -124,6 +126,15 @@ def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(
     table = next(one for one in report()["query_sets"] if one["kind"] == kind)["comparison"]["systems"]
     for bar in found.bars:
         assert bar.figure.value == table[bar.system]["ndcg@10"]["value"]
+
+
+def test_questions_that_only_measure_are_shown_whatever_decided() -> None:
+    found = verdict_of(report(hybrid=chosen("hybrid", rung="document"), kinds=tuple(KINDS)))
+    assert {(one.kind, one.queries) for one in found.modes} == {("measuring", 130)}
+    assert [[numbers(one.format_difference)[0], numbers(one.format_difference)[-1]] for one in found.modes] == [
+        [2, 130],
+        [4, 130],
+    ]
 
 
 def test_imported_queries_that_are_too_few_have_figures() -> None:
