@@ -35,7 +35,7 @@ def test_the_demo_is_short_and_shows_no_automatic_choice(make_project: Callable[
     found = Project.open(project).report()
     verdict, judged = found.verdict, found.tables["judged"]
     # two steps of a random encoder prove nothing on the sample's questions: the first sentence is of those, and claims no gain
-    assert found.in_use.name == BASE
+    assert found.in_use["hybrid"].name == BASE
     assert verdict.outcome in ("stays", "not measured")
     assert (verdict.kind, verdict.queries) == ("judged", judged.queries)
     assert verdict.sentence in " ".join(done.stdout.split())

@@ -53,7 +53,7 @@ def serve(project: Path, strength: float, side: str) -> ProjectFolder:
         stir(own / "chunks", seed=1)
     store.put_artifact(replace(trained, info=replace(trained.info, adapter_scope=side, digest=stir(own))))
     served = InUseInfo("adapted", strength, adapter, side)
-    store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
+    store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served)))
     store.close()
     stage_here(project, "embed")
     return folder
@@ -453,7 +453,7 @@ def test_figures_and_model_must_belong_together(project: Path, tmp_path: Path) -
     assert evaluation is not None
     assert trained is not None
     served = InUseInfo("interpolated-0.25", 0.25, trained.info.adapter)
-    store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
+    store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served)))
     store.close()
     with fails(NotBuiltError, "index-outdated"):
         export_project(folder, tmp_path / "taken", ["model"])
