@@ -109,13 +109,14 @@ class EmbedStage(Stage):
         first = _IndexBuild(context, hybrid, VectorsInfo, ids)
         embedded = first.build()
         if semantic == hybrid:
-            context.store.drop_artifact(SemanticVectorsInfo)
+            first.publish(context.fingerprint, alone=True)
         else:
+            _keep_for_semantic(context, semantic)
             first.publish(INCOMPLETE)  # it is searched while the second is made; the stage is done after that
             second = _IndexBuild(context, semantic, SemanticVectorsInfo, ids)
             embedded += second.build(shared_with=first.info)
             second.publish(context.fingerprint)
-        first.publish(context.fingerprint)
+            first.publish(context.fingerprint)
         _tidy(context)
         summary: dict[str, Any] = {"chunks": len(ids), "embedded": embedded, "dimension": first.info.dimension}
         for mode, chosen in (("hybrid", hybrid), ("semantic", semantic)):
@@ -192,7 +193,7 @@ class _IndexBuild:
         fingerprint = encoder_fingerprint_of(context, adapter, self._chosen.weight if adapter else 1.0)
         shared = shared_with is not None and shared_with.chunk_encoder == fingerprint
         if shared_with is not None and not shared:
-            self._announce()
+            self._announce(shared_with.dimension)
         encoder = load_encoder(context, *((adapter, self._chosen.weight) if adapter else ()))
         self.info = self._info(encoder, shared=shared)
         cache = open_cache(context)
@@ -205,9 +206,10 @@ class _IndexBuild:
         self._folder = building.name
         return len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - before
 
-    def publish(self, fingerprint: str) -> None:
-        """Make it the current artifact."""
-        self._context.store.put_artifact(Artifact(self.info, fingerprint, self._folder))
+    def publish(self, fingerprint: str, *, alone: bool = False) -> None:
+        """Make it the current artifact; `alone`: of both modes."""
+        instead_of = SemanticVectorsInfo if alone else None
+        self._context.store.put_artifact(Artifact(self.info, fingerprint, self._folder), instead_of=instead_of)
 
     @property
     def _name(self) -> str:
@@ -221,11 +223,10 @@ class _IndexBuild:
             return SemanticVectorsInfo(**{**vars(info), "shared": shared})
         return info
 
-    def _announce(self) -> None:
+    def _announce(self, dimension: int) -> None:
         """Say what the second index takes before it is made."""
         chunks = len(self._ids)
-        width = self._context.need(VectorsInfo).info.dimension
-        megabytes = index_megabytes(chunks, width, self._context.settings.vectors.dtype)
+        megabytes = index_megabytes(chunks, dimension, self._context.settings.vectors.dtype)
         what = f"{chunks:,} chunks, about {megabytes:,} MB on disk; search works meanwhile"
         self._context.choose("index", "one more for semantic search", what)
 
@@ -295,6 +296,17 @@ def _encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str
     if scope == "both-then-queries":
         found["chunk_encoder"] = encoder_fingerprint_of(snapshot, chosen.chunk_adapter, weight)
     return found
+
+
+def _keep_for_semantic(context: StageContext, chosen: EncoderInUse) -> None:
+    """Let semantic search keep the present first index where that has its encoder, before another one becomes the first."""
+    former = context.store.artifact(VectorsInfo)
+    if former is None or former.fingerprint == INCOMPLETE or context.store.artifact(SemanticVectorsInfo) is not None:
+        return
+    info = former.info
+    if (info.adapter, info.interpolation_weight) == (_named(context, chosen.adapter), chosen.weight):
+        kept = SemanticVectorsInfo(**vars(info))
+        context.store.put_artifact(Artifact(kept, former.fingerprint, former.folder))
 
 
 def _verify_semantic(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> None:
