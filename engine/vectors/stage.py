@@ -315,9 +315,7 @@ def _verify_semantic(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> None:
 
     artifact = snapshot.store.artifact(SemanticVectorsInfo)
     if artifact is None or artifact.info.adapter != _named(snapshot, chosen.adapter):
-        raise DamagedError.of_stage(
-            "embed", "The index of semantic search is missing.", code="semantic-index-missing"
-        )
+        raise DamagedError.of_stage("embed", "The index of semantic search is missing.", code="semantic-index-missing")
     folder = snapshot.project.folder_of(artifact)
     if not artifact.info.shared:
         VectorIndex.open(folder)

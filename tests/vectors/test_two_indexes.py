@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -150,13 +149,15 @@ from engine.project.store.store import Store
 def kill(): os.kill(os.getpid(), signal.SIGKILL)
 """
 KILLED = {
-    "building": _KILL + """
+    "building": _KILL
+    + """
 building = ProjectFolder.building
 def killed(self, root, name): return kill() if name.endswith("-semantic") else building(self, root, name)
 ProjectFolder.building = killed
 stage_here(Path(sys.argv[1]), "embed")
 """,
-    "publishing": _KILL + """
+    "publishing": _KILL
+    + """
 put = Store.put_artifact
 def killed(self, artifact): return kill() if isinstance(artifact.info, SemanticVectorsInfo) else put(self, artifact)
 Store.put_artifact = killed
@@ -280,7 +281,9 @@ def test_an_index_of_before_serves_both_modes_without_a_run(two_encoders: Projec
     choose(two_encoders, ON_BOTH, ON_BOTH)
     embed(two_encoders)
     with closing(two_encoders.store()) as store, store.transaction():
-        former = '{"in_use": {"name": "merged", "scale": 1.0, "adapter": "adapters/first", "side": "both"}, "model": "x"}'
+        former = (
+            '{"in_use": {"name": "merged", "scale": 1.0, "adapter": "adapters/first", "side": "both"}, "model": "x"}'
+        )
         store._rows("UPDATE artifacts SET info = ? WHERE kind = 'evaluation'", (former,))
     wanted = similarities(two_encoders, ON_BOTH, QUERY)
     for mode in ("semantic", "hybrid"):

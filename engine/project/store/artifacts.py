@@ -33,9 +33,7 @@ class ArtifactTables(Database):
             (artifact.info.kind, artifact.fingerprint, artifact.folder, time.time(), info),
         )
 
-    def put_artifact(
-        self, artifact: Artifact[ArtifactInfo], *, instead_of: type[ArtifactInfo] | None = None
-    ) -> None:
+    def put_artifact(self, artifact: Artifact[ArtifactInfo], *, instead_of: type[ArtifactInfo] | None = None) -> None:
         """Make an artifact, already complete on disk, the current one of its kind.
 
         That of the kind `instead_of` is forgotten at the same moment; its folder is swept later.
