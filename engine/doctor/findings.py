@@ -237,7 +237,10 @@ def _documents_size(project: ProjectFolder, settings: Settings) -> int:
 
 
 def vector_index(project: ProjectFolder) -> list[Finding]:
-    """The size of each vector index and how it is searched, with its recall; nothing where there is none yet. Raises EngineError."""
+    """The size of each vector index and how it is searched, with its recall; nothing where there is none yet.
+
+    Raises EngineError.
+    """
     with closing(project.store()) as store:
         artifact = store.artifact(VectorsInfo)
         semantic = store.artifact(SemanticVectorsInfo)

@@ -159,7 +159,8 @@ stage_here(Path(sys.argv[1]), "embed")
     "publishing": _KILL
     + """
 put = Store.put_artifact
-def killed(self, artifact): return kill() if isinstance(artifact.info, SemanticVectorsInfo) else put(self, artifact)
+def killed(self, artifact, **named):
+    return kill() if isinstance(artifact.info, SemanticVectorsInfo) else put(self, artifact, **named)
 Store.put_artifact = killed
 stage_here(Path(sys.argv[1]), "embed")
 """,
@@ -214,6 +215,24 @@ def test_back_to_one_encoder_the_second_index_goes(two_encoders: ProjectFolder) 
         np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
 
 
+def test_semantic_search_keeps_its_encoder_while_another_index_becomes_the_first(
+    two_encoders: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(two_encoders, ON_BOTH, ON_BOTH)
+    embed(two_encoders)
+    choose(two_encoders, ON_BOTH, BASE)
+    error = ResourceError("The disk is full.", code="disk-full")
+    with second_fails(monkeypatch, error), fails(ResourceError, "disk-full"):
+        embed(two_encoders)
+    sweep(two_encoders)
+    for mode, chosen in (("semantic", ON_BOTH), ("hybrid", BASE)):
+        wanted = similarities(two_encoders, chosen, QUERY)
+        found = scores_of(two_encoders, mode)
+        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
+    assert embed(two_encoders)["embedded"] == 0
+    assert state_of(two_encoders) == "done"
+
+
 def test_an_adapter_on_queries_alone_copies_no_vectors(two_encoders: ProjectFolder) -> None:
     choose(two_encoders, ON_QUERIES, BASE)
     embed(two_encoders)
@@ -254,12 +273,13 @@ def test_chunks_that_the_second_index_still_names_are_kept_until_it_is_made(
     with second_fails(monkeypatch, error), fails(ResourceError, "disk-full"):
         embed(two_encoders)
     with closing(two_encoders.store()) as store:
-        assert len(store.chunk_keys(superseded=True)) > len(store.chunk_keys())
-        kept = {key[0] for key in store.chunk_keys(superseded=True)}
-    assert {*scores_of(two_encoders, "semantic")} <= kept
+        live = {key[0] for key in store.chunk_keys()}
+        former = {*scores_of(two_encoders, "semantic")}
+        assert len(former - live) == 2
+        assert store.chunks_by_id([*former]).keys() == former
     embed(two_encoders)
     with closing(two_encoders.store()) as store:
-        assert len(store.chunk_keys(superseded=True)) == len(store.chunk_keys()) == 4
+        assert store.chunks_by_id([*former]).keys() == former & live
 
 
 def test_a_full_disk_while_the_second_is_made_leaves_both_modes(

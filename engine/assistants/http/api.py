@@ -35,8 +35,12 @@ Body = TypeVar("Body")
 
 @dataclass(frozen=True)
 class Embeddings:
-    """The body of `/v1/embeddings`. `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own; each
-    with :semantic after the project, as `mode` says of its own, for the encoder of semantic search. `terms`: of queries, their weights for BM25 as well, for an index that was exported."""
+    """The body of `/v1/embeddings`.
+
+    `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own; each with :semantic after the
+    project, as `mode` says of its own, for the encoder of semantic search. `terms`: of queries, their weights for BM25 as well,
+    for an index that was exported.
+    """
 
     model: str
     input: tuple[str, ...]
