@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,10 @@ from fixtures.two_encoders import (
 from engine.assistants.http.api import LocalApi
 from engine.assistants.tools import ProjectTools
 from engine.core.errors import NotBuiltError
+from engine.core.systems import IN_USE_ALONE
 from engine.doctor.findings import vector_index
+from engine.evaluation.reporting import report, verdict
+from engine.export import card
 from engine.export.bundle.pack import bundle_project
 from engine.export.bundle.unpack import unbundle
 from engine.export.take import export_project
@@ -44,6 +48,15 @@ from engine.search.searcher import Searcher
 __all__ = ["two_encoders", "two_encoders_built"]
 
 TEXTS = ["who repairs the roof?", "Pressure on the wing", "é"]
+
+
+@pytest.fixture(autouse=True)
+def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The evaluation was put in place by hand: it has no report."""
+    for name, value in (("read_report", {}), ("tables_of", {}), ("own_systems_of", IN_USE_ALONE)):
+        monkeypatch.setattr(card, name, lambda _, value=value: value)
+    monkeypatch.setattr(report, "read_report", lambda _: {})
+    monkeypatch.setattr(verdict, "verdict_of", lambda _: SimpleNamespace(modes=()))
 
 
 def made_for(project: ProjectFolder, semantic: InUseInfo, hybrid: InUseInfo) -> ProjectFolder:
