@@ -327,7 +327,6 @@ def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, 
     manifest = (made.folder / "manifest.json").read_text("utf-8")
     known = json.loads(manifest)
     assert len(pages) >= 4
-    assert known["served"] == known["in_use"]  # a key of before 0.2; the sample's choice is no interpolation
     assert known["encoder"]["strength"] == known["encoder"]["interpolation_weight"]
     for page in pages:
         assert f"- chunks: {counts['chunks']}" in page
@@ -336,7 +335,7 @@ def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, 
         for table in tables_of(read_report(project.folder_of(evaluation))).values():
             cell = table.systems["base"]["ndcg@10"]
             assert f"{cell.value:.1f} [{cell.low:.1f}, {cell.high:.1f}]" in page
-        assert evaluation.info.reason in page
+        assert evaluation.info.hybrid.reason in page
         assert known["encoder"]["base_weights_sha256"] in page
         assert known["adapter"]["digest"] in page
     files = [path.read_text("utf-8") for path in (project.path / "documents").rglob("*") if path.is_file()]
