@@ -137,23 +137,22 @@ def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ..
 
 def _to_do(report: Mapping[str, Any], project: str) -> tuple[str, ...]:
     """What to do next, in the order of effort."""
-    standings = {report["selection"][mode]["standing"] for mode in SEARCH_MODES}
-    if standings == {"proved"}:
+    unproved = [mode for mode in SEARCH_MODES if report["selection"][mode]["standing"] != "proved"]
+    if not unproved:
         return ("Search as usual, and adapt again when many documents have changed.",)
-    gates = gates_of(report)
-    if not gates:
+    if not gates_of(report):
         return ()
+    if all(rung_of(report, mode) == "judged" for mode in unproved):  # more questions would hardly say anything else
+        return (
+            f"Try another encoder: 'engine encoders' lists them, 'engine encoders compare {project} NAME' compares them.",
+        )
     steps = []
     if not any(row["rung"] in ("model", "imported") for row in _ladder(report)):
         steps.append(
             "Let a local language model write queries ('engine models'). They teach more than sentences of the documents."
         )
     steps.append(f"Take ten minutes to say which of two lists is better: 'engine judge {project} --lists'.")
-    needed = _judged_needed(report)
-    many = ""
-    if needed:
-        many = f"; about {about_count(needed)} in all would show a gain of 3.5 points"
-    steps.append(f"Judge questions of your own: 'engine judge {project} --query QUESTION'{many}.")
+    steps.append(f"Judge questions of your own: 'engine judge {project} --query QUESTION'{_judged_needed(report)}.")
     steps.append(f"Then 'engine adapt {project}' compares again.")
     return tuple(steps)
 
@@ -164,15 +163,18 @@ def _ladder(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [row for decision in decisions for row in decision.get("ladder", ())]
 
 
-def _judged_needed(report: Mapping[str, Any]) -> int | None:
-    """Judged questions that would decide in the mode that has not proved its encoder and needs fewest."""
-    counts = []
+def _judged_needed(report: Mapping[str, Any]) -> str:
+    """How many judged questions would decide in the mode that needs fewest of those that they have not decided in."""
+    needed: dict[int, float] = {}
     for mode in SEARCH_MODES:
         chosen = report["selection"][mode]
         decision = chosen["decision"] or {}
-        if chosen["standing"] != "proved" and decision.get("judged_needed"):
-            counts.append(int(decision["judged_needed"]))
-    return min(counts, default=None)
+        if chosen["standing"] != "proved" and decision.get("rung") != "judged" and decision.get("judged_needed"):
+            needed[int(decision["judged_needed"])] = decision["judged_points"]
+    if not needed:
+        return ""
+    fewest = min(needed)
+    return f"; about {about_count(fewest)} in all would show a gain of {needed[fewest]:g} points"
 
 
 def advice(judged: FigureTable | None, method: str, mode: str) -> str:
