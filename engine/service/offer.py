@@ -42,8 +42,8 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), most)  # as the report has it
         megabytes = _index_megabytes(snapshot)
         helps: dict[Help, bool] = {
-            "judge": counts["judged"] < needed["judged"],
             "language-model": not (counts["model"] or counts["imported"]),
+            "judge": counts["judged"] < needed["judged"],
             "encoder": encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL,
         }
     return AdaptationOffer(

@@ -151,7 +151,9 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
         "embed", str(project)
     )  # whatever is served: the chunks' vectors are the untouched encoder's from here on
     served = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter, "queries")
-    store.put_artifact(replace(evaluation, fingerprint="another", info=replace(evaluation.info, semantic=served, hybrid=served)))
+    store.put_artifact(
+        replace(evaluation, fingerprint="another", info=replace(evaluation.info, semantic=served, hybrid=served))
+    )
     engine_here("embed", str(project))
     vectors = store.artifact(VectorsInfo)
     texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
@@ -193,7 +195,9 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
     assert evaluation is not None
     assert {one.adapter_scope for one in evaluation.info.in_use.values()} == {"both-then-queries"}
     served = InUseInfo("interpolated-0.5", 0.5, info.adapter, "both-then-queries")
-    store.put_artifact(replace(evaluation, fingerprint="another", info=replace(evaluation.info, semantic=served, hybrid=served)))
+    store.put_artifact(
+        replace(evaluation, fingerprint="another", info=replace(evaluation.info, semantic=served, hybrid=served))
+    )
     engine_here("embed", str(project))
     vectors = store.artifact(VectorsInfo)
     texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}

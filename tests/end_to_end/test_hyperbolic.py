@@ -77,7 +77,10 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
     )
     engine_here("adapt", str(project))
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
-    assert [one["name"] for one in report["selection"]["semantic"]["decision"]["candidates"]] == ["interpolated-0.5", "adapted"]
+    assert [one["name"] for one in report["selection"]["semantic"]["decision"]["candidates"]] == [
+        "interpolated-0.5",
+        "adapted",
+    ]
     assert {"alignment", "uniformity"} <= set(report["diagnostics"]["base"])
     assert "alignment" in report["diagnostics"]["adapted"]
     assert "uniformity" not in report["diagnostics"]["adapted"]

@@ -22,7 +22,9 @@ def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     assert project.skipped() == {}
     report = project.report()
     assert report.in_use.keys() == report.rungs.keys() == {"semantic", "hybrid"}
-    assert [one.sentence for one in report.verdict.modes] == [report.in_use[one.mode].reason for one in report.verdict.modes]
+    assert [one.sentence for one in report.verdict.modes] == [
+        report.in_use[one.mode].reason for one in report.verdict.modes
+    ]
     project.close()
     project.close()
 

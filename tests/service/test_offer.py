@@ -52,7 +52,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     assert found.queries == max(len(written), judged)
     assert not found.measured
     assert not found.provable
-    assert found.helps[:2] == ("judge", "language-model")
+    assert found.helps[:2] == ("language-model", "judge")
 
 
 @pytest.mark.parametrize(

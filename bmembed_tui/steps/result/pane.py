@@ -13,6 +13,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import OptionList
 
+from bmembed_tui.client.in_app import next_step
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.open_file import open_at
@@ -305,10 +306,11 @@ def verdict_content(verdict: ReportVerdict, width: int) -> Content:
         parts.append(plain(SCALE, "$text-muted"))
     parts += [plain(note) for note in verdict.notes]
     parts.append(plain(""))
-    if len(verdict.to_do) == 1:
-        parts.append(plain(f"Next: {verdict.to_do[0]}"))
+    steps = [next_step(step) for step in verdict.next_steps]
+    if len(steps) == 1:
+        parts.append(plain(f"Next: {steps[0]}"))
     else:
-        parts += [plain(f"{number}. {step}") for number, step in enumerate(verdict.to_do, 1)]
+        parts += [plain(f"{number}. {step}") for number, step in enumerate(steps, 1)]
     return Content("\n").join(parts)
 
 
