@@ -265,7 +265,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     effects = [Effect(name, "extractive", ADAPTED, "semantic", None, 0, 4.0, 1.0) for name in HASHES]
     documents = {name: frozenset(document_digests(hashes)) for name, hashes in HASHES.items()}
     found = Experience("m", {"extractive": RECIPE}, effects, documents)
-    config = SimpleNamespace(objective="mixed", similarity="cosine", method="FT")
+    config = SimpleNamespace(objective="mixed", weights="adapter", similarity="cosine", method="FT")
     monkeypatch.setattr(choosing, "load_experience", lambda: found)
     monkeypatch.setattr(choosing, "made_by", lambda _snapshot: "extractive")
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
