@@ -16,6 +16,7 @@ from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import (
     AdapterInfo,
     CorpusInfo,
+    EvaluationInfo,
     LexicalInfo,
     SemanticVectorsInfo,
     VectorsInfo,
@@ -149,5 +150,15 @@ def _tidy(context: StageContext) -> None:
     if (trained := context.store.artifact(AdapterInfo)) and trained.info.adapter:  # judged and compared again, later
         of_chunks = chunk_adapter(context.project.path / trained.info.adapter, trained.info.adapter_scope)
         with suppress(ModelError):  # an unsound one that is not in use stops nothing
-            keep.add(encoder_fingerprint_of(context, of_chunks, 1.0))
+            for weight in {1.0, *_contender_weights(context)}:
+                keep.add(encoder_fingerprint_of(context, of_chunks, weight if of_chunks else 1.0))
     open_cache(context).drop_others(keep)
+
+
+def _contender_weights(context: StageContext) -> list[float]:
+    """The interpolation weights of the candidates whose lists people are asked to compare."""
+    evaluation = context.store.artifact(EvaluationInfo)
+    if evaluation is None:
+        return []
+    contenders = (evaluation.info.semantic_contender, evaluation.info.hybrid_contender)
+    return [one.interpolation_weight for one in contenders if one is not None and one.interpolation_weight]
