@@ -114,7 +114,8 @@ def _own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
         if not marked.generated:
             yield marked.text
     for judged in snapshot.store.judged():
-        yield judged.text
+        if not judged.only_measures:
+            yield judged.text
 
 
 def _trained(snapshot: ProjectSnapshot) -> set[str]:

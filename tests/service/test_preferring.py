@@ -107,7 +107,7 @@ def test_what_differs_is_marked(adapted: ProjectFolder, comparing: Comparing) ->
 
 
 def test_questions_with_the_same_list_twice_need_no_look(adapted: ProjectFolder, comparing: Comparing) -> None:
-    found = comparing.questions(adapted, ReadQuestionsToCompare())
+    found = comparing.questions(adapted, ReadQuestionsToCompare(limit=1_000))
     assert found.mode == "hybrid"
     assert found.total == found.same + len(found.questions)
     asked = [one.query for one in found.questions]
