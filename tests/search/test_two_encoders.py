@@ -19,12 +19,10 @@ from fixtures.two_encoders import (
     two_encoders_built,
 )
 
-from engine.core.messages.search import Explain
+from engine.core.messages.search import Mode
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import InUseInfo, SemanticVectorsInfo, VectorsInfo
-from engine.search.methods import HANDLERS
 from engine.search.searcher import Searcher
-from engine.search.workers import OwnSearcher
 
 __all__ = ["two_encoders", "two_encoders_built"]
 
@@ -49,15 +47,13 @@ def test_semantic_search_ranks_by_its_encoder_and_hybrid_search_by_the_other(
 def test_an_explanation_is_of_the_mode_that_was_searched_in(two_encoders: ProjectFolder) -> None:
     choose(two_encoders, ON_BOTH, BASE)
     embed(two_encoders)
-    own = OwnSearcher(two_encoders)
     chunk = next(iter(similarities(two_encoders, BASE, QUERY)))
-    try:
-        found = {mode: HANDLERS[Explain](Explain(QUERY, (chunk,), mode))(own) for mode in ("semantic", "hybrid", None)}
-    finally:
-        own.close()
+    modes: tuple[Mode | None, ...] = ("semantic", "hybrid", None)
+    with closing(Searcher(two_encoders)) as searcher:
+        found = {mode: searcher.explain(QUERY, [chunk], mode) for mode in modes}
     assert {mode: one.in_use for mode, one in found.items()} == {"semantic": "adapted", "hybrid": "base", None: "base"}
-    wanted = {mode: similarities(two_encoders, chosen, QUERY)[chunk] for mode, chosen in
-              (("semantic", ON_BOTH), ("hybrid", BASE))}  # fmt: skip
+    wanted = {"semantic": similarities(two_encoders, ON_BOTH, QUERY)[chunk]}
+    wanted["hybrid"] = similarities(two_encoders, BASE, QUERY)[chunk]
     assert found["semantic"].chunks[chunk].in_use_cosine == pytest.approx(wanted["semantic"], abs=2e-3)
     assert found["semantic"].chunks[chunk].base_cosine == pytest.approx(wanted["hybrid"], abs=2e-3)
 
