@@ -37,7 +37,9 @@ def chosen(monkeypatch: pytest.MonkeyPatch, *sets: QuerySetReport) -> str | None
 
 def test_of_questions_that_only_measure_the_best_answered_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = query_set("judged", change("judged", 0.0, 100.0))
-    measuring = query_set("measuring", change("found before", 30.0, 100.0), change("low", 0.0, 40.0), change("high", 0.0, 63.0))
+    measuring = query_set(
+        "measuring", change("found before", 30.0, 100.0), change("low", 0.0, 40.0), change("high", 0.0, 63.0)
+    )
     assert chosen(monkeypatch, judged, measuring) == "high"
     assert chosen(monkeypatch, judged, query_set("measuring")) == "judged"
 

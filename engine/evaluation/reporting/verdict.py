@@ -81,9 +81,7 @@ def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJEC
     notes = [str(report["reranker"]["reason"])] if report.get("reranker") else []
     if report["advice"] and mode != BM25:
         notes.insert(0, str(report["advice"]).replace("PROJECT", project))
-    return ReportVerdict(
-        tuple(_mode_verdict(report, one) for one in modes), tuple(notes), _next_steps(report, project)
-    )
+    return ReportVerdict(tuple(_mode_verdict(report, one) for one in modes), tuple(notes), _next_steps(report, project))
 
 
 def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:

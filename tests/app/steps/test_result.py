@@ -211,7 +211,9 @@ def test_each_mode_has_its_sign_its_sentence_and_its_difference() -> None:
         for outcome, mode in zip(outcomes, [*SEARCH_MODES, *SEARCH_MODES], strict=True)
     )
     lines = verdict_content(ReportVerdict(modes, ("A note.",)), 80).plain.splitlines()
-    assert [line for line in lines if line.endswith("sentence.")] == [f"{SIGNS[one][0]} {one} sentence." for one in outcomes]
+    assert [line for line in lines if line.endswith("sentence.")] == [
+        f"{SIGNS[one][0]} {one} sentence." for one in outcomes
+    ]
     assert len({SIGNS[one] for one in outcomes}) == len(outcomes)
     assert [line for line in lines if "+6.7" in line] == [f"  {modes[0].format_difference}"] * len(outcomes)
     assert lines.count(SCALE) == 1
