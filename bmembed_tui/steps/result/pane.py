@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from textwrap import fill
 from typing import Any, ClassVar
 
 from textual import events, on, work
@@ -297,6 +298,8 @@ def verdict_content(verdict: ReportVerdict, width: int) -> Content:
     """For each mode a sentence and a bar for each way to search, at most `width` cells wide; then what to do next."""
     parts: list[Content] = []
     for one in verdict.modes:
+        if parts:
+            parts.append(plain(""))
         sign, style = SIGNS[one.outcome]
         parts.append(plain(f"{sign} {one.sentence}", style))
         parts += _bars(one, width)
@@ -322,5 +325,6 @@ def _bars(verdict: ModeVerdict, width: int) -> list[Content]:
         head = plain(f"  {bar.label:<{names}} {bar.figure.value:5.1f} ")
         lines.append(Content.assemble(head, plain("█" * filled, "$text-accent")))
     if lines and verdict.format_difference:
-        lines.append(plain(f"  {verdict.format_difference}"))
+        wrapped = fill(verdict.format_difference, width, initial_indent="  ", subsequent_indent="  ")
+        lines.append(plain(wrapped, lines=True))
     return lines

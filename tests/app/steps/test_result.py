@@ -203,11 +203,11 @@ def test_bars_are_drawn_to_scale(width: int) -> None:
 
 
 def test_each_mode_has_its_sign_its_sentence_and_its_difference() -> None:
-    gap = from_json(Difference, {**interval(6.7, 3.9, 9.6), "p_better": 0.9, "verdict": "better"})
+    difference = from_json(Difference, gap(6.7, 3.9, 9.6, "better"))
     bar = Bar("Keywords", "bm25", Interval(50, 40, 60))
     outcomes: tuple[Outcome, ...] = get_args(Outcome)
     modes = tuple(
-        ModeVerdict(mode, outcome, "x", f"{outcome} sentence.", "judged", 130, (bar,), gap)
+        ModeVerdict(mode, outcome, "x", f"{outcome} sentence.", "judged", 130, (bar,), difference)
         for outcome, mode in zip(outcomes, [*SEARCH_MODES, *SEARCH_MODES], strict=True)
     )
     lines = verdict_content(ReportVerdict(modes, ("A note.",)), 80).plain.splitlines()
