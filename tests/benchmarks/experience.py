@@ -111,6 +111,8 @@ def main() -> None:
             print(_format_run(found), flush=True)
     lines = [run.find(_read_lines(runs_file)) for run in wanted]
     found = [line for line in lines if line is not None]
+    if not found:
+        sys.exit("No run of this recipe is there yet: nothing was written.")
     options.out.write_text(_format_experience(found), encoding="utf-8")
 
 
