@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.core.errors import EngineError
+from engine.core.messages.offer import Help
+from engine.core.messages.report import NextStep, StepName
 
 WAYS = {
     "run": "F2 in step 7, Search, reads and embeds",
@@ -31,6 +33,19 @@ CODES = {
     "no-queries-to-judge": (),
 }
 """Codes of errors that advise other commands than the one they name, or none."""
+STEP_WAYS: dict[StepName, str] = {
+    "language-model": "choose it in step 3, Queries",
+    "lists": "press l here",
+    "judge": "press p here",
+    "encoder": "see step 2, Encoder",
+    "adapt": "press Ctrl+R",
+}
+"""By what to do next after an evaluation, as step Evaluate shows it."""
+HELP_WAYS: dict[Help, str] = {
+    "language-model": "choose it in step 3, Queries",
+    "encoder": "see step 2, Encoder",
+}
+"""By what would help more than an adaptation as it stands."""
 
 
 def in_app(commands: Iterable[str]) -> str:
@@ -42,6 +57,11 @@ def in_app(commands: Iterable[str]) -> str:
 def advice(error: EngineError) -> str:
     """What to do, and what does that in the app."""
     return with_ways(error.to_do, CODES.get(error.code, error.commands)) if error.to_do else ""
+
+
+def next_step(step: NextStep) -> str:
+    """Something to do after an evaluation, with the key that does it."""
+    return step.format_with(STEP_WAYS.get(step.name, ""))
 
 
 def with_ways(text: str, commands: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from textual import work
 
 from bmembed_tui.client.engine_client import command, parsed
+from bmembed_tui.client.in_app import HELP_WAYS
 from bmembed_tui.client.project_status import titles
 from bmembed_tui.dialogs.confirmations import QUIET_SECONDS, QuestionDialog
 from bmembed_tui.widgets.plain import plain
@@ -37,8 +38,9 @@ class AdaptDialog(QuestionDialog):
         advised = NOW
         try:
             offer = parsed(AdaptationOffer, await command("adapt", str(self._project.path), "--dry-run", "--json"))
-            text = "\n".join(by_steps(offer).lines())
-            advised = NOW if offer.provable and not offer.up_to_date else NOT_NOW
+            text = "\n".join(by_steps(offer).lines(HELP_WAYS))
+            may_be_used = offer.provable or offer.expects
+            advised = NOW if may_be_used and not offer.up_to_date else NOT_NOW
             self.query_one(f"#answer-{NOW}").display = not offer.up_to_date
             if offer.up_to_date:
                 self.query_one(".dialog-title", SafeStatic).update("Everything is up to date")

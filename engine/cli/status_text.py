@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 FILES_SHOWN = 10  # of each state
 STANDINGS: Mapping[Standing, str] = {
-    "proved": ", proved on these documents",
-    "expected": ", expected to help, not yet proved here",
+    "proved": ", proved on your documents",
+    "expected": ", because it helped on public collections; not yet proved on your documents",
     "base": "",
 }
 

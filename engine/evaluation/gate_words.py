@@ -19,9 +19,9 @@ Label = Callable[[GateRow], str]
 
 
 def label_of_row(row: GateRow) -> str:
-    """Return what a sentence calls a candidate, such as "the adapted encoder, with 0.6 of the score"."""
+    """Return what a sentence calls a candidate, such as "the adapted encoder at 60 % of the score"."""
     what = label_of_encoder(row.encoder)
-    return what if row.share is None else f"{what}, with {row.share:g} of the score"
+    return what if row.share is None else f"{what} at {100 * row.share:.0f} % of the score"
 
 
 def label_of_encoder(name: str) -> str:
@@ -42,7 +42,7 @@ def reason(decision: Decision, kept: str = "the base encoder", subject: str = ""
     expectation = row.expectation
     assert expectation is not None, "a candidate that is not proved is in use by experience"
     return (
-        f"{subject} uses {what}, because it {format_experience(expectation)}; not yet proved on your documents"
+        f"{subject} uses {what} because it {format_experience(expectation)}; not yet proved on your documents"
         f"{format_measured(decision, row)}."
     )
 
@@ -57,7 +57,7 @@ def format_experience(found: Expectation) -> str:
 
 
 def format_gain(row: GateRow) -> str:
-    """Such as ", better by 6.7 points (95 % interval 3.9 to 9.6)"; empty where preferences proved it."""
+    """Return words such as ", better by 6.7 points (95 % interval 3.9 to 9.6)"; empty where preferences proved it."""
     gap = row.difference
     if gap is None:
         return ""
@@ -65,19 +65,19 @@ def format_gain(row: GateRow) -> str:
 
 
 def format_measured(decision: Decision, row: GateRow) -> str:
-    """What the documents say of a candidate that they do not prove."""
+    """Say what the documents say of a candidate that they do not prove."""
     if row.difference is None or decision.measured_on not in CERTIFYING:
         return ""
     return f" (on {decision.queries:,} {EVIDENCE[decision.measured_on]}: {format_points(row.difference)})"
 
 
 def format_points(gap: Difference) -> str:
-    """A difference in nDCG@10 with its interval, as a sentence has it."""
+    """Return a difference in nDCG@10 with its interval."""
     return f"{gap.value:+.1f} points, 95 % interval {gap.low:+.1f} to {gap.high:+.1f}"
 
 
 def why_kept(decision: Decision, label: Label = label_of_row) -> str:
-    """Why the reference stays in use."""
+    """Say why the reference stays in use."""
     rows = [row for row in decision.candidates if row.difference is not None]
     if not decision.candidates:
         return "there is nothing to compare it with"
@@ -95,19 +95,17 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
 
 
 def missing(decision: Decision) -> str:
-    """Which queries a decision lacks."""
+    """Say which queries a decision lacks."""
     able = {one.rung: one for one in decision.ladder if one.rung in CERTIFYING}
     needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}
     needed |= {rung: one.needed for rung, one in able.items() if rung != "judged"}
     short = [f"about {about_count(count)} {EVIDENCE[rung]}{_there(able.get(rung))}" for rung, count in needed.items()]
     only = "" if able else "; extractive queries prove nothing"
-    return (
-        f"there are too few queries to show a gain of {DIFFERENCE:g} points, which would take {' or '.join(short)}{only}"
-    )
+    return f"there are too few queries to show a gain of {DIFFERENCE:g} points, which would take {' or '.join(short)}{only}"
 
 
 def _there(one: RungResult | None) -> str:
-    """How many queries of a rung there are."""
+    """Say how many queries of a rung there are."""
     if one is None:
         return ""
     text = f" (there are {one.queries:,}"

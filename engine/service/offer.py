@@ -42,8 +42,8 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), most)  # as the report has it
         megabytes = _index_megabytes(snapshot)
         helps: dict[Help, bool] = {
-            "judge": counts["judged"] < needed["judged"],
             "language-model": not (counts["model"] or counts["imported"]),
+            "judge": counts["judged"] < needed["judged"],
             "encoder": encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL,
         }
     return AdaptationOffer(
@@ -69,7 +69,7 @@ def _measured(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | None]
 
 def _index_megabytes(snapshot: ProjectSnapshot) -> int:
     """How much one more vector index takes on disk; 0 where nothing is embedded yet."""
-    from engine.vectors.stage import index_megabytes
+    from engine.vectors.index_build import index_megabytes
 
     made = snapshot.store.artifact(VectorsInfo)
     if made is None or not made.info.dimension:

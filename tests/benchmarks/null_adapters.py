@@ -1,28 +1,43 @@
-"""How often the gate lets in adapters that change nothing, and those that gain 3 points, where queries are not independent.
+"""How often the gate calls adapters proved that change nothing, and those that gain 3 points, where queries are not independent;
+and how often experience brings one into use that is shown to be worse.
 
 Documents are split, related, grouped and clustered by the product's own code; what each query gains is drawn. A query of the same
-words about the same text moves with its twins in four of five cases, and every text has an effect of its own.
-`python tests/benchmarks/null_adapters.py [--runs 400]`
+words about the same text moves with its twins in four of five cases, and every text has an effect of its own. Titles and headings
+compare each encoder with one share of the score in hybrid search, judged questions with four.
+`python tests/benchmarks/null_adapters.py [--runs 400] [--only judged]`
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.records import Chunk, Document, DocumentQuery
+from engine.evaluation.choosing import pair
 from engine.evaluation.document_set import grouped_by_text, judgment_of
-from engine.evaluation.evidence import Evidence, Measured
-from engine.evaluation.gate import decide
+from engine.evaluation.evidence import DECIDE_SHARE, Evidence, Floats, RungName
+from engine.evaluation.experience import Prior
+from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
 from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.studies.fusion import EQUAL, SHARES
+from engine.metrics.random_effects import Normal
 from engine.queries.document_written import held_by
 from engine.queries.heldout import related_documents, split_documents, text_keys, unrelated_documents
 
 CORRELATION, TWINS = 0.1, 0.8
 DISCOUNTS = np.append(1 / np.log2(np.arange(2, 12)), 0.0)
-CANDIDATES = ("interpolated", "adapted")
+EFFECTS = {"interpolated": 0.5, "adapted": 1.0}
+"""Candidate → the part of the adapter's effect that it has."""
+ENCODERS = tuple(EFFECTS)
+REFERENCE: dict[SearchMode, Option] = {"semantic": Option("base", "base"), "hybrid": pair("base", EQUAL)}
+EXPECTED: dict[SearchMode, Normal] = {"semantic": Normal(4.0, 3.0), "hybrid": Normal(1.5, 1.5)}
+"""What experience says of both candidates: it expects more than there is."""
+SAME_TEXTS = 20
+"""Runs that have the same queries; what these gain is drawn for each."""
 Asked = tuple[str, Judgment]  # the text that a query is about, and how it is judged
 
 
@@ -87,18 +102,54 @@ def gains(rng: np.random.Generator, asked: Sequence[Asked], share: float) -> np.
     return found + rng.normal(0, effect, len(texts))[about]
 
 
+def candidates(mode: SearchMode, rung: RungName) -> list[Option]:
+    """What the gate compares with the reference on a rung, that nearest to it first."""
+    if mode == "semantic":
+        return [Option(name, name) for name in ENCODERS]
+    if rung not in DECIDE_SHARE:
+        return [pair(name, EQUAL) for name in ENCODERS]
+    shares = sorted(SHARES, key=lambda share: (round(abs(share - EQUAL), 1), share))
+    return [pair(name, share) for name in ("base", *ENCODERS) for share in shares if (name, share) != ("base", EQUAL)]
+
+
 def evidence(
-    rng: np.random.Generator, rung: str, asked: Sequence[Asked], moving: float, gain: float, default: float
-) -> Evidence:
-    """An adapter that gains so much by semantic search and in the default mode, and its interpolation with half of that."""
+    rng: np.random.Generator, rung: RungName, asked: Sequence[Asked], moving: float, semantic: float, hybrid: float
+) -> dict[SearchMode, Evidence]:
+    """An adapter that gains so much in each mode, and its interpolation with half of that.
+
+    In hybrid search four tenths of what a query gains in semantic search are left with equal weights, more with a larger share.
+    """
     base = np.full(len(asked), 0.5)
-    semantic = gains(rng, asked, moving)
-    halved = 0.5 * semantic + 0.2 * gains(rng, asked, moving)
-    systems = {"base": Measured(base, base)}
-    for name, own, share in ((CANDIDATES[0], halved, 0.5), (CANDIDATES[1], semantic, 1.0)):
-        also = 0.4 * own + 0.4 * share * gains(rng, asked, moving) + share * default
-        systems[name] = Measured(base + own + share * gain, base + also)
-    return Evidence(rung, systems, clusters_of([one for _, one in asked]))  # type: ignore[arg-type]
+    clusters = clusters_of([one for _, one in asked])
+    own = gains(rng, asked, moving)
+    chance: dict[str, Floats] = {"adapted": own, "interpolated": 0.5 * own + 0.2 * gains(rng, asked, moving)}
+    alone = {"base": base}
+    for name, part in EFFECTS.items():
+        alone[name] = base + chance[name] + part * semantic
+    by_share = gains(rng, asked, moving)
+    fused = {REFERENCE["hybrid"].name: base}
+    beside = {name: 0.4 * part * gains(rng, asked, moving) for name, part in EFFECTS.items()}
+    for option in candidates("hybrid", rung):
+        share = EQUAL if option.share is None else option.share
+        moved = (share - EQUAL) / EQUAL * by_share
+        if option.encoder in EFFECTS:
+            moved = moved + 0.4 * share / EQUAL * chance[option.encoder] + beside[option.encoder]
+        fused[option.name] = base + moved + EFFECTS.get(option.encoder, 0.0) * hybrid
+    return {"semantic": Evidence(rung, alone, clusters), "hybrid": Evidence(rung, fused, clusters)}
+
+
+def decisions(measured: dict[SearchMode, Evidence], seed: int, *, expected: bool = False) -> dict[SearchMode, Decision]:
+    """What the gate decides in each mode; `expected`: with experience that expects a gain."""
+    found = {}
+    for mode, one in measured.items():
+        options = candidates(mode, one.rung)
+        foreseen = NOTHING_FORESEEN
+        if expected:
+            likely = EXPECTED[mode]
+            adapted = [option.name for option in options if option.encoder in EFFECTS]
+            foreseen = Foreseen({name: Prior(likely, 6, 5, likely.mean) for name in adapted}, {})
+        found[mode] = decide(mode, [one], REFERENCE[mode], options, foreseen=foreseen, samples=400, seed=seed)
+    return found
 
 
 def judged(documents: int, each: int) -> Callable[[int], list[Asked]]:
@@ -111,7 +162,7 @@ def judged(documents: int, each: int) -> Callable[[int], list[Asked]]:
     return asked
 
 
-def structures() -> Iterator[tuple[str, str, float, Callable[[int], list[Asked]]]]:
+def structures() -> Iterator[tuple[str, RungName, float, Callable[[int], list[Asked]]]]:
     """What it is, its rung, the share of queries that move, and what is asked by a seed."""
     yield "distinct documents, titles and headings", "document", 0.3, Corpus("distinct", 400, 1, 4).asked
     yield "three copies of every file", "document", 0.3, Corpus("copies", 400, 3, 4).asked
@@ -125,24 +176,71 @@ def structures() -> Iterator[tuple[str, str, float, Callable[[int], list[Asked]]
     yield "40 judged questions about 8 documents", "judged", 0.05, judged(8, 5)
 
 
+@dataclass
+class Counts:
+    """Of so many `runs`: in how many a candidate was proved by mode, and in either of them, and by experience: in how many one came
+    into use, was shown to be worse, and came into use although it was."""
+
+    runs: int = 0
+    proved: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*SEARCH_MODES, "either"), 0))
+    in_use: int = 0
+    worse: int = 0
+    in_use_and_worse: int = 0
+
+    def add(self, found: dict[SearchMode, Decision]) -> None:
+        """Count what was decided without experience."""
+        self.runs += 1
+        proved = [mode for mode, one in found.items() if one.standing == "proved"]
+        for name in (*proved, *["either"][: len(proved)]):
+            self.proved[name] += 1
+
+    def add_expected(self, found: dict[SearchMode, Decision]) -> None:
+        """Count what was decided with experience."""
+        rows = [row for one in found.values() for row in one.candidates]
+        worse = [row for row in rows if row.difference is not None and row.difference.high < 0]
+        self.in_use += any(row.in_use for row in rows)
+        self.worse += bool(worse)
+        self.in_use_and_worse += any(row.in_use for row in worse)
+
+    @property
+    def text(self) -> str:
+        """The shares of runs with something proved."""
+        return " | ".join(f"{100 * count / self.runs:.1f} %" for count in self.proved.values())
+
+
 def main() -> None:
     """Print a row for each structure."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=400)
-    runs = parser.parse_args().runs
-    print("structure | queries | decides | null let in | +3/+3 let in | +3/+1.2 let in")
+    parser.add_argument("--only", default="", help="structures whose name has this in it")
+    wanted = parser.parse_args()
+    runs = wanted.runs
+    print("Proved, in semantic search | hybrid search | either; the adapter gains in semantic/hybrid search:")
+    print("structure | queries | last word in hybrid search | null | +3/+3 | +3/+1.2")
+    print("and with experience: null adapters in use | shown to be worse | both")
     for name, rung, moving, asked in structures():
-        sizes, decided, let_in = [], 0, [0, 0, 0]
+        if wanted.only not in name:
+            continue
+        sizes = []
+        decided = 0
+        effects = {(0.0, 0.0): Counts(), (0.03, 0.03): Counts(), (0.03, 0.012): Counts()}
+        rows: list[Asked] = []
         for seed in range(runs):
-            rows, rng = asked(seed), np.random.default_rng(seed)
+            if seed % SAME_TEXTS == 0:
+                rows = asked(seed)
+            rng = np.random.default_rng(seed)
             sizes.append(len(rows))
-            for place, (gain, default) in enumerate(((0.0, 0.0), (0.03, 0.03), (0.03, 0.012))):
-                ladder = [evidence(rng, rung, rows, moving, gain, default)]
-                found = decide(ladder, "base", CANDIDATES, samples=400, seed=seed)
-                decided += found.rung is not None and not place
-                let_in[place] += found.chosen != "base"
-        shares = " | ".join(f"{100 * count / runs:.1f} %" for count in let_in)
-        print(f"{name} | {np.median(sizes):.0f} | {100 * decided / runs:.0f} % | {shares}", flush=True)
+            for (semantic, hybrid), counts in effects.items():
+                measured = evidence(rng, rung, rows, moving, semantic, hybrid)
+                found = decisions(measured, seed)
+                counts.add(found)
+                if semantic == 0:
+                    decided += found["hybrid"].rung is not None
+                    counts.add_expected(decisions(measured, seed, expected=True))
+        shares = " | ".join(one.text for one in effects.values())
+        null = effects[0.0, 0.0]
+        expected = f"{null.in_use} | {null.worse} | {null.in_use_and_worse}"
+        print(f"{name} | {np.median(sizes):.0f} | {100 * decided / runs:.0f} % | {shares} | {expected}", flush=True)
 
 
 if __name__ == "__main__":

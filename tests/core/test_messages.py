@@ -133,12 +133,15 @@ def test_the_messages_need_no_library() -> None:
         ("not shown", -0.3, 0.029, True, True),
         ("not shown", -0.3, 0.2, True, False),
         ("not shown", 0.3, 0.029, False, False),
-        ("in use", 0.3, 0.029, True, False),
+        ("proved", 0.3, 0.029, True, False),
+        ("expected", 0.3, 0.029, True, True),
     ],
 )
 def test_a_gain_that_is_not_shown_although_its_interval_or_p_seems_to_show_it_is_explained(
     outcome: GateOutcome, low: float, p: float, decided: bool, explained: bool
 ) -> None:
-    gap, none = (Difference(6.4, one, 12.4, 0.98, "no difference shown", 0.06) for one in (low, -1.0))
-    for row in (GateRow("adapted", gap, none, p, 0.1, outcome), GateRow("adapted", none, gap, p, 0.1, outcome)):
-        assert bool(GateTable("judged", 40, "hybrid", (row,), decided).format_strict) is explained
+    gap = Difference(6.4, low, 12.4, 0.98, "no difference shown", 0.06)
+    row = GateRow("adapted 0.6", "adapted", 0.6, gap, p, outcome)
+    assert bool(GateTable("hybrid", "judged", 40, (row,), decided).format_strict) is explained
+    unmeasured = GateRow("adapted 0.7", "adapted", 0.7, None, 1.0, outcome)
+    assert not GateTable("hybrid", "judged", 40, (unmeasured,), decided).format_strict

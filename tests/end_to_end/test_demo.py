@@ -8,8 +8,8 @@ from pathlib import Path
 from fixtures.pipeline import SAMPLE, engine_here
 
 from engine.api import Project
+from engine.cli.demo import telling_change
 from engine.core import events
-from engine.core.systems import BASE
 from engine.project.stage import ORDER
 
 MOST_LINES = 55  # of 60; the others are those of make (tests/test_makefile.py)
@@ -33,10 +33,13 @@ def test_the_demo_is_short_and_shows_no_automatic_choice(make_project: Callable[
     assert {*done_with} == {*ORDER}
     assert str(project) in done.stdout
     found = Project.open(project).report()
-    verdict, judged = found.verdict, found.tables["judged"]
-    # two steps of a random encoder prove nothing on the sample's questions: the first sentence is of those, and claims no gain
-    assert found.in_use.name == BASE
-    assert verdict.outcome in ("stays", "not measured")
-    assert (verdict.kind, verdict.queries) == ("judged", judged.queries)
-    assert verdict.sentence in " ".join(done.stdout.split())
-    assert [bar.figure for bar in verdict.bars] == [judged.systems[bar.system]["ndcg@10"] for bar in verdict.bars]
+    measured, shown = found.tables["measuring"], " ".join(done.stdout.split())
+    assert [one.mode for one in found.verdict.modes] == ["hybrid", "semantic"]
+    for one in found.verdict.modes:
+        assert one.sentence in shown
+        assert (one.kind, one.queries) == ("measuring", measured.queries)
+        assert [bar.figure for bar in one.bars] == [measured.systems[bar.system]["ndcg@10"] for bar in one.bars]
+        assert one.format_difference in shown
+    change = telling_change(found)
+    assert (change is not None) == ("(semantic search)" in shown)
+    assert change is None or change.text in shown

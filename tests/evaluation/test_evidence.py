@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, deciding, from_top, measured_on
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, RungName, deciding, from_top, measured_on
 
 
 def rung(name: RungName, queries: int, spread: float = 0.1) -> Evidence:
-    """Gains that alternate, so that their standard deviation is about `spread`, in the default mode half of it."""
+    """Gains that alternate, so that their standard deviation is about `spread`; those of an interpolation are half of them."""
     gains = np.where(np.arange(queries) % 2, spread, -spread)
     base = np.full(queries, 0.5)
-    return Evidence(name, {"base": Measured(base, base), "adapted": Measured(base + gains, base + gains / 2)})
+    return Evidence(name, {"base": base, "interpolated": base + gains / 2, "adapted": base + gains})
 
 
 def with_one_lost(variance: float) -> int:
@@ -23,13 +23,14 @@ def with_one_lost(variance: float) -> int:
     return math.ceil(half + math.sqrt(half**2 + 4906))
 
 
-def test_queries_needed_follow_the_system_and_mode_that_vary_most():
+def test_queries_needed_follow_the_system_that_varies_most():
     one = rung("document", 1_000)
     # k = ((1.959964 + 0.841621) / 0.04)² = 4905.5; N = k (s² + 1/N), s² = 0.1² · 1000 / 999
     assert one.needed("base") == with_one_lost(0.01 * 1000 / 999) == 99
     assert one.needed("base", points=5.0) == 74
     assert rung("document", 1_000, 0.2).needed("base") == 219
     assert rung("document", 1_000, 0.0).needed("base") == 71
+    assert Evidence("document", {"base": np.full(1_000, 0.5)}).needed("base") == 71, "nothing varies"
 
 
 @pytest.mark.parametrize(
@@ -68,13 +69,37 @@ def test_the_ladder_is_looked_at_from_the_top():
     assert deciding(ladder, "base") is ladder[1]
     assert deciding([rung("judged", 100), *ladder[:2]], "base").rung == "judged"
     assert deciding([ladder[0], ladder[2]], "base") is None
-    assert {*RUNGS} - {*CERTIFYING} == {"extractive"}
+    assert {*RUNGS} - {*CERTIFYING} == {"preferred", "extractive"}
+    assert RUNGS.index("judged") < RUNGS.index("preferred") < RUNGS.index("document")
 
 
 def test_gaps_are_paired():
     one = rung("judged", 4)
-    assert one.gaps("adapted", "base").semantic == pytest.approx([-0.1, 0.1, -0.1, 0.1])
-    assert one.gaps("base", "adapted").default == pytest.approx([0.05, -0.05, 0.05, -0.05])
+    assert one.gaps("adapted", "base") == pytest.approx([-0.1, 0.1, -0.1, 0.1])
+    assert one.gaps("base", "interpolated") == pytest.approx([0.05, -0.05, 0.05, -0.05])
+
+
+@pytest.mark.parametrize(
+    ("name", "queries", "documents", "proves"),
+    [
+        ("judged", 71, 71, True),
+        ("judged", 70, 70, False),
+        ("model", 71, 6, True),
+        ("model", 71, 5, False),
+        ("extractive", 900, 900, False),
+    ],
+)
+def test_a_gain_counts_with_71_queries_about_6_documents(name, queries, documents, proves):
+    """The last word takes more of them, the more they vary."""
+    systems = rung(name, queries, 0.4).systems
+    one = Evidence(name, systems, np.arange(queries) % documents)
+    assert one.may_prove == proves
+    assert not one.suffices("base")
+
+
+def test_without_systems_there_are_no_queries():
+    assert Evidence("judged", {}).queries == 0
+    assert from_top([Evidence("judged", {})]) == []
 
 
 def test_queries_of_one_document_count_for_less():

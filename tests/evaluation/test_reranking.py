@@ -88,8 +88,9 @@ def test_a_perfect_one_comes_into_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.decision is not None
     (result,) = found.decision.candidates
     # a third of the right chunks comes first in place of third: nDCG 1 in place of 1/2
-    assert result.default.value == pytest.approx(100 * 0.5 / 3)
-    assert result.semantic.value == 0
+    assert result.difference is not None
+    assert result.difference.value == pytest.approx(100 * 0.5 / 3)
+    assert (result.outcome, result.in_use) == ("proved", True)
     assert (found.decision.rung, found.passages, found.fingerprint) == ("judged", 100, "f")
     assert found.seconds == 1.5
 
@@ -99,7 +100,8 @@ def test_one_that_reverses_the_order_never_does(monkeypatch: pytest.MonkeyPatch,
     found = choose(monkeypatch, reverse, mode=mode)
     assert not found.in_use
     assert found.decision is not None
-    assert found.decision.candidates[0].default.verdict == "worse"
+    assert found.decision.candidates[0].outcome == "excluded"
+    assert found.decision.mode == mode
     assert found.reason
 
 

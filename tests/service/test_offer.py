@@ -52,7 +52,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     assert found.queries == max(len(written), judged)
     assert not found.measured
     assert not found.provable
-    assert found.helps[:2] == ("judge", "language-model")
+    assert found.helps[:2] == ("language-model", "judge")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,22 @@ def test_enough_evidence_can_prove_a_gain() -> None:
     assert [*replace(OFFER, counted=False).lines()][1] != [*OFFER.lines()][1]
     idle, *rest = replace(OFFER, up_to_date=True).lines()
     assert [idle != next(OFFER.lines()), rest == [*OFFER.lines()][1:]] == [True, True]
+
+
+def test_what_experience_may_bring_into_use_and_what_a_second_index_takes_are_said() -> None:
+    plain = [*OFFER.lines()]
+    expects = [*replace(OFFER, expects=True).lines()]
+    assert [one in plain for one in expects] == [True, True, False, True, True, True], "the outlook is another"
+    proved = replace(OFFER, queries=197)
+    assert [*replace(proved, expects=True).lines()] == [*proved.lines()], "a proof is possible"
+    (more,) = [line for line in replace(OFFER, index_megabytes=1_234).lines() if line not in plain]
+    assert numbers(more) == [1_234]
+
+
+def test_a_gate_that_asks_for_proof_expects_nothing(project: ProjectFolder) -> None:
+    assert adaptation_offer(project, timed=False).expects
+    project.change_settings({"evaluation.gate": "strict"})
+    assert not adaptation_offer(project, timed=False).expects
 
 
 @pytest.mark.parametrize("rung", KINDS)

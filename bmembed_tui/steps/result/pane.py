@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from textwrap import fill
 from typing import Any, ClassVar
 
 from textual import events, on, work
@@ -13,6 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import OptionList
 
+from bmembed_tui.client.in_app import next_step
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.open_file import open_at
@@ -296,6 +298,8 @@ def verdict_content(verdict: ReportVerdict, width: int) -> Content:
     """For each mode a sentence and a bar for each way to search, at most `width` cells wide; then what to do next."""
     parts: list[Content] = []
     for one in verdict.modes:
+        if parts:
+            parts.append(plain(""))
         sign, style = SIGNS[one.outcome]
         parts.append(plain(f"{sign} {one.sentence}", style))
         parts += _bars(one, width)
@@ -305,10 +309,11 @@ def verdict_content(verdict: ReportVerdict, width: int) -> Content:
         parts.append(plain(SCALE, "$text-muted"))
     parts += [plain(note) for note in verdict.notes]
     parts.append(plain(""))
-    if len(verdict.to_do) == 1:
-        parts.append(plain(f"Next: {verdict.to_do[0]}"))
+    steps = [next_step(step) for step in verdict.next_steps]
+    if len(steps) == 1:
+        parts.append(plain(f"Next: {steps[0]}"))
     else:
-        parts += [plain(f"{number}. {step}") for number, step in enumerate(verdict.to_do, 1)]
+        parts += [plain(f"{number}. {step}") for number, step in enumerate(steps, 1)]
     return Content("\n").join(parts)
 
 
@@ -320,5 +325,6 @@ def _bars(verdict: ModeVerdict, width: int) -> list[Content]:
         head = plain(f"  {bar.label:<{names}} {bar.figure.value:5.1f} ")
         lines.append(Content.assemble(head, plain("█" * filled, "$text-accent")))
     if lines and verdict.format_difference:
-        lines.append(plain(f"  {verdict.format_difference}"))
+        wrapped = fill(verdict.format_difference, width, initial_indent="  ", subsequent_indent="  ")
+        lines.append(plain(wrapped, lines=True))
     return lines

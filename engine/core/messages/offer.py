@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,11 +12,16 @@ from engine.core.text import about_count, estimate_line
 
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
-    "judge": "Judge hits: {judged}.",
-    "language-model": "Let a local language model write queries: 'engine models add FILE', then set queries.backend to auto.",
-    "encoder": "Use an encoder that is larger or made for your languages: see 'engine encoders'.",
+    "language-model": "Let a local language model write the training queries: {way}.",
+    "judge": "Judge hits of your own questions: {judged}.",
+    "encoder": "Use an encoder that is larger or made for your languages: {way}.",
 }
-"""What would help more, in words."""
+"""What would help more, in words, the least effort first."""
+SHELL_WAYS: dict[Help, str] = {
+    "language-model": "'engine models add FILE', then set queries.backend to auto",
+    "encoder": "see 'engine encoders'",
+}
+"""What in the shell does it."""
 MIN_TO_DECIDE = 71
 """Queries of one kind without which nothing comes into use, however little they vary (`evidence.queries_to_decide`)."""
 FEWER = (
@@ -30,11 +35,11 @@ class AdaptationOffer:
     all is `up_to_date`; `rough`: as the machine was busy.
 
     `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions
-    decide from `judged_needed` on. `helps`: what would help more, the best first. `possible`:
-    whether any kind has as many queries as it takes to decide at all; `measured`: whether an evaluation has found out how many are
-    needed here, which are those that are usual else. `counted`: else there may be more, as the training queries are not made yet.
-    `expects`: without proof the adapted encoder may come into use by experience. `index_megabytes`: disk space of one more vector
-    index, should one search mode use the adapted encoder and the other not.
+    decide from `judged_needed` on. `helps`: what would help more, the least effort first. `possible`: whether any kind has as
+    many queries as it takes to decide at all; `measured`: whether an evaluation has found out how many are needed here, which
+    are those that are usual else. `counted`: else there may be more, as the training queries are not made yet. `expects`:
+    without proof the adapted encoder may come into use by experience. `index_megabytes`: disk space of one more vector index,
+    should one search mode use the adapted encoder and the other not.
     """
 
     seconds: dict[str, float]
@@ -71,8 +76,8 @@ class AdaptationOffer:
     def _usually(self) -> str:
         return "" if self.measured else " usually"
 
-    def lines(self) -> Iterator[str]:
-        """What the user should know, a line each."""
+    def lines(self, ways: Mapping[Help, str] = SHELL_WAYS) -> Iterator[str]:
+        """What the user should know, a line each. `ways`: what does a thing that would help."""
         short = f"a minute or two{', longer while this machine is as busy as now' if self.rough else ''}"
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
@@ -83,11 +88,14 @@ class AdaptationOffer:
         kind = KINDS[self.rung][self.queries != 1]
         yield f"Evidence: {'' if self.counted else 'at least '}{self.queries:,} {kind}. {needed}"
         if self.provable:
-            yield "Outlook: these are enough to show such a gain. The adapted encoder is then used automatically."
+            yield (
+                "Outlook: these are enough to prove such a gain. The adapted encoder then comes into use in each search mode "
+                "that it improves."
+            )
         elif self.expects:
             yield (
-                "Outlook: too few to prove such a gain. The adapted encoder is used if nothing speaks against it here and "
-                "experience with public collections expects a gain."
+                "Outlook: too few to prove such a gain. The adapted encoder still comes into use where it is expected to help: "
+                "it helped on public collections, and nothing on your documents speaks against it."
             )
         elif not self.possible:
             yield f"Outlook: {FEWER}."
@@ -95,10 +103,10 @@ class AdaptationOffer:
             yield "Outlook: too few. The adapted encoder will probably not be used."
         if self.index_megabytes:
             yield (
-                f"Disk: semantic and hybrid search each get the encoder that suits them; should they differ, one more index "
-                f"takes about {self.index_megabytes:,} MB."
+                f"Disk: about {self.index_megabytes:,} MB for a second vector index, if semantic and hybrid search come to use "
+                "different encoders."
             )
         if self.helps:
             yield "What would help more:" if self.provable else "What would change that, or help more:"
         for name in self.helps:
-            yield "  - " + HELPS[name].format(judged=self.judged_show)
+            yield "  - " + HELPS[name].format(judged=self.judged_show, way=ways.get(name, ""))

@@ -199,16 +199,46 @@ class ModeVerdict:
         return f"After adaptation: {gap.value:+.1f} points (95 % interval {gap.low:+.1f} to {gap.high:+.1f}) on {on}"
 
 
+StepName = Literal["language-model", "lists", "judge", "encoder", "adapt", "search"]
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """Something to do next: `what`, a sentence without its full stop, and the `commands` of the shell that do it, in order.
+
+    The app names its own keys for them, by `name`.
+    """
+
+    name: StepName
+    what: str
+    commands: tuple[str, ...] = ()
+
+    def format_with(self, way: str) -> str:
+        """The sentence with a way to do it."""
+        return f"{self.what}: {way}." if way else f"{self.what}."
+
+    @property
+    def format_for_shell(self) -> str:
+        """The sentence with its commands."""
+        return self.format_with(", then ".join(f"'{command}'" for command in self.commands))
+
+
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
     """What everyone should know of an evaluation; terminal, app and page show these words and figures.
 
-    A sentence for each search mode, the default one first; then what else there is to know (`notes`), and what to do next.
+    A sentence for each search mode, the default one first; then what else there is to know (`notes`), and what to do next,
+    the least effort first.
     """
 
     modes: tuple[ModeVerdict, ...] = ()
     notes: tuple[str, ...] = ()
-    to_do: tuple[str, ...] = ()
+    next_steps: tuple[NextStep, ...] = ()
+
+    @property
+    def to_do(self) -> tuple[str, ...]:
+        """The next steps as sentences, with commands of the shell."""
+        return tuple(step.format_for_shell for step in self.next_steps)
 
     @property
     def default(self) -> ModeVerdict | None:

@@ -13,6 +13,7 @@ from engine.core.messages.report import (
     GateRow,
     GateTable,
     ModeVerdict,
+    NextStep,
     Outcome,
     QuerySetKind,
     QuerySetReport,
@@ -75,14 +76,13 @@ def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJEC
 
     `mode`: the default search mode now, where it is known; advice that is followed is left out. `project`: what commands call it.
     """
-    first: SearchMode = "semantic" if report["settings"].get("search", {}).get("mode") == "semantic" else "hybrid"
+    default = mode or report["settings"].get("search", {}).get("mode")
+    first: SearchMode = "semantic" if default == "semantic" else "hybrid"
     modes = sorted(SEARCH_MODES, key=lambda one: one != first)
     notes = [str(report["reranker"]["reason"])] if report.get("reranker") else []
     if report["advice"] and mode != BM25:
         notes.insert(0, str(report["advice"]).replace("PROJECT", project))
-    return ReportVerdict(
-        tuple(_mode_verdict(report, one) for one in modes), tuple(notes), _to_do(report, project)
-    )
+    return ReportVerdict(tuple(_mode_verdict(report, one) for one in modes), tuple(notes), _next_steps(report, project))
 
 
 def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
@@ -135,26 +135,26 @@ def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ..
     return tuple(Bar(label, name, systems[name]["ndcg@10"]) for name, label in names.items() if name in systems)
 
 
-def _to_do(report: Mapping[str, Any], project: str) -> tuple[str, ...]:
-    """What to do next, in the order of effort."""
-    standings = {report["selection"][mode]["standing"] for mode in SEARCH_MODES}
-    if standings == {"proved"}:
-        return ("Search as usual, and adapt again when many documents have changed.",)
-    gates = gates_of(report)
-    if not gates:
+def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]:
+    """What to do next, the least effort first."""
+    unproved = [mode for mode in SEARCH_MODES if report["selection"][mode]["standing"] != "proved"]
+    if not unproved:
+        return (NextStep("search", "Search as usual, and adapt again when many documents have changed"),)
+    if not gates_of(report):
         return ()
+    if all(rung_of(report, mode) == "judged" for mode in unproved):  # more questions would hardly say anything else
+        what = "Try another encoder, measured on your documents first"
+        return (NextStep("encoder", what, ("engine encoders", f"engine encoders compare {project} NAME")),)
     steps = []
     if not any(row["rung"] in ("model", "imported") for row in _ladder(report)):
-        steps.append(
-            "Let a local language model write queries ('engine models'). They teach more than sentences of the documents."
-        )
-    steps.append(f"Take ten minutes to say which of two lists is better: 'engine judge {project} --lists'.")
-    needed = _judged_needed(report)
-    many = ""
-    if needed:
-        many = f"; about {about_count(needed)} in all would show a gain of 3.5 points"
-    steps.append(f"Judge questions of your own: 'engine judge {project} --query QUESTION'{many}.")
-    steps.append(f"Then 'engine adapt {project}' compares again.")
+        what = "Let a local language model write the training queries, which teach more than sentences of the documents"
+        choose = f"engine config set {project} queries.backend auto"
+        steps.append(NextStep("language-model", what, ("engine models add FILE", choose)))
+    lists = "Take ten minutes to say which of two lists is better"
+    steps.append(NextStep("lists", lists, (f"engine judge {project} --lists",)))
+    judge = f"Judge the hits of your own questions{_judged_needed(report)}"
+    steps.append(NextStep("judge", judge, (f"engine judge {project} --query QUESTION",)))
+    steps.append(NextStep("adapt", "After that, compare again", (f"engine adapt {project}",)))
     return tuple(steps)
 
 
@@ -164,15 +164,18 @@ def _ladder(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [row for decision in decisions for row in decision.get("ladder", ())]
 
 
-def _judged_needed(report: Mapping[str, Any]) -> int | None:
-    """Judged questions that would decide in the mode that has not proved its encoder and needs fewest."""
-    counts = []
+def _judged_needed(report: Mapping[str, Any]) -> str:
+    """How many judged questions would decide in the mode that needs fewest of those that they have not decided in."""
+    needed: dict[int, float] = {}
     for mode in SEARCH_MODES:
         chosen = report["selection"][mode]
         decision = chosen["decision"] or {}
-        if chosen["standing"] != "proved" and decision.get("judged_needed"):
-            counts.append(int(decision["judged_needed"]))
-    return min(counts, default=None)
+        if chosen["standing"] != "proved" and decision.get("rung") != "judged" and decision.get("judged_needed"):
+            needed[int(decision["judged_needed"])] = decision["judged_points"]
+    if not needed:
+        return ""
+    fewest = min(needed)
+    return f" (about {about_count(fewest)} in all would show a gain of {needed[fewest]:g} points)"
 
 
 def advice(judged: FigureTable | None, method: str, mode: str) -> str:

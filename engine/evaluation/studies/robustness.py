@@ -238,8 +238,9 @@ class RobustnessStudy:
         fuser = HybridFusion(settings, lambda _, ids: self._rankers.lexical.scores_many(texts, ids))
         one.rankings[HYBRID_BASE] = fuser.fused(one, BASE, default_share(context))
         one.rankings[HYBRID_IN_USE] = fuser.fused(one, HYBRID_IN_USE, self._fusion.share)
+        rankings = {name: one.rankings[name] for name in ordered(one.rankings)}
         samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
-        return measure_trial(trial, one.rankings, document_of, samples, seed)
+        return measure_trial(trial, rankings, document_of, samples, seed)
 
     def _rank(self, one: QuerySet, among: Among) -> None:
         """By base, by the adapted encoder where there is one, and by what is in use; of one weight, queries are encoded once."""
@@ -255,7 +256,6 @@ class RobustnessStudy:
                 one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, among, candidate.similarity)
                 one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25], candidate.similarity)
             self._context.check_stop()
-        one.rankings = {name: one.rankings[name] for name in ordered((BM25, *systems))}
 
     def _ask(self, words: Words) -> tuple[list[dict[str, str]], str]:
         """A language model's own words; nothing, and a warning, where it cannot be asked."""

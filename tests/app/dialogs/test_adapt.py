@@ -10,12 +10,13 @@ from fixtures import pictures
 from fixtures.app import drive, until, until_screen
 from textual.pilot import Pilot
 
+from bmembed_tui.client.in_app import HELP_WAYS
 from bmembed_tui.dialogs.adapt import AdaptDialog
-from engine.core.messages.offer import AdaptationOffer
+from engine.core.messages.offer import SHELL_WAYS, AdaptationOffer, Help
 from engine.core.messages.wire import to_json
 
 STEPS = {"index": 400.0, "generate": 4000.0, "rank": 500.0, "train": 40_000.0, "embed": 900.0, "evaluate": 4000.0}
-HELPS = ("judge", "language-model", "encoder")
+HELPS: tuple[Help, ...] = ("language-model", "judge", "encoder")
 
 
 def test_all_of_it_is_seen_on_a_small_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,6 +36,29 @@ def test_all_of_it_is_seen_on_a_small_terminal(tmp_path: Path, monkeypatch: pyte
         assert body.region.height > 8
         assert body.max_scroll_y == 0
         assert (button.region.height, button.region.bottom < 24) == (1, True)
+
+    drive(story, size=(80, 24))
+
+
+def test_what_is_expected_to_help_is_advised_and_keys_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    offer = AdaptationOffer(STEPS, (), "judged", 20, 220, 4.0, 220, HELPS, expects=True, index_megabytes=12)
+
+    async def estimate(*_: str) -> Any:
+        return to_json(offer)
+
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
+        dialog = await until_screen(pilot, AdaptDialog)
+        await until(pilot, lambda: dialog.query_one("#answer-now").has_focus, "the estimate")
+        shown = " ".join(str(dialog.query_one(".dialog-body > SafeStatic").render()).split())
+        assert "about 12 MB" in shown
+        for name in ("language-model", "encoder"):
+            assert [HELP_WAYS[name] in shown, SHELL_WAYS[name] in shown] == [True, False]
 
     drive(story, size=(80, 24))
 

@@ -136,7 +136,9 @@ def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents
         await until(pilot, lambda: is_opened(pilot), "the sample")
         await until(pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [132], "the files")
         await until(
-            pilot, lambda: list((pilot.app.screen.project.path / "imports").glob("judgments-*.jsonl")), "questions"
+            pilot,
+            lambda: len(list((pilot.app.screen.project.path / "imports").glob("judgments-*.jsonl"))) == 2,
+            "questions",
         )
         return pilot.app.screen.pane.step, pilot.app.screen.project.path
 
@@ -145,7 +147,8 @@ def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents
     settings = ProjectFolder(path).settings()
     assert settings.corpus.paths == [str(asset_path("sample/documents"))]
     assert settings.training.preset == "quick"
-    assert len(list((path / "imports").glob("judgments-*.jsonl"))) == 1
+    assert settings.queries.backend == "imported"
+    assert len(list((path / "imports").glob("queries-*.jsonl"))) == 1
     assert recent() == [path]
 
 
@@ -160,7 +163,7 @@ def test_the_sample_takes_a_free_name_where_its_own_is_taken_and_is_found_again(
     assert made == [projects_root() / "sample-3"] * 2
 
 
-def test_the_samples_questions_are_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_samples_queries_and_questions_are_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[tuple[str, ...]] = []
 
     async def note(*arguments: str) -> None:
@@ -169,10 +172,14 @@ def test_the_samples_questions_are_imported_once(monkeypatch: pytest.MonkeyPatch
     project = sample_project()
     monkeypatch.setattr("bmembed_tui.home.sample.command", note)
     asyncio.run(import_questions(project))
-    (project.path / "imports" / "judgments-1.jsonl").write_text("{}")
+    for name in ("queries-1.jsonl", "judgments-1.jsonl"):
+        (project.path / "imports" / name).write_text("{}")
     asyncio.run(import_questions(project))
+    path = str(project.path)
     assert commands == [
-        ("import-judgments", str(project.path), str(asset_path("sample/documents").parent / "questions.jsonl"))
+        ("import-queries", path, str(asset_path("sample/queries.jsonl"))),
+        ("import-judgments", path, str(asset_path("sample/questions.jsonl"))),
+        ("import-judgments", path, str(asset_path("sample/questions-measuring.jsonl")), "--measure"),
     ]
 
 

@@ -5,22 +5,35 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from fixtures.app import drive, opened, screen_text, text_of, until
 from rich.cells import cell_len
+from textual.binding import Binding
 from textual.pilot import Pilot
 
+from bmembed_tui.client.in_app import STEP_WAYS
+from bmembed_tui.client.project_status import STEPS
 from bmembed_tui.steps.result.interval_chart import interval_chart, interval_line
 from bmembed_tui.steps.result.model import Figure, caution, figures, outdated_because
-from bmembed_tui.steps.result.pane import NOTHING, ResultPane, verdict_content
+from bmembed_tui.steps.result.pane import NOTHING, SIGNS, ResultPane, verdict_content
 from engine.core.errors import DamagedError
-from engine.core.figures import Interval
+from engine.core.figures import Difference, Interval
 from engine.core.messages.project import ProjectStatus, StageState
-from engine.core.messages.report import Bar, EvaluationReport, ReportVerdict
+from engine.core.messages.report import (
+    SCALE,
+    SEARCH_MODES,
+    Bar,
+    EvaluationReport,
+    ModeVerdict,
+    NextStep,
+    Outcome,
+    ReportVerdict,
+    StepName,
+)
 from engine.core.messages.wire import from_json
-from engine.core.systems import ADAPTED, own_system, system_of
+from engine.core.systems import ADAPTED, IN_USE, own_systems, system_of
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import verdict_of
 
@@ -33,7 +46,7 @@ def gap(value: float, low: float, high: float, verdict: str) -> dict[str, Any]:
     return {**interval(value, low, high), "verdict": verdict, "p_better": 0.9, "p_value": 0.01, "needed": None}
 
 
-def answer(in_use: str = "adapted", verdict: str = "better", kind: str = "judged", queries: int = 60) -> dict[str, Any]:
+def answer(verdict: str = "better", kind: str = "judged", queries: int = 60) -> dict[str, Any]:
     comparison = {
         "queries": queries,
         "base": "base",
@@ -53,7 +66,7 @@ def answer(in_use: str = "adapted", verdict: str = "better", kind: str = "judged
     changes = {"better": [{"key": "1", "text": "[/ q", "before": 0, "after": 100}], "worse": [], "count_better": 1,
                "count_worse": 0, "count_equal": 59}  # fmt: skip
     sets = [{"name": f"{kind} queries", "kind": kind, "comparison": comparison, "changes": changes}]
-    return {"in_use": in_use, "reason": "because", "query_sets": sets, "folder": "/x"}
+    return {"semantic": "adapted", "hybrid": "base", "query_sets": sets, "folder": "/x"}
 
 
 def read(found: dict[str, Any]) -> EvaluationReport:
@@ -77,15 +90,15 @@ def test_the_report_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("in_use", "names"),
+    ("semantic", "names"),
     [
         ("base", {"bm25": False, "base": True}),
-        ("interpolated-0.5", {"bm25": False, "base": False, "in_use": True}),
+        (IN_USE, {"bm25": False, "base": False, "in_use": True}),  # an interpolation
     ],
 )
-def test_what_is_in_use_stands_once_and_is_marked(in_use: str, names: dict[str, bool]) -> None:
+def test_what_is_in_use_stands_once_and_is_marked(semantic: str, names: dict[str, bool]) -> None:
     table = read(answer()).query_sets[0].comparison
-    found = figures(table, "ndcg@10", own_system(in_use))
+    found = figures(table, "ndcg@10", own_systems(semantic, "base"))
     assert {figure.system: figure.in_use for figure in found} == names
     lines = interval_chart(found, 80).plain.splitlines()
     assert [line.startswith("✓") for line in lines] == list(names.values())
@@ -103,23 +116,23 @@ def test_figures_of_before_are_said_to_be_so(evaluate: str, embed: str, because:
 
 def test_queries_made_from_the_documents_are_said_to_flatter() -> None:
     judged = read(answer()).query_sets[0]
-    assert not caution(judged, "better")
+    assert not caution(judged, ["proved"])
     made = replace(judged.comparison, synthetic=60)
     for kind in ("judged", "synthetic"):
-        assert caution(replace(judged, kind=kind, comparison=made), "better")
-    assert not caution(replace(judged, kind="synthetic"), "better")  # imported
+        assert caution(replace(judged, kind=kind, comparison=made), ["proved"])
+    assert not caution(replace(judged, kind="synthetic"), ["proved"])  # imported
     one_sided = replace(judged.comparison, one_document=judged.comparison.queries)
-    assert caution(replace(judged, comparison=one_sided), "stays") == one_sided.format_lopsided != ""
+    assert caution(replace(judged, comparison=one_sided), ["stays"]) == one_sided.format_lopsided != ""
     made = replace(one_sided, synthetic=60)
-    assert one_sided.format_lopsided in caution(replace(judged, kind="synthetic", comparison=made), "stays")
+    assert one_sided.format_lopsided in caution(replace(judged, kind="synthetic", comparison=made), ["stays"])
 
 
 def test_a_gain_that_decides_nothing_is_explained() -> None:
     judged = read(answer()).query_sets[0]
     row = {ADAPTED: judged.comparison.differences["in_use"]}
     gained = replace(judged, comparison=replace(judged.comparison, differences=row))
-    assert caution(gained, "stays")
-    assert not caution(gained, "better")
+    assert caution(gained, ["proved", "stays"])
+    assert not caution(gained, ["proved", "expected"])
 
 
 def test_an_interval_is_drawn_to_scale() -> None:
@@ -142,13 +155,15 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
     (path,) = finished_project.glob("reports/*/report.json")
     report = json.loads(path.read_text())
     verdict, kinds = verdict_of(read_report(path.parent)), [one["kind"] for one in report["query_sets"]]
-    first, held_out = kinds.index(verdict.kind), kinds.index("synthetic")
+    assert verdict.default is not None
+    first, held_out = kinds.index(verdict.default.kind), kinds.index("synthetic")
     bm25 = report["query_sets"][first]["comparison"]["systems"]["bm25"]
     to_held_out, title = "j" * ((held_out - first) % len(kinds)), report["query_sets"][held_out]["name"]
 
     async def story(pilot: Pilot[Any]) -> list[str]:
         screen = await opened(pilot, "result")
-        await until(pilot, lambda: verdict.sentence in text_of(pilot, "#verdict"), "the verdict")
+        for mode in verdict.modes:
+            await until(pilot, lambda mode=mode: mode.sentence in text_of(pilot, "#verdict"), mode.mode)  # type: ignore[misc]
         assert not screen.query_one("#details").display
         screens = []
         for keys, head in ("d", "nDCG@10"), ("m", "Hit@1 "), (to_held_out, title):
@@ -163,7 +178,7 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
     line = next(line for line in ndcg.splitlines() if name in line)
     assert f"{bm25['ndcg@10']['value']:.1f}" in line
     assert f"{bm25['hit@1']['value']:.1f}" in next(line for line in hit.splitlines() if name in line)
-    assert report["selection"]["reason"][:40] in ndcg
+    assert [one.sentence for one in verdict.modes] == [report["selection"][one.mode]["reason"] for one in verdict.modes]
 
 
 def test_on_a_small_screen_what_is_unfolded_is_in_sight(finished_project: Path) -> None:
@@ -180,10 +195,59 @@ def test_on_a_small_screen_what_is_unfolded_is_in_sight(finished_project: Path) 
 @pytest.mark.parametrize("width", [40, 80])
 def test_bars_are_drawn_to_scale(width: int) -> None:
     bars = tuple(Bar(name, name, Interval(value, 0, 100)) for name, value in {"a": 0.0, "bb": 50.0, "c": 100.0}.items())
-    lines = verdict_content(ReportVerdict("better", "s", bars=bars), width).plain.splitlines()
+    shown = ModeVerdict("semantic", "proved", "adapted", "s", bars=bars)
+    lines = verdict_content(ReportVerdict((shown,)), width).plain.splitlines()
     lengths = [line.count("█") for line in lines if line.startswith("  ")]
     assert lengths == [0, lengths[2] // 2, lengths[2]]
-    assert max(map(cell_len, lines[2:])) <= width
+    assert max(map(cell_len, lines[1:4])) <= width
+
+
+def test_each_mode_has_its_sign_its_sentence_and_its_difference() -> None:
+    difference = from_json(Difference, gap(6.7, 3.9, 9.6, "better"))
+    bar = Bar("Keywords", "bm25", Interval(50, 40, 60))
+    outcomes: tuple[Outcome, ...] = get_args(Outcome)
+    modes = tuple(
+        ModeVerdict(mode, outcome, "x", f"{outcome} sentence.", "judged", 130, (bar,), difference)
+        for outcome, mode in zip(outcomes, [*SEARCH_MODES, *SEARCH_MODES], strict=True)
+    )
+    lines = verdict_content(ReportVerdict(modes, ("A note.",)), 80).plain.splitlines()
+    assert [line for line in lines if line.endswith("sentence.")] == [
+        f"{SIGNS[one][0]} {one} sentence." for one in outcomes
+    ]
+    assert len({SIGNS[one] for one in outcomes}) == len(outcomes)
+    assert [line for line in lines if "+6.7" in line] == [f"  {modes[0].format_difference}"] * len(outcomes)
+    assert lines.count(SCALE) == 1
+    assert "A note." in lines
+
+
+def test_where_nothing_was_measured_there_are_no_steps() -> None:
+    (line,) = verdict_content(ReportVerdict(), 80).plain.split()[:1]
+    assert line == SIGNS["not measured"][0]
+    assert SCALE not in verdict_content(ReportVerdict(), 80).plain
+
+
+@pytest.mark.parametrize("name", get_args(StepName))
+def test_what_to_do_next_names_keys_and_no_commands(name: StepName) -> None:
+    step = NextStep(name, "Do it", ("engine do it",))
+    (shown,) = verdict_content(ReportVerdict(next_steps=(step,)), 80).plain.splitlines()[-1:]
+    assert shown.endswith(f"Do it: {STEP_WAYS[name]}." if name in STEP_WAYS else "Do it.")
+    assert step.format_for_shell == "Do it: 'engine do it'."
+
+
+def test_several_steps_are_numbered() -> None:
+    steps = (NextStep("lists", "First"), NextStep("adapt", "Then"))
+    lines = verdict_content(ReportVerdict(next_steps=steps), 80).plain.splitlines()
+    assert [line[:2] for line in lines[-2:]] == ["1.", "2."]
+
+
+def test_keys_that_the_advice_names_are_bound() -> None:
+    bound = {binding.key for binding in ResultPane.BINDINGS if isinstance(binding, Binding)}
+    for name in ("lists", "judge"):
+        way = STEP_WAYS[name]
+        assert way.removeprefix("press ").partition(" ")[0] in bound
+    numbers = {one.key: str(place) for place, one in enumerate(STEPS, 1)}
+    assert f"step {numbers['queries']}," in STEP_WAYS["language-model"]
+    assert f"step {numbers['model']}," in STEP_WAYS["encoder"]
 
 
 def test_before_an_evaluation_the_step_explains_it(new_project: Path) -> None:

@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 from fixtures.drawing import corners, parsed, signs, values
 from fixtures.errors import fails
-from fixtures.report_example import TEMPLATE, chunk, example, section_of
+from fixtures.report_example import TEMPLATE, chosen_by, chunk, example, section_of
 from fixtures.shown_numbers import numbers
 from lxml import html
 
 from engine.core.errors import DamagedError
-from engine.core.messages.report import EVIDENCE
+from engine.core.messages.report import EVIDENCE, SEARCH_MODES
 from engine.core.systems import label_of
 from engine.core.text import about_count, metric_name
 from engine.evaluation.comparison import compare
-from engine.evaluation.gate import RungResult, Selection, verdict
+from engine.evaluation.gate import Decision, RungResult
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import hit_finder, query_changes
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import ReportData, read_report, write_report
-from engine.evaluation.reporting.verdict import gate_of, query_sets_of, tables_of, verdict_of
+from engine.evaluation.reporting.verdict import gates_of, own_systems_of, query_sets_of, tables_of, verdict_of
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
 
@@ -79,10 +79,13 @@ def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_pa
     data = example()
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     verdict, found = page.xpath("string(//section[@class='verdict'])"), verdict_of(read_report(tmp_path))
-    assert all(text in verdict for text in (found.sentence, found.in_use, found.to_do))
-    assert page.xpath("//div[@class='bars']/b/text()") == [f"{bar.figure.value:.1f}" for bar in found.bars]
-    assert page.xpath("//div[@class='bars']/i/i/@style") == [f"width: {bar.figure.value}%" for bar in found.bars]
-    assert data.selection.reason in section_of(page, "How the choice was made").xpath("string()")
+    assert all(one.sentence in verdict for one in found.modes)
+    assert page.xpath("//section[@class='verdict']/ol/li/text()") == list(found.to_do)
+    bars = [bar for one in found.modes for bar in one.bars]
+    assert page.xpath("//div[@class='bars']/b/text()") == [f"{bar.figure.value:.1f}" for bar in bars]
+    assert page.xpath("//div[@class='bars']/i/i/@style") == [f"width: {bar.figure.value}%" for bar in bars]
+    section = section_of(page, "How the choice was made").xpath("string()")
+    assert all(one.reason in section for one in data.selection.values())
     flagged = [heading.xpath("string()") for heading in page.xpath("//h2[span[@class='flag']]")]
     assert flagged == ["Held-out generated queries synthetic, flatters"]
 
@@ -91,22 +94,31 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
     data = example()
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     section = section_of(page, "How the choice was made")
-    ladder, candidates = (
+    assert section.xpath("h3/text()") == ["Semantic search", "Hybrid search"]
+    tables = [
         [[cell.xpath("string()").strip() for cell in row.xpath("th | td")] for row in table.xpath(".//tbody/tr")]
         for table in section.xpath(".//table")
-    )
-    decision = data.selection.decision
-    assert ladder == [[EVIDENCE["document"], str(decision.queries), "71"]]
-    assert [(row[0], row[-1]) for row in candidates] == [
-        (label_of("interpolated-0.5"), "admitted"),
-        (label_of("adapted") + " (in use)", "in use"),
     ]
-    assert [row[1][:5] for row in candidates] == [f"{one.semantic.value:+.1f}" for one in decision.candidates]
-    gate = gate_of(read_report(tmp_path))
-    assert (gate.rung, gate.queries, gate.mode) == ("document", decision.queries, "hybrid")
-    assert [(row.name, row.default, row.outcome) for row in gate.candidates] == [
-        (one.name, one.default, one.outcome) for one in decision.candidates
+    semantic, hybrid = (data.selection[mode].decision for mode in ("semantic", "hybrid"))
+    titles = EVIDENCE["document"]
+    assert tables[0] == tables[2] == [[f"{titles} (decided)", str(semantic.queries), "71"]]
+    assert [(row[0], row[3], row[-1]) for row in tables[1]] == [
+        (label_of("interpolated-0.5"), "–", "proved"),
+        (label_of("adapted") + " (in use)", "–", "proved, in use"),
     ]
+    assert [row[1][:5] for row in tables[1]] == [f"{one.difference.value:+.1f}" for one in semantic.candidates]
+    # of "adapted 0.6": 2 ± 1.96, and P(z < −2.3) = 1.1 % of losing more than 0.3
+    assert [row[1:] for row in tables[3]][1] == ["–", "–", "+2.0+0.0 to +4.0", "1 %", "expected, in use"]
+    assert [row[0].partition(",")[2] for row in tables[3]] == [" share 0.5", " share 0.6"]
+    gates = gates_of(read_report(tmp_path))
+    for mode, decision in (("semantic", semantic), ("hybrid", hybrid)):
+        gate = gates[mode]
+        assert (gate.rung, gate.queries, gate.mode, gate.candidates) == (
+            "document",
+            decision.queries,
+            mode,
+            decision.candidates,
+        )
     assert (
         page.xpath("count(//figcaption[contains(., 'during training')][not(span)])") == 1
     )  # such queries do not flatter
@@ -124,22 +136,33 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
         assert piece in text
 
 
+def undecided(before: Decision) -> Decision:
+    """The same candidates, had there been too few queries to decide."""
+    rows = tuple(replace(one, outcome="not shown", in_use=False, expectation=None) for one in before.candidates)
+    ladder = (RungResult("judged", 90, 373), RungResult("document", 375, 371))
+    return replace(
+        before,
+        chosen=before.reference,
+        standing="base",
+        rung=None,
+        candidates=rows,
+        ladder=ladder,
+        judged_needed=484,
+        judged_points=5.0,
+    )
+
+
 def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp_path):
     data = example()
-    ladder = (RungResult("judged", 90, 373), RungResult("document", 375, 371))
-    before = data.selection.decision
-    rows = tuple(replace(one, outcome="not shown") for one in before.candidates)
-    decision = replace(before, chosen="base", candidates=rows, ladder=ladder, judged_needed=484, judged_points=5.0)
-    reason = verdict(decision, "The base encoder", "hybrid")
-    assert numbers(reason)[-2:] == [490, 5]
-    write_report(tmp_path, replace(data, selection=Selection("base", 0.0, reason, decision)), TEMPLATE)
+    selection = {mode: chosen_by(undecided(one.decision)) for mode, one in data.selection.items()}
+    write_report(tmp_path, replace(data, selection=selection), TEMPLATE)
     report = read_report(tmp_path)
-    assert numbers(verdict_of(report).to_do) == [490, 5]
+    assert [numbers(step) for step in verdict_of(report).to_do if numbers(step)] == [[490, 5]]
     report["query_sets"][0]["comparison"]["differences"]["bm25"]["ndcg@10"]["needed"] = 9_871
     page = html.document_fromstring(render(report, TEMPLATE))
     section = section_of(page, "How the choice was made")
     assert section.xpath("(.//table)[1]/tbody/tr/td[2]/text()") == ["380", "371"], "371 are enough of 375"
-    assert numbers(section.xpath("string(p[last()])"))[-2:] == [490, 5]
+    assert numbers(section.xpath("string(h3[1]/following-sibling::p[2])"))[-2:] == [490, 5]
     assert any(9_900 in numbers(text) for text in page.xpath("//small[@class='wrap']/text()"))
 
 
@@ -163,7 +186,8 @@ def test_figures_that_are_not_finite_become_null_and_a_dash(tmp_path):
 
 
 def test_a_report_of_nothing_still_renders(tmp_path):
-    page = write_report(tmp_path, ReportData("empty", "now", "0", None, []), TEMPLATE).read_text(encoding="utf-8")
+    nothing = {mode: chosen_by(Decision(mode, "base", "base", "base", None, 0)) for mode in SEARCH_MODES}
+    page = write_report(tmp_path, ReportData("empty", "now", "0", nothing, []), TEMPLATE).read_text(encoding="utf-8")
     assert "<h1" in page
     assert "<svg" not in page
 
@@ -242,18 +266,20 @@ def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tel
         assert cell.endswith(f"would need about {about_count(gap.needed)} queries" if gap.needed else gap.format_p)
 
 
-def with_every_name(report: dict[str, Any]) -> dict[str, Any]:
-    """A report in which the name of what is in use stands wherever it may."""
-    queries, choice = report["query_sets"][0], report["selection"]
+def of_one_encoder(report: dict[str, Any]) -> dict[str, Any]:
+    """A report of schema 3, in which the name of what is in use stands wherever it may."""
+    queries = report["query_sets"][0]
     comparison = queries["comparison"]
     for part in (comparison["systems"], comparison["differences"]):
         part |= dict.fromkeys(("in_use", "in_use_without_csls", "rrf_in_use"), part["bm25"])
     comparison["pairs"] = {"rrf_in_use − rrf_base": comparison["differences"]["bm25"]}
     systems = {"base": 1.0, "in_use": 2.0}
+    decision = {"chosen": "interpolated-0.5", "rung": "document", "candidates": [{"name": "adapted", "risk": 0.1}]}
     return {
         **report,
+        "schema": 3,
         "query_sets": [{**queries, "changed_system": "in_use"}, *report["query_sets"][1:]],
-        "selection": {**choice, "in_use": "interpolated-0.5", "weight": 0.5},
+        "selection": {"in_use": "interpolated-0.5", "weight": 0.5, "reason": "It is better.", "decision": decision},
         "diagnostics": systems,
         "similarities": {"systems": systems},
         "robustness": {"rows": [{"systems": {"hybrid base": 1.0, "hybrid in use": 2.0}}]},
@@ -262,21 +288,18 @@ def with_every_name(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("schema", [1, 2])
-def test_a_report_of_a_former_version_is_read_under_the_present_names(tmp_path, schema):
-    write_report(tmp_path, example(), TEMPLATE)
-    file = tmp_path / "report.json"
-    now = with_every_name(json.loads(file.read_bytes()))
-    text = json.dumps(now, ensure_ascii=False)
+def as_before(report: dict[str, Any], schema: int) -> dict[str, Any]:
+    """The same as schema 1 or 2 had it."""
+    text = json.dumps(report, ensure_ascii=False)
     for name, old in {
         "in_use_without_csls": "served_cosine",
         "in_use": "served",
         "hybrid in use": "hybrid served",
     }.items():
         text = text.replace(name, old)
-    former = json.loads(text.replace("interpolated-", "merge-"))
-    former["schema"], choice = schema, former["selection"]
-    now["selection"]["decision"] = None  # former gates decided on other grounds
+    former: dict[str, Any] = json.loads(text.replace("interpolated-", "merge-"))
+    former["schema"] = schema
+    choice = former["selection"]
     del choice["decision"]
     choice["table"] = [{"name": "base"}]
     if schema == 2:
@@ -285,10 +308,48 @@ def test_a_report_of_a_former_version_is_read_under_the_present_names(tmp_path, 
         choice["strength"] = choice.pop("weight")
         for part in former["query_sets"]:
             part["synthetic"] = part["comparison"].pop("synthetic")
-    file.write_text(json.dumps(former))
+    return former
+
+
+@pytest.mark.parametrize("schema", [1, 2, 3])
+def test_a_report_of_a_former_version_is_read_in_the_present_form(tmp_path, schema):
+    write_report(tmp_path, example(), TEMPLATE)
+    file = tmp_path / "report.json"
+    now = of_one_encoder(json.loads(file.read_bytes()))
+    file.write_text(json.dumps(now if schema == 3 else as_before(now, schema)))
     found = read_report(tmp_path)
     assert tables_of(found)["judged"].gap("rrf_in_use", "rrf_base")
-    for part in ("selection", "fusion", "diagnostics", "similarities", "robustness", "general", "sentences"):
+    for part in ("fusion", "diagnostics", "similarities", "robustness", "general", "sentences"):
         assert found[part] == now[part], part
     for one, other in zip(query_sets_of(found), query_sets_of(now), strict=True):
         assert one == other
+    both = {
+        "encoder": "interpolated-0.5",
+        "weight": 0.5,
+        "standing": "proved",
+        "reason": "It is better.",
+        "share": None,
+        "system": "in_use",
+        "decision": None,  # former gates decided on other grounds
+    }
+    assert found["selection"] == {"semantic": both, "hybrid": both}
+    assert gates_of(found) == {}
+    assert [(one.outcome, one.sentence) for one in verdict_of(found).modes] == [("proved", "It is better.")] * 2
+
+
+@pytest.mark.parametrize(
+    ("selection", "standing", "own"),
+    [
+        (None, "base", ("base", "rrf_base", "weighted_base")),
+        ({"in_use": "base", "weight": 0.0, "reason": "few"}, "base", ("base", "rrf_base", "weighted_base")),
+        ({"in_use": "adapted", "weight": 1.0}, "proved", ("adapted", "rrf_adapted", "weighted_adapted")),
+    ],
+)
+def test_what_was_in_use_has_its_rows_in_a_report_of_schema_3(tmp_path, selection, standing, own):
+    write_report(tmp_path, example(), TEMPLATE)
+    file = tmp_path / "report.json"
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), "schema": 3, "selection": selection}))
+    found = read_report(tmp_path)
+    assert {one["standing"] for one in found["selection"].values()} == {standing}
+    assert own_systems_of(found) == own
+    assert "<h1" in render(found, TEMPLATE)

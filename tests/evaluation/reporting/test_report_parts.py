@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
 from fixtures.drawing import shapes, signs, texts, values
-from fixtures.report_example import SYSTEMS, TEMPLATE, example, section_of
+from fixtures.report_example import SYSTEMS, TEMPLATE, example, section_of, with_interpolation
 from lxml import html
 
 from engine.core.events import Choice, EventLog, Warned
 from engine.core.figures import Difference, Interval
+from engine.core.messages.report import GateOutcome
 from engine.core.systems import label_of
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import choices_and_warnings, read_report, write_report
@@ -131,7 +133,7 @@ def heights(chart: html.HtmlElement) -> list[float]:
 
 
 def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
-    merged = dataclasses.replace(example().selection, in_use="interpolated-0.5", weight=0.5)
+    merged = with_interpolation(example().selection)
     data = dataclasses.replace(example(), similarities=similarities(), selection=merged)
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     section = section_of(page, "Similarities")
@@ -162,7 +164,7 @@ def test_no_difference_is_shown_without_a_verdict(tmp_path):
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     signed = [cell for cell in page.xpath("//td | //li") if re.match(r".*[+-]\d", cell.xpath("string()"), re.DOTALL)]
     assert len(signed) > 40
-    verdicts = ("better", "worse", "no difference shown")
+    verdicts = ("better", "worse", "no difference shown", *get_args(GateOutcome))
     rows = [(cell, cell.getparent().xpath("string()") if cell.tag == "td" else "") for cell in signed]
     bare = [
         cell.xpath("string()")
@@ -180,10 +182,10 @@ def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path):
     comparison = dataclasses.replace(part.comparison, systems=alike)
     data = dataclasses.replace(found, query_sets=[dataclasses.replace(part, comparison=comparison)])
     page = write_report(tmp_path, data, TEMPLATE).read_text(encoding="utf-8")
-    assert found.selection.in_use == "adapted"
+    assert {one.encoder for one in found.selection.values()} == {"adapted"}
     assert "adapted (in use)" in page
     assert "<th>in use</th>" not in page
-    merged = dataclasses.replace(found.selection, in_use="interpolated-0.5", weight=0.5)
+    merged = with_interpolation(found.selection)
     page = write_report(tmp_path, dataclasses.replace(data, selection=merged), TEMPLATE).read_text(encoding="utf-8")
     assert "adapted (in use)" not in page
     assert "<th>in use</th>" in page

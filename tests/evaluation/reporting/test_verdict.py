@@ -1,169 +1,225 @@
-"""The verdict of a report: on which queries it rests, what it says of adaptation, and that its figures are those of the tables."""
+"""The verdict of a report: what it says of each search mode, on which queries it rests, and that its figures are those of the
+tables."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from fixtures.shown_numbers import numbers
 
-from engine.core.messages.report import EVIDENCE
-from engine.core.messages.report import KINDS as NAMES
-from engine.evaluation.reporting.verdict import verdict_of
+from engine.core.messages.report import ReportVerdict
+from engine.evaluation.reporting.verdict import gates_of, own_systems_of, rung_of, verdict_of
 
-KINDS = {"judged": 60, "document": 81, "synthetic": 144}
+KINDS = {"judged": 60, "document": 81, "synthetic": 144, "measuring": 130}
+BEFORE = ("judged", "document", "synthetic")
+"""Those without questions that only measure."""
+SYSTEMS = {"bm25": 11.0, "base": 12.0, "adapted": 13.0, "in_use": 14.0, "weighted_base": 15.0, "weighted_adapted": 16.0,
+           "weighted_in_use": 17.0}  # fmt: skip
 
 
-def gap(value: float, low: float, high: float, verdict: str) -> dict[str, Any]:
-    figures = {"value": value, "low": low, "high": high, "verdict": verdict}
+def gap(value: float) -> dict[str, Any]:
+    figures = {"value": value, "low": value - 1, "high": value + 1, "verdict": "better"}
     return figures | {"p_better": 0.9, "p_value": 0.01, "needed": None}
 
 
-def query_set(kind: str, change: dict[str, Any], made: int) -> dict[str, Any]:
+def query_set(kind: str, made: int) -> dict[str, Any]:
     first = 20 * list(KINDS).index(kind)  # so that no figure comes twice
-    values = {"bm25": 11.0, "base": 12.0, "adapted": 13.0, "in_use": 14.0, "weighted_base": 15.0, "weighted_adapted": 16.0,
-              "weighted_in_use": 17.0}  # fmt: skip
-    systems = {name: {"ndcg@10": {"value": first + value, "low": 0.0, "high": 99.0}} for name, value in values.items()}
-    pairs = {"weighted_in_use − weighted_base": {"ndcg@10": change}}
-    differences = {"in_use": {"ndcg@10": gap(2, 1, 3, "better")}}
+    systems = {name: {"ndcg@10": {"value": first + value, "low": 0.0, "high": 99.0}} for name, value in SYSTEMS.items()}
+    pairs = {
+        f"weighted_{name} − weighted_base": {"ndcg@10": gap(value)} for name, value in (("in_use", 2), ("adapted", 1))
+    }
+    differences = {name: {"ndcg@10": gap(value)} for name, value in (("in_use", 4), ("adapted", 3))}
     table = {"base": "base", "queries": KINDS[kind], "left_out": 0, "systems": systems, "differences": differences,
              "pairs": pairs, "synthetic": made}  # fmt: skip
     return {"name": kind, "kind": kind, "comparison": table}
 
 
-def report(
-    in_use: str = "adapted", rung: str | None = "judged", shown: str | None = None, change: dict[str, Any] | None = None,
-    outcome: str = "in use", kinds: tuple[str, ...] = tuple(KINDS), made: int = 0, mode: str = "hybrid",
+def chosen(
+    mode: str, standing: str = "proved", rung: str | None = "judged", shown: str | None = None, needed: int | None = 248,
+    ladder: tuple[str, ...] = ("judged",),
 ) -> dict[str, Any]:  # fmt: skip
-    """`shown`: the rung that candidates were measured on where none decided."""
-    given = change or gap(2, 1, 3, "better")
-    sets = [query_set(kind, given, KINDS[kind] if kind == "synthetic" else made) for kind in kinds]
-    row = {"name": "adapted", "semantic": gap(1, 0, 2, "better"), "default": given, "p": 0.01, "risk": 0.0}
-    candidates = [{**row, "outcome": outcome}] if rung or shown else []
-    decision = {"chosen": in_use, "rung": rung, "queries": 60, "candidates": candidates, "judged_needed": 248, "judged_points": 4.0,
-                "ladder": [{"rung": "judged"}], "measured_on": rung or shown}  # fmt: skip
-    return {"selection": {"in_use": in_use, "reason": "Nothing was trained.", "decision": decision}, "query_sets": sets,
-            "fusion": {"method": "weighted"}, "settings": {"search": {"mode": mode}}, "advice": ""}  # fmt: skip
+    """What is in use in a mode; `shown`: the rung that candidates were measured on where none decided."""
+    encoder = "base" if standing == "base" else "adapted"
+    share = 0.6 if mode == "hybrid" else None
+    row = {
+        "name": "adapted",
+        "encoder": "adapted",
+        "share": share,
+        "difference": gap(2),
+        "p": 0.01,
+        "outcome": standing,
+    }
+    decision = {"mode": mode, "chosen": encoder, "reference": "base", "standing": standing, "rung": rung, "queries": 60,
+                "candidates": [{**row, "outcome": "not shown" if standing == "base" else standing}] if rung or shown else [],
+                "ladder": [{"rung": one} for one in ladder], "judged_needed": needed, "judged_points": 4.0,
+                "measured_on": rung or shown}  # fmt: skip
+    return {"encoder": encoder, "weight": 1.0, "standing": standing, "reason": f"{mode} because.", "share": share,
+            "system": encoder, "decision": decision}  # fmt: skip
 
 
-UNSURE = gap(0.4, -1, 2, "no difference shown")
-WORSE = gap(-3, -5, -1, "worse")
+def report(
+    semantic: dict[str, Any] | None = None, hybrid: dict[str, Any] | None = None, kinds: tuple[str, ...] = BEFORE,
+    made: int = 0, mode: str = "hybrid", **parts: Any,
+) -> dict[str, Any]:  # fmt: skip
+    sets = [query_set(kind, KINDS[kind] if kind == "synthetic" else made) for kind in kinds]
+    selection = {"semantic": semantic or chosen("semantic"), "hybrid": hybrid or chosen("hybrid")}
+    return {"selection": selection, "query_sets": sets, "fusion": {"method": "weighted"}, "settings": {"search": {"mode": mode}},
+            "advice": "", **parts}  # fmt: skip
+
+
+def systems(found: ReportVerdict) -> dict[str, list[str]]:
+    return {one.mode: [bar.system for bar in one.bars] for one in found.modes}
+
+
+def test_each_mode_has_its_sentence_and_its_figures() -> None:
+    found = verdict_of(report())
+    assert [one.mode for one in found.modes] == ["hybrid", "semantic"]
+    assert found.default == found.modes[0]
+    assert systems(found) == {
+        "hybrid": ["bm25", "weighted_base", "weighted_in_use"],
+        "semantic": ["bm25", "base", "in_use"],
+    }
+    for one in found.modes:
+        assert (one.outcome, one.encoder, one.sentence) == ("proved", "adapted", f"{one.mode} because.")
+        assert (one.kind, one.queries) == ("judged", 60)
+        assert [bar.figure.value for bar in one.bars] == [SYSTEMS[bar.system] for bar in one.bars]
+    assert [one.difference and one.difference.value for one in found.modes] == [2, 4]
+
+
+def test_the_default_mode_comes_first() -> None:
+    assert [one.mode for one in verdict_of(report(mode="semantic")).modes] == ["semantic", "hybrid"]
+    assert [one.mode for one in verdict_of(report(mode="bm25")).modes] == ["hybrid", "semantic"]
+    assert [one.mode for one in verdict_of(report(settings={})).modes] == ["hybrid", "semantic"]
+    assert [one.mode for one in verdict_of(report(), "semantic").modes] == ["semantic", "hybrid"], "it is another now"
+
+
+def test_the_outcome_is_of_one_mode() -> None:
+    found = verdict_of(report(chosen("semantic", "expected", "document"), chosen("hybrid", "base")))
+    outcomes = {one.mode: one.outcome for one in found.modes}
+    assert outcomes == {"semantic": "expected", "hybrid": "stays"}
+    assert [one.kind for one in found.modes] == ["judged", "document"]
+    assert systems(found)["hybrid"] == ["bm25", "weighted_base", "weighted_adapted"]
+    (hybrid, semantic) = found.modes
+    assert hybrid.difference is not None
+    assert semantic.difference is not None
+    assert (hybrid.difference.value, semantic.difference.value) == (1, 4), (
+        "of what would have been, and of what is in use"
+    )
 
 
 @pytest.mark.parametrize(
-    ("change", "outcome"),
-    [(None, "better"), (UNSURE, "as good"), (WORSE, "worse"), (gap(-1, -2, -0.1, "no difference shown"), "worse")],
-)  # fmt: skip
-def test_what_is_in_use_is_compared_with_what_was(change: dict[str, Any] | None, outcome: str) -> None:
-    found = verdict_of(report(change=change))
-    assert (found.outcome, found.kind, found.queries) == (outcome, "judged", 60)
-    assert [(bar.system, bar.figure.value) for bar in found.bars] == [
-        ("bm25", 11), ("weighted_base", 15), ("weighted_in_use", 17)]  # fmt: skip
-    assert numbers(found.sentence) == [60, 15, 100, 17]
-
-
-def test_of_semantic_search_the_encoders_own_figures_are_shown() -> None:
-    assert [bar.system for bar in verdict_of(report(mode="semantic")).bars] == ["bm25", "base", "in_use"]
-
-
-@pytest.mark.parametrize(
-    ("parts", "kind", "count"),
+    ("rung", "shown", "kind", "count"),
     [
-        ({"rung": "judged"}, "judged", 60),
-        ({"rung": "document"}, "document", 81),
-        ({"rung": None, "shown": "document"}, "document", 81),
-        ({"rung": None}, "judged", 60),  # there was nothing to compare
+        ("judged", None, "judged", 60),
+        ("preferred", None, "judged", 60),
+        ("document", None, "document", 81),
+        (None, "document", "document", 81),
+        (None, None, "judged", 60),  # there was nothing to compare
     ],
 )
-def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(parts: dict[str, Any], kind: str, count: int) -> None:
-    found = verdict_of(report(**parts))
+def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(
+    rung: str | None, shown: str | None, kind: str, count: int
+) -> None:
+    (found, _) = verdict_of(report(hybrid=chosen("hybrid", rung=rung, shown=shown))).modes
+    assert (found.kind, found.queries) == (kind, count)
     table = next(one for one in report()["query_sets"] if one["kind"] == kind)["comparison"]["systems"]
-    assert (found.kind, found.queries, numbers(found.sentence)[0]) == (kind, count, count)
     for bar in found.bars:
         assert bar.figure.value == table[bar.system]["ndcg@10"]["value"]
 
 
+def test_questions_that_only_measure_are_shown_whatever_decided() -> None:
+    found = verdict_of(report(hybrid=chosen("hybrid", rung="document"), kinds=tuple(KINDS)))
+    assert {(one.kind, one.queries) for one in found.modes} == {("measuring", 130)}
+    assert [[numbers(one.format_difference)[0], numbers(one.format_difference)[-1]] for one in found.modes] == [
+        [2, 130],
+        [4, 130],
+    ]
+
+
 def test_imported_queries_that_are_too_few_have_figures() -> None:
-    found = report("base", None, "imported", kinds=("synthetic",), outcome="not shown")
-    found["query_sets"][0]["comparison"]["synthetic"] = 0
-    verdict = verdict_of(found)
-    assert (len(verdict.bars), verdict.queries, numbers(verdict.sentence)[0]) == (3, 144, 144)
+    given = report(hybrid=chosen("hybrid", "base", None, "imported"), kinds=("synthetic",))
+    given["query_sets"][0]["comparison"]["synthetic"] = 0
+    (found, _) = verdict_of(given).modes
+    assert (len(found.bars), found.queries) == (3, 144)
 
 
 @pytest.mark.parametrize(
     ("rung", "shown", "kinds", "made"),
     [("model", None, ("synthetic",), 0), (None, "extractive", ("synthetic",), 0), (None, None, ("judged",), 60)],
 )
-def test_synthetic_queries_have_no_figures_in_it(rung: str, shown: str, kinds: tuple[str, ...], made: int) -> None:
-    found = verdict_of(report(rung=rung, shown=shown, kinds=kinds, made=made))
-    assert (found.bars, numbers(found.sentence)) == ((), [KINDS["synthetic"]] if rung else [])
+def test_synthetic_queries_have_no_figures_in_it(
+    rung: str | None, shown: str | None, kinds: tuple[str, ...], made: int
+) -> None:
+    found = verdict_of(report(hybrid=chosen("hybrid", "base", rung, shown), kinds=kinds, made=made))
+    assert systems(found)["hybrid"] == []
 
 
-def test_an_adapter_that_is_not_in_use_is_shown_beside_what_is() -> None:
-    sentences = set()
-    for parts in ({"outcome": "not shown"}, {"outcome": "risky"}, {"outcome": "excluded", "change": WORSE},
-                  {"outcome": "not shown", "rung": None, "shown": "judged"}):  # fmt: skip
-        found = verdict_of(report("base", **parts))  # type: ignore[arg-type]
-        assert found.outcome == "stays"
-        assert [bar.system for bar in found.bars] == ["bm25", "weighted_base", "weighted_adapted"]
-        assert numbers(found.sentence) == [60, 15, 100, 16]
-        sentences.add(found.sentence)
-    assert len(sentences) == 4
+def test_what_to_do_next_is_in_the_order_of_effort() -> None:
+    undecided = {mode: chosen(mode, "base", None, "document", ladder=("document",)) for mode in ("semantic", "hybrid")}
+    to_do = verdict_of(report(**undecided), project="own").to_do
+    assert len(to_do) == 4
+    assert ["engine models" in to_do[0], "--lists" in to_do[1], "--query" in to_do[2]] == [True] * 3
+    assert numbers(to_do[2]) == [250, 4]
+    assert all("own" in step for step in to_do[1:])
+    written = {mode: chosen(mode, "base", None, "model", ladder=("model",)) for mode in ("semantic", "hybrid")}
+    assert verdict_of(report(**written), project="own").to_do == to_do[1:], "a language model has written queries"
 
 
-def test_a_single_query_is_named_as_one() -> None:
-    given = report("base", rung=None, shown="document", outcome="not shown")
-    given["query_sets"][1]["comparison"]["queries"] = 1
-    assert [name in verdict_of(given).sentence for name in NAMES["document"]] == [True, False]
+def test_what_is_expected_may_still_be_proved() -> None:
+    expected = chosen("semantic", "expected", None, "document", needed=90)
+    to_do = verdict_of(report(expected, chosen("hybrid", "base", "document", needed=300))).to_do
+    assert numbers(" ".join(to_do)) == [90, 4], "of the mode that needs fewer"
+    assert verdict_of(report(expected)).to_do == to_do, "hybrid search is proved"
 
 
-def test_a_loss_that_is_shown_is_called_one_whatever_the_gate_made_of_it() -> None:
-    lost, risky, unsure = (
-        verdict_of(report("base", outcome=outcome, change=change)).sentence
-        for outcome, change in (("not shown", WORSE), ("risky", WORSE), ("not shown", UNSURE))
-    )
-    assert [lost == risky, lost == unsure] == [True, False]
+def test_who_has_judged_enough_is_not_asked_for_more() -> None:
+    decided = {mode: chosen(mode, "base") for mode in ("semantic", "hybrid")}
+    (step,) = verdict_of(report(**decided), project="own").to_do
+    assert "engine encoders compare own" in step
+    half = report(decided["semantic"], chosen("hybrid", "base", "document", needed=300))
+    assert numbers(" ".join(verdict_of(half).to_do)) == [300, 4]
+    (proved,) = verdict_of(report()).to_do
+    assert numbers(proved) == []
 
 
-def test_what_a_few_judged_questions_exclude_is_not_said_of_the_titles_that_decide() -> None:
-    given = report("base", rung="document", outcome="excluded")
-    given["selection"]["decision"]["candidates"][0]["excluded_by"] = "judged"
-    sentence = verdict_of(given).sentence
-    assert EVIDENCE["judged"] in sentence
-    assert numbers(sentence) == [81, 35, 100, 36]
-
-
-def test_what_to_do_next() -> None:
-    assert numbers(verdict_of(report("base", rung="document", outcome="not shown")).to_do) == [250, 4]
-    former = report("base", rung="document", outcome="not shown")
-    del former["selection"]["decision"]["judged_points"]
-    assert numbers(verdict_of(former).to_do) == [250, 4], "reports of before 28 November 2026 have none"
-    some, none = (verdict_of(report("base", "document", kinds=kinds)).to_do for kinds in (tuple(KINDS), ("document",)))
-    assert some != none, "who has judged none is not asked for more"
-    assert numbers(verdict_of(report("base", outcome="not shown")).to_do) == []  # judged questions have decided
-    assert numbers(verdict_of(report()).to_do) == []
-    advised = {**report(), "advice": "set it"}
-    assert verdict_of(advised).to_do == "set it"
-    assert verdict_of(advised, "bm25").to_do == verdict_of(report()).to_do
+def test_advice_and_the_reranker_are_notes() -> None:
+    advised = report(advice="set PROJECT", reranker={"reason": "It is slow."})
+    assert verdict_of(advised, project="own").notes == ("set own", "It is slow.")
+    assert verdict_of(advised, "bm25").notes == ("It is slow.",), "it is followed"
+    assert verdict_of(report()).notes == ()
 
 
 def test_without_an_adapter_or_queries_nothing_is_claimed() -> None:
-    found = verdict_of(report("base", rung=None))
-    assert (found.outcome, found.in_use, numbers(found.sentence)) == (
-        "not measured",
-        "Nothing was trained.",
-        [60, 15, 100],
-    )
-    assert verdict_of(report(kinds=())).bars == ()
-    assert verdict_of({**report(kinds=()), "selection": None, "fusion": {}, "settings": {}}).outcome == "not measured"
+    nothing = {mode: chosen(mode, "base", None) for mode in ("semantic", "hybrid")}
+    found = verdict_of(report(**nothing))
+    assert [(one.outcome, one.sentence) for one in found.modes] == [
+        ("not measured", "hybrid because."),
+        ("not measured", "semantic because."),
+    ]
+    assert found.to_do == ()
+    empty = verdict_of(report(**nothing, kinds=(), fusion={}, settings={}))
+    assert [(one.outcome, one.bars, one.difference) for one in empty.modes] == [("not measured", (), None)] * 2
 
 
-def test_another_fusion_is_named_beside_the_encoder() -> None:
-    decision = {"chosen": "weighted 0.3", "reference": "weighted 0.5"}
-    fusion = {"method": "weighted", "reason": "Another sum.", "decision": decision}
-    same = {**fusion, "decision": {**decision, "chosen": "weighted 0.5"}}
-    for given in (report("base", outcome="not shown"), report("base", rung=None), report()):
-        before = verdict_of(given)
-        assert verdict_of({**given, "fusion": fusion}) == replace(before, in_use=f"{before.in_use} Another sum.")
-        assert verdict_of({**given, "fusion": same}) == before
+def test_what_experience_alone_expects_is_said_without_queries() -> None:
+    selected = {mode: chosen(mode, "expected", None, needed=None) for mode in ("semantic", "hybrid")}
+    for one in selected.values():
+        one["decision"]["candidates"] = [{"name": "adapted", "encoder": "adapted", "share": None, "difference": None, "p": 1.0,
+                                          "outcome": "expected", "in_use": True}]  # fmt: skip
+    found = verdict_of(report(**selected, kinds=()))
+    assert {one.outcome for one in found.modes} == {"expected"}
+    assert numbers(" ".join(found.to_do)) == []
+    gates = gates_of(report(**selected))
+    assert [(gate.rung, gate.decided) for gate in gates.values()] == [("", False)] * 2
+
+
+def test_gates_rungs_and_rows_are_by_mode() -> None:
+    given = report(chosen("semantic", "proved", "document"), chosen("hybrid", "base", None))
+    assert list(gates_of(given)) == ["semantic"], "nothing was compared in hybrid search"
+    gate = gates_of(given)["semantic"]
+    assert (gate.mode, gate.rung, gate.queries, gate.decided) == ("semantic", "document", 60, True)
+    assert gate.candidates[0].difference is not None
+    assert gate.candidates[0].difference.value == 2
+    assert (rung_of(given, "semantic"), rung_of(given, "hybrid")) == ("document", "")
+    assert own_systems_of(given) == ("adapted", "rrf_base", "weighted_base")

@@ -1,4 +1,4 @@
-"""How hybrid search is fused: equal weights unless the gate decides for another way, and what the sums count."""
+"""How hybrid search is fused: the share of the score by default, and what the sums count."""
 
 from __future__ import annotations
 
@@ -8,29 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.evaluation.gate import Decision, decide
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies import fusion
 from engine.evaluation.studies.fusion import (
     EQUAL,
     FOREIGN,
-    FUSIONS,
+    FOREIGN_SHARES,
+    SHARES,
     FusionChoice,
     HybridFusion,
     default_share,
-    fusion_of,
-    nearest_first,
+    weighted_label,
 )
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
 
 
-def test_those_most_like_the_reference_come_next_and_rrf_last():
-    assert [FUSIONS[name] for name in nearest_first(EQUAL)[:5]] == [0.5, 0.4, 0.6, 0.3, 0.7]
-    assert [FUSIONS[name] for name in nearest_first(FOREIGN)[:3]] == [0.1, 0.2, 0.3]
-    assert nearest_first(FOREIGN)[-1] == "rrf"
-    assert set(nearest_first(EQUAL)) == set(FUSIONS)
+def test_the_share_by_default_is_among_those_tried():
+    assert (EQUAL in SHARES, FOREIGN in FOREIGN_SHARES) == (True, True)
+    assert list(SHARES) == sorted(SHARES)
 
 
 @pytest.mark.parametrize(("name", "language", "search", "share"), [
@@ -47,33 +44,13 @@ def test_an_encoder_that_was_not_trained_on_the_documents_language_counts_less(
     assert default_share(snapshot) == share
 
 
-@pytest.mark.parametrize(
-    ("chosen", "method", "weight", "share"),
-    [
-        ("weighted 0.5", "weighted", 0.5, 0.5),
-        ("weighted 0.8", "weighted", 0.8, 0.8),
-        ("rrf", "rrf", EQUAL, None),
-    ],
-)
-def test_what_the_gate_chose_is_in_use(chosen, method, weight, share):
-    decision = Decision(chosen, "weighted 0.5", "judged", 300)
-    found = fusion_of(decision, "hybrid")
-    assert (found.method, found.weight, found.share, found.decision) == (method, weight, share, decision)
-
-
-def test_without_judged_questions_the_equal_weight_sum_stays():
-    found = fusion_of(decide([], "weighted 0.5", ["weighted 0.4"]), "hybrid")
-    assert (found.method, found.weight, found.share) == ("weighted", EQUAL, EQUAL)
-
-
-def test_what_stands_while_nothing_decides_is_the_reference():
-    found = fusion_of(decide([], "weighted 0.1", ["weighted 0.2"]), "hybrid")
-    assert (found.method, found.weight, found.share) == ("weighted", FOREIGN, FOREIGN)
-
-
 def test_the_share_of_rrf_is_none():
     assert FusionChoice("rrf", 0.5, "").share is None
     assert FusionChoice("weighted", 0.8, "").share == 0.8
+
+
+def test_both_shares_are_named():
+    assert [float(word) for word in weighted_label(0.7).split() if word[0] == "0"] == [0.7, 0.3]
 
 
 def queries(count: int = 60) -> QuerySet:

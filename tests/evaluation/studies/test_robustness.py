@@ -185,14 +185,24 @@ class CountingRankers:
         return products_of(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids)
 
 
-@pytest.mark.parametrize(("weight", "encoded"), [(0.0, [0.0, 1.0]), (1.0, [0.0, 1.0]), (0.5, [0.0, 1.0, 0.5])])
-def test_queries_are_encoded_once_for_each_encoder(weight, encoded):
+@pytest.mark.parametrize(
+    ("semantic", "hybrid", "encoded"),
+    [
+        (0.0, 0.0, [0.0, 1.0]),
+        (1.0, 1.0, [0.0, 1.0]),
+        (1.0, 0.0, [0.0, 1.0]),
+        (0.5, 0.5, [0.0, 0.5, 1.0]),
+        (0.5, 0.25, [0.0, 0.5, 0.25, 1.0]),
+    ],
+)
+def test_queries_are_encoded_once_for_each_encoder(semantic, hybrid, encoded):
     rankers = CountingRankers()
     context = SimpleNamespace(
         settings=Settings(evaluation={"bootstrap_samples": 100, "depth": 10}), check_stop=lambda: None, store=None,
         need=lambda *_: SimpleNamespace(info=SimpleNamespace(language="none")),
     )  # fmt: skip
-    trial = RobustnessStudy(context, rankers, weight, FusionChoice("rrf", 0.5, ""), lambda one: [None] * len(one.texts))
+    fusion = FusionChoice("rrf", 0.5, "")
+    trial = RobustnessStudy(context, rankers, (semantic, hybrid), fusion, lambda one: [None] * len(one.texts))
     found = trial.measure([query_set()], document_of)
     assert [one for one, _ in rankers.asked] == encoded
     assert {count for _, count in rankers.asked} == {39 * len(CHANGING)}

@@ -22,6 +22,7 @@ from engine.project.store.artifact_info import (
     QueriesInfo,
     QueryBackendInfo,
     RankingsInfo,
+    SemanticVectorsInfo,
     ThresholdInfo,
     TrainingHistory,
     VectorsInfo,
@@ -30,6 +31,8 @@ from engine.project.store.artifact_info import (
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 
+INTERPOLATED = InUseInfo("interpolated-0.5", 0.5, "adapters/a", "both-then-queries", "proved", "because")
+PROVED = InUseInfo("adapted", 1.0, "adapters/a", "queries", "proved", "better")
 FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
     (
         "corpus", {"chunks": "c", "passwords": [7], "ocr": "5.3", "limits": {"timed out": 60}, "skipped": {"a": "large"}},
@@ -66,13 +69,21 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             "threshold": {"similarity": 0.3, "kind": "judged", "reason": "", "encoder": "e", "hubs": "k"},
         },
         EvaluationInfo(
-            InUseInfo("interpolated-0.5", 0.5, "adapters/a", "both-then-queries"), "m", "because", "less",
-            FusionInfo("weighted", 0.4), ThresholdInfo(None, "'engine evaluate' learns it anew", "e"),
+            INTERPOLATED, INTERPOLATED, model="m", advice="less", fusion=FusionInfo("weighted", 0.4),
+            threshold=ThresholdInfo(None, "'engine evaluate' learns it anew", "e"),
         ),
     ),
     (
         "evaluation", {"served": {"name": "base", "scale": 0.0, "adapter": None}, "adapter": None, "reason": "few"},
-        EvaluationInfo(reason="few"),  # of before fusion and thresholds were learned: RRF
+        EvaluationInfo(InUseInfo(reason="few"), InUseInfo(reason="few")),  # of before fusion and thresholds were learned: RRF
+    ),
+    (
+        "evaluation",
+        {
+            "in_use": {"name": "adapted", "interpolation_weight": 1.0, "adapter": "adapters/a", "adapter_scope": "queries"},
+            "model": "m", "reason": "better", "fusion": {"method": "weighted", "weight": 0.5}, "judgments": "j",
+        },
+        EvaluationInfo(PROVED, PROVED, model="m", fusion=FusionInfo("weighted", 0.5), judgments="j"),  # of before 0.4
     ),
     (
         "vectors", {"model": "m", "max_tokens": 64, "adapter": "adapters/a", "chunk_adapter": "adapters/a", "scale": 0.5,
@@ -99,19 +110,56 @@ def test_what_a_former_version_noted_is_read(
 
 
 def test_every_former_key_is_read_and_the_present_one_counts() -> None:
-    assert set(FORMER_KEYS) == {
-        "adapter_scope", "interpolation_weight", "in_use",
-    }  # fmt: skip
+    assert set(FORMER_KEYS) == {"adapter_scope", "interpolation_weight"}
     assert RankingsInfo.from_dict({"found_first": 0.1, "k": 9}) == RankingsInfo(k=9)  # removed since
     assert AdapterInfo.from_dict({"side": "both", "adapter_scope": "queries"}).adapter_scope == "queries"
 
 
 def test_folders_of_adapters_that_something_needs_are_known(store: Store) -> None:
-    store.put_artifact(Artifact(EvaluationInfo(InUseInfo(adapter="adapters/a")), "f", "reports/r"))
+    both = EvaluationInfo(InUseInfo(adapter="adapters/a"), InUseInfo(adapter="adapters/a"))
+    store.put_artifact(Artifact(both, "f", "reports/r"))
     store.put_artifact(Artifact(VectorsInfo(adapter="adapters/b"), "f", "vectors/v"))
+    store.put_artifact(Artifact(SemanticVectorsInfo(adapter="adapters/a", shared=True), "f", "vectors/s"))
     store.put_artifact(Artifact(LexicalInfo(), "f", "lexical/l"))
     needed = {kind: made.info.folders_read for kind, made in store.artifacts().items()}
-    assert needed == {"evaluation": ("adapters/a",), "vectors": ("adapters/b",), "lexical": ()}
+    assert needed == {
+        "evaluation": ("adapters/a",),
+        "vectors": ("adapters/b",),
+        "semantic-vectors": ("adapters/a",),
+        "lexical": (),
+    }
+    apart = EvaluationInfo(InUseInfo(adapter="adapters/a"), InUseInfo(adapter="adapters/b"))
+    assert apart.folders_read == ("adapters/a", "adapters/b")
+    assert EvaluationInfo(InUseInfo(adapter="adapters/a")).folders_read == ("adapters/a",)
+
+
+@pytest.mark.parametrize(
+    ("former", "standing"),
+    [
+        ({"name": "adapted"}, "proved"),
+        ({"name": "merge-0.5"}, "proved"),
+        ({"name": "base"}, "base"),
+        ({"name": "adapted", "standing": "expected"}, "expected"),
+        ({}, "base"),
+    ],
+)
+def test_what_came_into_use_before_there_were_expectations_was_proved(former: dict[str, Any], standing: str) -> None:
+    assert InUseInfo.from_dict(former).standing == standing
+    for key in ("in_use", "served"):
+        both = EvaluationInfo.from_dict({key: former, "reason": "so"})
+        assert [(one.standing, one.reason) for one in both.in_use.values()] == [(standing, "so")] * 2
+
+
+def test_each_search_mode_has_its_own_encoder(store: Store) -> None:
+    info = EvaluationInfo(PROVED, InUseInfo("interpolated-0.5", 0.5, "adapters/a", standing="expected", reason="six"))
+    store.put_artifact(Artifact(info, "f", "reports/r"))
+    kept = store.artifact(EvaluationInfo)
+    assert kept is not None
+    assert kept.info == info
+    assert {mode: one.name for mode, one in kept.info.in_use.items()} == {
+        "semantic": "adapted",
+        "hybrid": "interpolated-0.5",
+    }
 
 
 def test_what_is_in_use_has_a_form_of_before() -> None:

@@ -1,0 +1,141 @@
+"""Sentences about what the gate decided: which figures and which evidence they name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from engine.core.figures import Difference
+from engine.core.messages.report import EVIDENCE, Expectation, GateRow
+from engine.evaluation.gate import Decision, RungResult
+from engine.evaluation.gate_words import NUMBERS, SUBJECTS, label_of_encoder, label_of_row, reason, why_kept
+
+GAP = Difference(3.25, 2.25, 4.25, 0.9, "no difference shown", 0.2)
+ROW = GateRow("adapted", "adapted", None, GAP, 0.012, "proved", in_use=True)
+LADDER = (RungResult("judged", 30, 120), RungResult("document", 208, 144), RungResult("extractive", 600, 90))
+PROVED = Decision("semantic", "adapted", "base", "proved", "document", 208, (ROW,), LADDER, 75, measured_on="document")
+EXPECTATION = Expectation(3.5, -0.5, 7.5, 0.04, collections=6, helped=5, average=4.0)
+
+
+def numbers(text: str) -> list[float]:
+    return [float(found) for found in re.findall(r"(?<![\w.])[-+]?\d+(?:\.\d+)?", text)]
+
+
+def kept(row: GateRow, **parts: object) -> Decision:
+    """What the gate decided of a candidate that does not come into use."""
+    row = replace(row, in_use=False)
+    return replace(PROVED, chosen="base", standing="base", candidates=(row,), **parts)  # type: ignore[arg-type]
+
+
+def expected(row: GateRow = ROW, expectation: Expectation = EXPECTATION, **parts: object) -> Decision:
+    """What comes into use by experience."""
+    row = replace(row, outcome="expected", expectation=expectation)
+    return replace(PROVED, standing="expected", rung=None, candidates=(row,), **parts)  # type: ignore[arg-type]
+
+
+def test_what_is_proved_is_named_with_its_evidence_and_figures():
+    text = reason(PROVED)
+    assert text.startswith(SUBJECTS["semantic"])
+    assert EVIDENCE["document"] in text
+    assert label_of_encoder("adapted") in text
+    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
+
+
+def test_what_preferences_prove_has_no_figures():
+    row = replace(ROW, difference=None)
+    found = replace(PROVED, rung="preferred", measured_on="preferred", queries=40, candidates=(row,))
+    text = reason(found)
+    assert EVIDENCE["preferred"] in text
+    assert numbers(text) == [40]
+
+
+def test_hybrid_search_names_its_share():
+    row = replace(ROW, name="adapted 0.6", share=0.6)
+    text = reason(replace(PROVED, mode="hybrid", chosen="adapted 0.6", candidates=(row,)))
+    assert text.startswith(SUBJECTS["hybrid"])
+    assert numbers(text) == [60, 208, 3.2, 95, 2.2, 4.2]
+
+
+def test_what_is_expected_is_said_to_be_with_the_collections_it_helped_on():
+    text = reason(expected())
+    assert [word in text for word in ("five of six", "not yet proved")] == [True, True]
+    assert numbers(text) == [4.0, 208, 3.2, 95, 2.2, 4.2]
+    assert numbers(reason(expected(measured_on=None, queries=0))) == [4.0]
+    assert numbers(reason(expected(replace(ROW, difference=None)))) == [4.0]
+    assert numbers(reason(expected(measured_on="extractive"))) == [4.0], "extractive queries flatter"
+
+
+def test_experience_with_another_encoder_is_called_so():
+    widened = reason(expected(expectation=replace(EXPECTATION, widened=True)))
+    assert len(widened) > len(reason(expected()))
+    assert numbers(widened) == numbers(reason(expected()))
+
+
+def test_small_numbers_of_collections_are_words():
+    many = replace(EXPECTATION, collections=13, helped=12, average=-0.25)
+    text = reason(expected(expectation=many))
+    assert f"{NUMBERS[12]} of 13" in text
+    assert numbers(text)[:2] == [13, -0.2]
+
+
+def test_what_is_not_shown_stays_out_with_its_figures():
+    text = reason(kept(replace(ROW, outcome="not shown")))
+    assert text.startswith(SUBJECTS["semantic"])
+    assert label_of_encoder("base") in text
+    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
+
+
+def test_what_is_foreseen_to_be_a_risk_stays_out_with_the_risk():
+    row = replace(ROW, outcome="not shown", expectation=replace(EXPECTATION, risk=0.311))
+    assert numbers(reason(kept(row))) == [208, 3.2, 95, 2.2, 4.2, 0.3, 31]
+
+
+@pytest.mark.parametrize("rung", ["judged", "preferred", "document"])
+def test_what_is_excluded_names_the_evidence_that_shows_harm(rung):
+    text = reason(kept(replace(ROW, outcome="excluded", excluded_by=rung)))
+    assert EVIDENCE[rung] in text
+    assert numbers(text) == []
+
+
+def test_of_several_candidates_the_best_measured_is_named():
+    other = replace(ROW, name="interpolated-0.5", encoder="interpolated-0.5", difference=replace(GAP, value=5.0))
+    unmeasured = replace(ROW, name="unmeasured", difference=None)
+    rows = tuple(replace(one, outcome="not shown", in_use=False) for one in (ROW, other, unmeasured))
+    found = replace(PROVED, chosen="base", standing="base", candidates=rows)
+    assert label_of_encoder("interpolated-0.5") in why_kept(found)
+    assert numbers(why_kept(found))[1] == 5.0
+
+
+def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries():
+    few = kept(
+        replace(ROW, outcome="not shown"), rung=None, ladder=(LADDER[0], replace(LADDER[1], queries=99), LADDER[2])
+    )
+    assert numbers(why_kept(few)) == [4, 75, 30, 150, 99], "judged questions have one number"
+    assert numbers(why_kept(replace(few, ladder=LADDER[1:]))) == [4, 75, 150, 208]
+    assert numbers(why_kept(replace(few, ladder=LADDER[2:]))) == [4, 75]
+    assert EVIDENCE["extractive"] in why_kept(replace(few, ladder=LADDER[2:]))
+
+
+def test_questions_about_too_few_documents_are_said_to_be():
+    few = kept(replace(ROW, outcome="not shown"), rung=None, ladder=(RungResult("judged", 80, 96, 5),))
+    assert numbers(why_kept(few)) == [4, 75, 80, 5, 6]
+
+
+def test_without_candidates_nothing_is_measured():
+    assert numbers(reason(Decision("semantic", "base", "base", "base", None, 0))) == []
+
+
+def test_candidates_reference_and_subject_may_have_names_of_their_own():
+    text = reason(PROVED, "its order without the reranker", "Search", label=lambda row: f"way {row.name}")
+    assert text.startswith("Search uses way adapted")
+    still = reason(kept(replace(ROW, outcome="not shown")), "its order without the reranker")
+    assert "its order without the reranker" in still
+
+
+def test_labels_of_encoders():
+    assert len({label_of_encoder(name) for name in ("base", "adapted", "interpolated-0.5")}) == 3
+    assert label_of_encoder("interpolated-0.25") == label_of_encoder("interpolated-0.5")
+    assert label_of_row(replace(ROW, share=0.7)).startswith(label_of_encoder("adapted"))
+    assert numbers(label_of_row(replace(ROW, share=0.7))) == [70]
