@@ -353,12 +353,12 @@ class _Gate:
     def choose(self, rows: Sequence[GateRow]) -> GateRow | None:
         """Return the candidate that comes into use; None for the reference.
 
-        The one that will probably gain most, as far as that is foreseen. Without experience the best of those proved counts, and
-        of all within one standard error of it the first, which is nearest to the reference (Breiman et al. 1984).
+        The best is what will probably gain most, as far as that is foreseen; without experience the best of those proved. Of all
+        within one standard error of it the first is taken, which is nearest to the reference (Breiman et al. 1984).
         """
         admitted = [one for one in rows if one.outcome in ("proved", "expected")]
         if any(one.expectation is not None for one in admitted):
-            return max(admitted, key=self._foreseen_gain)
+            return self._first_within_one_error(admitted)
         shown = self._trial_of(self._proved_by(admitted[0].name)) if admitted else None
         if shown is None:
             return admitted[0] if admitted else None
@@ -369,6 +369,15 @@ class _Gate:
             if lead <= error:
                 return one
         return best
+
+    def _first_within_one_error(self, admitted: Sequence[GateRow]) -> GateRow:
+        """Return the first candidate whose foreseen gain lies within one standard deviation of the best one's."""
+        best = max(admitted, key=self._foreseen_gain)
+        reach = 0.0
+        if best.expectation is not None:
+            reach = (best.expectation.high - best.expectation.low) / (2 * Z)
+        least = self._foreseen_gain(best) - reach
+        return next(one for one in admitted if self._foreseen_gain(one) >= least)
 
     def _foreseen_gain(self, row: GateRow) -> float:
         """Return what a candidate will probably gain; what its proof measured where experience does not know it."""

@@ -209,10 +209,13 @@ def test_own_evidence_updates_what_is_expected():
     assert judged.standing == "expected"
 
 
-def test_of_several_the_one_that_will_probably_gain_most_is_taken():
-    priors = {"adapted": Prior(Normal(5, 2), 5, 5, 5.0), "interpolated": Prior(Normal(4, 1), 5, 5, 4.0)}
+def test_of_several_the_one_nearest_to_base_within_one_standard_deviation_of_the_best_is_taken():
+    priors = {"adapted": Prior(Normal(5, 2), 5, 5, 5.0), "interpolated": Prior(Normal(2.9, 1), 5, 5, 2.9)}
     found = chosen(candidates=BOTH, foreseen=Foreseen(priors, {}))
     assert (found.chosen, outcomes(found)) == ("adapted", ["expected", "expected"])
+    priors = {**priors, "interpolated": Prior(Normal(3.1, 1), 5, 5, 3.1)}
+    found = chosen(candidates=BOTH, foreseen=Foreseen(priors, {}))
+    assert (found.chosen, outcomes(found)) == ("interpolated", ["expected", "expected"])
     measured = {"adapted": NOISE, "interpolated": 0.03 + NOISE}
     found = chosen(evidence("judged", measured), candidates=BOTH, foreseen=Foreseen(priors, {}))
     assert (found.chosen, found.standing) == ("interpolated", "proved")
