@@ -161,4 +161,6 @@ def _fits(kind: Mapping[str, Any], value: Any) -> bool:
         return fits and all(_fits(kind["items"], one) for one in value)
     if kind["type"] == "integer":
         return type(value) is int and kind["minimum"] <= value <= kind["maximum"]
+    if "enum" in kind:
+        return value in kind["enum"]
     return isinstance(value, str) and len(value) <= kind["maxLength"]

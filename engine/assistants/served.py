@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from engine.core.errors import EngineError, UsageError
+from engine.core.messages.report import SearchMode
 from engine.core.messages.search import Found, Mode, Search
 from engine.core.messages.wire import params_of
 from engine.core.records import Document
 from engine.core.text import short_names
 from engine.project.folder import ProjectFolder, known_projects
+from engine.search.encoding import NamedEncoder
 from engine.search.methods import HANDLERS
 from engine.search.workers import OwnSearcher
 
@@ -75,13 +77,20 @@ class ServedProject:
             return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
         keywords = {**params, "mode": "bm25"}
         found: Found = HANDLERS[Search](params_of(Search, {**keywords, "rerank": False}))(self._light)
-        if self.folder.settings().search.mode == "keywords":
+        if params.get("mode") == "bm25" or self.folder.settings().search.mode == "keywords":
             if not found.can_rerank:
                 return found
             task = HANDLERS[Search](params_of(Search, keywords))
             return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
         self.load()
         return replace(found, notes=(*found.notes, _keywords_alone(self._problem) if self._problem else LOADING))
+
+    def encoders(self) -> dict[SearchMode, NamedEncoder]:
+        """The encoder of each search mode; empty before anything is embedded."""
+        try:
+            return self._light.look().encoders.by_mode()
+        except EngineError:
+            return {}
 
     def document(self, stable_id: str) -> Document | None:
         """A document with its text."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from itertools import chain, zip_longest
 from threading import Timer
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import quote
 
 from engine.assistants.served import ServedProject, labelled, no_project
 from engine.core.errors import EngineError, UsageError
-from engine.core.messages.search import MAX_FACETS, Found, Hit
+from engine.core.messages.search import MAX_FACETS, MODE_OF_NAME, Found, Hit
 from engine.core.messages.wire import to_json
 from engine.core.records import Document
 from engine.core.text import day
@@ -48,11 +49,14 @@ class ProjectTools:
         found: dict[str, Any] = getattr(self, f"_{name}")(**arguments)
         return found
 
-    def _search(self, query: str, project: str | None = None, top: int = 10, **filters: Any) -> dict[str, Any]:
+    def _search(
+        self, query: str, project: str | None = None, top: int = 10, mode: str | None = None, **filters: Any
+    ) -> dict[str, Any]:
+        wanted = {} if mode is None else {"mode": MODE_OF_NAME[mode]}
         found: dict[ServedProject, Found | EngineError] = {}
         for one in self._named(project):
             try:
-                answer = one.search(query=query, top=top + 1, by_document=True, **filters)
+                answer = one.search(query=query, top=top + 1, by_document=True, **filters, **wanted)
                 found[one] = answer.problem or answer
             except EngineError as error:
                 found[one] = error
@@ -115,6 +119,7 @@ class ProjectTools:
             found.append({
                 "project": one.label, "mode": one.mode if now.built("embed") else "bm25",
                 "running": now.running, "counts": now.counts,
+                "encoders": {mode: asdict(encoder) for mode, encoder in one.encoders().items()},
                 "stages": {stage.stage: f"{stage.state}: {stage.reason}" for stage in now.stages},
                 **({"error": to_json(now.problem)} if now.problem else {}),
             })  # fmt: skip

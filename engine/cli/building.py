@@ -219,7 +219,10 @@ def import_judgments(
     "also", a list of {"path", "evidence"}, names further documents that answer a question.
     """
     with opened(name) as project:
-        print(f"{project.import_judgments(path, split, measuring=measure)} judged questions were imported.", file=sys.stderr)
+        print(
+            f"{project.import_judgments(path, split, measuring=measure)} judged questions were imported.",
+            file=sys.stderr,
+        )
         listed = project.queries_by_origin("judged").queries if project.counts()["documents"] else ()
         if lacking := sum(query.reason == "no-answer" for query in listed):
             print(f"{lacking} of the project's {len(listed)} do not count: no document holds their answer. To list them: "

@@ -18,7 +18,8 @@ from engine.encoders.fingerprint import encoder_fingerprint
 from engine.encoders.graph.shared_graphs import is_graph_shared
 from engine.encoders.model_size import ModelSize, model_size
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import VectorsInfo
+from engine.project.store.artifact_info import SemanticVectorsInfo, VectorsInfo
+from engine.project.store.artifacts import Artifact
 from engine.settings.schema import Settings
 from engine.training.compute.memory import state_bytes
 from engine.training.config import CPU_SLACK, TrainingConfig
@@ -240,22 +241,41 @@ def _documents_size(project: ProjectFolder, settings: Settings) -> int:
 
 
 def vector_index(project: ProjectFolder) -> list[Finding]:
-    """The size of the vector index and how it is searched, with its recall; nothing where there is none yet. Raises EngineError."""
-    from engine.vectors.index import EXACT_UP_TO, VectorIndex
+    """The size of each vector index and how it is searched, with its recall; nothing where there is none yet.
 
+    Raises EngineError.
+    """
     with closing(project.store()) as store:
         artifact = store.artifact(VectorsInfo)
+        semantic = store.artifact(SemanticVectorsInfo)
     if artifact is None or not artifact.folder:
         return []
-    index = VectorIndex.open(project.folder_of(artifact))
+    if semantic is None:
+        return [_index_finding(project, artifact)]
+    findings = [_index_finding(project, artifact, "hybrid search: ")]
+    if semantic.info.shared:
+        return [
+            *findings,
+            Finding("vectors", "good", "semantic search: the same vectors", "queries have another encoder"),
+        ]
+    return [*findings, _index_finding(project, semantic, "semantic search: ")]
+
+
+def _index_finding(project: ProjectFolder, artifact: Artifact[VectorsInfo], used_by: str = "") -> Finding:
+    from engine.vectors.index import EXACT_UP_TO, VectorIndex
+
+    folder = project.folder_of(artifact)
+    index = VectorIndex.open(folder)
+    size = size_text(sum(file.stat().st_size for file in folder.iterdir() if file.is_file()))
+    found = f"{used_by}{index.count:,} vectors, {size}"
     if index.count <= EXACT_UP_TO:
-        return [Finding("vectors", "good", f"{index.count:,} vectors", "all are compared with a query")]
+        return Finding("vectors", "good", found, "all are compared with a query")
     recall = recall_of(index)
-    found = f"{index.count:,} vectors, recall@{DEPTH} {recall:.3f} on {QUERIES} passages"
+    found = f"{found}, recall@{DEPTH} {recall:.3f} on {QUERIES} passages"
     if recall >= MIN_RECALL:
-        return [Finding("vectors", "good", found, "a graph names candidates, which are compared")]
+        return Finding("vectors", "good", found, "a graph names candidates, which are compared")
     to_do = "'engine embed --force' builds the index anew; where that does not help, another encoder may tell texts apart better"
-    return [Finding("vectors", "problem", found, to_do)]
+    return Finding("vectors", "problem", found, to_do)
 
 
 def recall_of(index: VectorIndex, seed: int = 0) -> float:

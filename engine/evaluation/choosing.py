@@ -169,7 +169,9 @@ class Choosing:
             shares = sorted(tried, key=lambda share: (round(abs(share - reference), 1), share))
         return [pair(name, share) for name in encoders for share in shares]
 
-    def _decide(self, mode: SearchMode, ladder: Sequence[Evidence], reference: Option, options: list[Option]) -> Decision:
+    def _decide(
+        self, mode: SearchMode, ladder: Sequence[Evidence], reference: Option, options: list[Option]
+    ) -> Decision:
         foreseen = NOTHING_FORESEEN
         comparable = mode == "semantic" or self.reference_share == 0.5
         if self.experience is not None and comparable:

@@ -143,7 +143,9 @@ class Evaluation:
         names = [candidate_name(weight) for weight in (*weights, 1.0)]
         why_not = ""
         if self.adapter is None:
-            why_not = f"{(self.trained.info.reason or 'Nothing was trained').rstrip('.')}: search uses the base encoder."
+            why_not = (
+                f"{(self.trained.info.reason or 'Nothing was trained').rstrip('.')}: search uses the base encoder."
+            )
         elif self._untrained():
             why_not = f"The base encoder is in use: {UNTRAINED}."
         selection = self._choosing.selection([] if why_not else names, why_not)

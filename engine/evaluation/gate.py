@@ -199,9 +199,11 @@ class _Trial:
         return self.difference(name).verdict == "better" and self._survives_a_loss(name)
 
     def harms(self, name: str) -> bool:
-        """Tell whether the whole interval lies below 0. Judged questions may be as few as two."""
-        fewest = 2 if self.rung == "judged" else MIN_QUERIES
-        if not self.has(name) or self.rung not in CERTIFYING or self.evidence.independent < fewest:
+        """Tell whether the whole interval lies below 0. Judged questions may be as few as two, and about one document."""
+        enough = self.evidence.independent >= MIN_QUERIES
+        if self.rung == "judged":
+            enough = self.evidence.queries >= 2
+        if not enough or not self.has(name) or self.rung not in CERTIFYING:
             return False
         return bounds(self._means[:, self._column[name]])[1] < 0
 
@@ -398,7 +400,7 @@ class _Gate:
             self._reference,
             standing,
             rung,
-            self._queries(proof, trial),
+            self._queries(proof, trial, chosen),
             tuple(shown),
             ladder,
             self._judged_needed(),
@@ -411,9 +413,9 @@ class _Gate:
             return row
         return replace(row, difference=trial.difference(row.name), p=trial.p(row.name))
 
-    def _queries(self, proof: RungName | None, trial: _Trial | None) -> int:
-        if proof == "preferred":
-            return max(one.count for one in self._preferences.values())
+    def _queries(self, proof: RungName | None, trial: _Trial | None, chosen: GateRow | None) -> int:
+        if proof == "preferred" and chosen is not None:
+            return self._preferences[chosen.name].count
         return trial.evidence.queries if trial is not None else 0
 
     def _judged_needed(self) -> int | None:

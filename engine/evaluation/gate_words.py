@@ -101,9 +101,7 @@ def missing(decision: Decision) -> str:
     needed |= {rung: one.needed for rung, one in able.items() if rung != "judged"}
     short = [f"about {about_count(count)} {EVIDENCE[rung]}{_there(able.get(rung))}" for rung, count in needed.items()]
     only = "" if able else "; extractive queries prove nothing"
-    return (
-        f"there are too few queries to show a gain of {DIFFERENCE:g} points, which would take {' or '.join(short)}{only}"
-    )
+    return f"there are too few queries to show a gain of {DIFFERENCE:g} points, which would take {' or '.join(short)}{only}"
 
 
 def _there(one: RungResult | None) -> str:

@@ -89,9 +89,7 @@ def _contender(chosen: ModeSelection) -> ContenderInfo | None:
 
 def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
     adapter = trained.adapter if chosen.weight else None
-    return InUseInfo(
-        chosen.encoder, chosen.weight, adapter, trained.adapter_scope, chosen.standing, chosen.reason
-    )
+    return InUseInfo(chosen.encoder, chosen.weight, adapter, trained.adapter_scope, chosen.standing, chosen.reason)
 
 
 def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: Selection) -> Comparison:

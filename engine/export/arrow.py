@@ -8,16 +8,23 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.export.serving import Block, blocks, described, search_facts
 from engine.export.source import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _TYPES = {"start": "int64", "end": "int64", "chunk_id": "int64", "page": "int64", "modified": "float64"}
 
 
 def write_parquet(source: Source, folder: Path) -> None:
-    """`parquet/chunks.parquet`: a row for each chunk, with `vector`, and `terms` beside their `impacts`."""
+    """`parquet/chunks.parquet`: a row for each chunk, with `vector`, and `terms` beside their `impacts`.
+
+    Where semantic search has vectors of its own, they are the column `semantic_vector`.
+    """
     from pyarrow import parquet
 
     place = described(search_facts(source), folder, "parquet")
@@ -30,7 +37,7 @@ def write_parquet(source: Source, folder: Path) -> None:
 
 
 def chunk_table(block: Block) -> Any:
-    """What users see of the chunks, their `codes` and their `vector`: a pyarrow.Table."""
+    """What users see of the chunks, their `codes` and their `vector` or vectors: a pyarrow.Table."""
     import pyarrow
 
     columns = {
@@ -40,8 +47,16 @@ def chunk_table(block: Block) -> Any:
         for name, values in block.fields.items()
     }
     codes = pyarrow.array([[*terms.codes] for *_, terms in block.chunks], pyarrow.list_(pyarrow.string()))
-    vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(block.vectors.ravel()), block.vectors.shape[1])
-    return pyarrow.table({**columns, "codes": codes, "vector": vectors})
+    table = pyarrow.table({**columns, "codes": codes, "vector": _as_lists(block.vectors)})
+    if block.semantic_vectors is None:
+        return table
+    return table.append_column("semantic_vector", _as_lists(block.semantic_vectors))
+
+
+def _as_lists(vectors: NDArray[np.float32]) -> Any:
+    import pyarrow
+
+    return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
 
 
 def with_terms(block: Block) -> Any:

@@ -12,12 +12,19 @@ from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
 from engine.core.former_systems import with_former_names
+from engine.core.messages.report import SearchMode
 from engine.core.records import query_label
 from engine.core.systems import IN_USE, IN_USE_ALONE, label_of, twins
 from engine.encoders.geometry import OwnLengths, read_geometry
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import own_systems_of, tables_of
-from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
+from engine.export.models import (
+    ADAPTER_FOLDER,
+    CHUNK_FOLDER,
+    MODEL_FOLDER,
+    OF_SEMANTIC_SEARCH,
+    QUERY_FOLDER,
+)
 from engine.export.source import Source
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo
 from engine.settings.renamed import KEYS, former_scope
@@ -26,7 +33,13 @@ from engine.version import __version__
 FORMAT = 1
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "recall@10")
 _ENCODERS = (MODEL_FOLDER, QUERY_FOLDER, CHUNK_FOLDER)
-PARTS = ("adapter", *_ENCODERS, *(f"{name}-{form}" for name in _ENCODERS for form in ("onnx", "gguf")))
+_OF_ONE_ENCODER = (
+    ADAPTER_FOLDER,
+    *_ENCODERS,
+    *(f"{name}-onnx" for name in _ENCODERS),
+    *(f"{name}-gguf" for name in _ENCODERS),
+)
+PARTS = (*_OF_ONE_ENCODER, *(OF_SEMANTIC_SEARCH + name for name in _OF_ONE_ENCODER))
 _TEMPLATE = "export/card.md.j2"
 _PRIVATE = {
     ("corpus", "paths"), ("corpus", "include"), ("corpus", "exclude"), ("corpus", "passwords_file"), ("queries", "endpoint"),
@@ -51,7 +64,7 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "program": f"bmembed-tui {__version__}",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "kinds": [*kinds],
-        "encoder": _encoder(source),
+        **_encoders(source),
         "adapter": _adapter(source),
         "notes": [asdict(note) for note in source.notes(kinds)],
         "stale": _stale(source),
@@ -60,6 +73,7 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "in_use": {mode: chosen.name for mode, chosen in info.in_use.items()},
         "reasons": {mode: chosen.reason for mode, chosen in info.in_use.items()},
         "own_systems": own_systems_of(report) if report else IN_USE_ALONE,
+        "fusion": asdict(info.fusion),
         "figures": {kind: _figures(table) for kind, table in tables.items()},
     }
 
@@ -77,16 +91,32 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
     template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
     for part in ("", *PARTS):
         if (folder / part).is_dir():
-            text = template.render(known=known, hidden=hidden, part=part or "all", folder=folder)
+            text = template.render(
+                known=known,
+                hidden=hidden,
+                part=part.removeprefix(OF_SEMANTIC_SEARCH) or "all",
+                is_semantic=part.startswith(OF_SEMANTIC_SEARCH),
+                folder=folder,
+            )
             (folder / part / "README.md").write_text(text, encoding="utf-8")
 
 
-def _encoder(source: Source) -> dict[str, Any] | None:
-    """What search uses; None before anything is embedded."""
+def _encoders(source: Source) -> dict[str, Any]:
+    """`encoder`: what search uses, None before anything is embedded; `semantic_encoder`: that of semantic search, where it is
+    another."""
     try:
-        encoder = source.in_use
+        described = {mode: _encoder(source, mode) for mode in source.modes}
     except EngineError:
-        return None
+        return {"encoder": None}
+    if "semantic" not in described:
+        return {"encoder": described["hybrid"]}
+    return {"encoder": described["hybrid"], "semantic_encoder": described["semantic"]}
+
+
+def _encoder(source: Source, mode: SearchMode) -> dict[str, Any]:
+    encoder = source.encoders[mode]
+    index = source.semantic_index if mode == "semantic" else None
+    index = index or source.index
     return {
         "base_model": _plain(encoder.source.name),
         "base_weights_sha256": encoder.source.folder.weights_sha256 if encoder.source.folder else "",
@@ -95,10 +125,10 @@ def _encoder(source: Source) -> dict[str, Any] | None:
         "adapter_scope": encoder.scope,
         "max_tokens": min(encoder.source.max_tokens, encoder.max_tokens),
         "prompts": {name: text for name, text in asdict(encoder.source.prompts).items() if text},
-        "dimension": source.index.width,
+        "dimension": index.width,
         "query_encoder": encoder.encoder,
         "chunk_encoder": encoder.chunk_encoder,
-        "vectors_stored_as": source.index.manifest["dtype"],
+        "vectors_stored_as": index.manifest["dtype"],
     }
 
 
@@ -108,12 +138,13 @@ def _adapter(source: Source) -> dict[str, Any] | None:
     if trained is None or not trained.info.adapter:
         return None
     info = trained.info
-    folder, weight = source.adapter()
+    folder, weights = source.adapter_weights()
     small, geometry = source.settings.encoder.small_model, read_geometry(folder)
     return {
         "small_model": _plain(Path(small).name), "length_scale": geometry.small_scale if isinstance(geometry, OwnLengths) else None,
         "digest": info.digest, "base_fingerprint": info.model, "adapter_scope": info.adapter_scope,
-        "steps": info.steps, "best_step": info.best_step, "weight_in_use": weight,
+        "steps": info.steps, "best_step": info.best_step,
+        "weight_in_use": source.adapter()[1], "weights_in_use": dict(weights),
     }  # fmt: skip
 
 

@@ -51,8 +51,18 @@ def _has_adapter(source: Source) -> None:
         )  # fmt: skip
 
 
+def _has_model(source: Source) -> None:
+    for encoder in source.encoders.values():
+        _ = encoder.folder
+
+
+def _has_vectors(source: Source) -> None:
+    _ = source.index
+    _ = source.semantic_index
+
+
 def _has_onnx(source: Source) -> None:
-    _ = source.in_use.folder
+    _has_model(source)
     _refuse_hyperbolic(source, "ONNX", code="onnx-unsupported")
 
 
@@ -62,7 +72,8 @@ def _has_gguf(source: Source) -> None:
 
 
 def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
-    if source.in_use.adapter and isinstance(read_geometry(source.in_use.adapter), Hyperbolic):
+    adapters = [encoder.adapter for encoder in source.encoders.values() if encoder.adapter]
+    if any(isinstance(read_geometry(adapter), Hyperbolic) for adapter in adapters):
         raise UsageError(
             f"A hyperbolic encoder is not written as {form}.", "Its readers make vectors of unit length; the encoder's are not.",
             "Export it for sentence-transformers: --only model.", code=code, command="export",
@@ -82,10 +93,10 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("adapter", "the adapter as a peft folder", False, _has_adapter, write_adapter),
-        Kind("model", "the encoder in use, for sentence-transformers", False, lambda s: s.in_use.folder, write_models),
+        Kind("model", "the encoder in use, for sentence-transformers", False, _has_model, write_models),
         Kind("onnx", "the encoder in use, as ONNX", False, _has_onnx, write_onnx),
         Kind("gguf", "the encoder in use, as GGUF in float32 and float16", False, _has_gguf, write_gguf),
-        Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, lambda s: s.index, write_vectors),
+        Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, _has_vectors, write_vectors),
         Kind("parquet", "chunks, vectors and BM25 terms as Parquet", True, check_complete, write_parquet),
         Kind("qdrant", "chunks, vectors and BM25 for Qdrant", True, check_searchable, write_qdrant),
         Kind("lancedb", "chunks, vectors and BM25 for LanceDB", True, check_searchable, write_lance),

@@ -6,6 +6,7 @@ BM25 is OpenSearch's own, by Lucene as here: its terms are given to it as they a
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,19 @@ def write_opensearch(source: Source, folder: Path) -> None:
     """`opensearch/`: `index.json`, `pipeline.json` of the fusion, and `bulk-0001.ndjson` and so on."""
     facts = search_facts(source)
     place = described(facts, folder, "opensearch")
-    _write(place / "index.json", index_body(source.index.width))
+    widths = {"vector": source.index.width}
+    if source.semantic_index is not None:
+        widths["semantic_vector"] = source.semantic_index.width
+    _write(place / "index.json", index_body(widths))
     if facts["mode"] == "hybrid":
         _write(place / "pipeline.json", pipeline_body(facts))
     number, file = 0, None
     for block in blocks(source):
-        for (chunk, document, terms), vector in zip(block.chunks, block.vectors.tolist(), strict=True):
-            row = {**fields_of(chunk, document), "codes": [*terms.codes], "words": terms.words, "vector": vector}
+        for at, (chunk, document, terms) in enumerate(block.chunks):
+            row = {**fields_of(chunk, document), "codes": [*terms.codes], "words": terms.words}
+            row["vector"] = block.vectors[at].tolist()
+            if block.semantic_vectors is not None:
+                row["semantic_vector"] = block.semantic_vectors[at].tolist()
             if file is None or file.tell() > BULK_BYTES:
                 number, file = number + 1, _next(file, place / f"bulk-{number + 1:04}.ndjson")
             file.write(f'{{"index": {{"_id": "{chunk.id}"}}}}\n{json.dumps(row)}\n'.encode())
@@ -40,8 +47,16 @@ def write_opensearch(source: Source, folder: Path) -> None:
         file.close()
 
 
-def index_body(width: int) -> dict[str, Any]:
-    """Settings and mappings of the index. One shard: BM25 counts words in each on its own."""
+def index_body(widths: Mapping[str, int]) -> dict[str, Any]:
+    """Settings and mappings of the index, with fields of vectors of these `widths`. One shard: BM25 counts words in each on its
+    own."""
+    vectors = {
+        name: {
+            "type": "knn_vector", "dimension": width, "space_type": "cosinesimil",
+            "method": {"name": "hnsw", "engine": "lucene"},
+        }
+        for name, width in widths.items()
+    }  # fmt: skip
     return {
         "settings": {
             "index": {"knn": True, "number_of_shards": 1, "similarity": {"words": {"type": "BM25", "k1": K1, "b": B}}}
@@ -51,10 +66,7 @@ def index_body(width: int) -> dict[str, Any]:
             "properties": {
                 **{name: {"type": kind} for name, kind in _KINDS.items()},
                 "words": {"type": "text", "analyzer": "whitespace", "similarity": "words", "index_options": "freqs"},
-                "vector": {
-                    "type": "knn_vector", "dimension": width, "space_type": "cosinesimil",
-                    "method": {"name": "hnsw", "engine": "lucene"},
-                },
+                **vectors,
             },
         },
     }  # fmt: skip

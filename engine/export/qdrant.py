@@ -24,10 +24,14 @@ def write_qdrant(source: Source, folder: Path) -> None:
     from qdrant_client.local.persistence import CollectionPersistence
 
     place = described(search_facts(source), folder, "qdrant")
+    dense = {"dense": models.VectorParams(size=source.index.width, distance=models.Distance.COSINE)}
+    if source.semantic_index is not None:
+        width = source.semantic_index.width
+        dense["semantic"] = models.VectorParams(size=width, distance=models.Distance.COSINE)
     with closing(QdrantClient(path=str(place))) as client:
         client.create_collection(
             COLLECTION,
-            vectors_config={"dense": models.VectorParams(size=source.index.width, distance=models.Distance.COSINE)},
+            vectors_config=dense,
             sparse_vectors_config={"bm25": models.SparseVectorParams()},
         )
     numbers: dict[str, int] = {}
@@ -52,9 +56,12 @@ def _points(block: Block, numbers: dict[str, int]) -> list[Any]:
     from qdrant_client import models
 
     found = []
-    for (chunk, document, terms), vector in zip(block.chunks, block.vectors.tolist(), strict=True):
+    for place, (chunk, document, terms) in enumerate(block.chunks):
         sparse = sorted((numbers.setdefault(term, len(numbers)), impact) for term, impact in terms.impacts.items())
         bm25 = models.SparseVector(indices=[one for one, _ in sparse], values=[impact for _, impact in sparse])
         payload = {**fields_of(chunk, document), "codes": [*terms.codes]}
-        found.append(models.PointStruct(id=chunk.id, vector={"dense": vector, "bm25": bm25}, payload=payload))
+        vectors: dict[str, Any] = {"dense": block.vectors[place].tolist(), "bm25": bm25}
+        if block.semantic_vectors is not None:
+            vectors["semantic"] = block.semantic_vectors[place].tolist()
+        found.append(models.PointStruct(id=chunk.id, vector=vectors, payload=payload))
     return found

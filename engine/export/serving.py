@@ -30,10 +30,14 @@ _TEMPLATE = "export/search.md.j2"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Chunks in order of id, each with its document and its terms, and their unit vectors (n, d)."""
+    """Chunks in order of id, each with its document and its terms, and their unit vectors (n, d).
+
+    `semantic_vectors`: those of semantic search, where it has its own.
+    """
 
     chunks: list[tuple[Chunk, Document, ChunkTerms]]
     vectors: NDArray[np.float32]
+    semantic_vectors: NDArray[np.float32] | None = None
 
     @property
     def fields(self) -> dict[str, list[Any]]:
@@ -56,13 +60,16 @@ def check_complete(source: Source) -> None:
     """Raises NotBuiltError where an index does not hold just the chunks that there are."""
     known = source.need(LexicalInfo).info
     counts = {source.index.count, known.chunks, source.store.counts()["chunks"]}
+    if source.semantic_index is not None:
+        counts.add(source.semantic_index.count)
     if len(counts) > 1 or known.chunks_fingerprint != source.store.corpus_fingerprint():
         raise _outdated(source)
 
 
 def check_searchable(source: Source) -> None:
     """As `check_complete`. Raises UsageError where search does not rank by the cosine of vectors."""
-    if not source.index.form.of_cosines:
+    indexes = [source.index, source.semantic_index]
+    if not all(index.form.of_cosines for index in indexes if index is not None):
         raise UsageError(
             "The encoder's vectors cannot be searched elsewhere.", "It is hyperbolic, and other programs compare by cosine.",
             "Export the vectors with what they stand for: --only parquet.", code="similarity-unsupported", command="export",
@@ -79,6 +86,9 @@ def blocks(source: Source) -> Iterator[Block]:
     from engine.lexical.index import LexicalIndex
 
     keys = np.sort(source.index.keys())
+    semantic = source.semantic_index
+    if semantic is not None and not np.array_equal(keys, np.sort(semantic.keys())):
+        raise _outdated(source)
     terms = chunk_terms(LexicalIndex.open(source.project.folder_of(source.need(LexicalInfo))))
     for first in range(0, len(keys), BLOCK):
         wanted = keys[first : first + BLOCK]
@@ -88,7 +98,8 @@ def blocks(source: Source) -> Iterator[Block]:
         if [one and one.id for one in found] != wanted.tolist() or len(chunks) < len(wanted):
             raise _outdated(source)
         rows = [(chunk := chunks[one.id], documents[chunk.document_id], one) for one in found if one]
-        yield Block(rows, source.index.form.vectors(source.index.rows(wanted)))
+        vectors = source.index.form.vectors(source.index.rows(wanted))
+        yield Block(rows, vectors, semantic.form.vectors(semantic.rows(wanted)) if semantic is not None else None)
 
 
 def search_facts(source: Source) -> dict[str, Any]:
@@ -97,6 +108,11 @@ def search_facts(source: Source) -> dict[str, Any]:
     form = source.index.form
     with closing(Loaded(source.project)) as loaded:
         chosen = loaded.fusion(source.settings.search)
+    semantic = source.vectors("semantic")
+    own: dict[str, Any] = {}
+    if len(source.modes) > 1:
+        own = {"semantic": {"encoder": semantic.info.encoder, "chunk_encoder": semantic.info.chunk_encoder,
+                            "vectors": semantic.fingerprint}}  # fmt: skip
     return {
         "project": source.project.name, "mode": chosen.mode_in_json, "fusion": chosen.fusion, "weight": chosen.weight,
         "rrf_k": chosen.rrf_k, "depth": MIN_DEPTH, "chunks": source.index.count, "dimension": source.index.width,
@@ -105,19 +121,23 @@ def search_facts(source: Source) -> dict[str, Any]:
         "query_prompt": source.in_use.source.prompts.query,
         "fingerprints": {
             "encoder": vectors.info.encoder, "chunk_encoder": vectors.info.chunk_encoder, "vectors": vectors.fingerprint,
-            "keywords": lexical.fingerprint,
+            "keywords": lexical.fingerprint, **own,
         },
     }  # fmt: skip
 
 
 def described(facts: dict[str, Any], folder: Path, target: str) -> Path:
     """`folder/target`, with a README that holds the code of a query there, and a manifest of the `search_facts`."""
+    vectors = facts["fingerprints"]
+    has_two_indexes = vectors.get("semantic", vectors)["chunk_encoder"] != vectors["chunk_encoder"]
     from jinja2 import Environment, StrictUndefined
 
     place = folder / target
     place.mkdir()
     environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    text = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8")).render(target=target, **facts)
+    text = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8")).render(
+        target=target, has_two_indexes=has_two_indexes, **facts
+    )
     (place / "README.md").write_text(text, encoding="utf-8")
     (place / "manifest.json").write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import NotBuiltError, UsageError
 from engine.core.messages.project import ExportNote
+from engine.core.messages.report import SearchMode
 from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.project.stage import ProjectSnapshot
-from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
+from engine.project.store.artifact_info import (
+    AdapterInfo,
+    EvaluationInfo,
+    SemanticVectorsInfo,
+    VectorsInfo,
+)
 from engine.project.store.artifacts import Artifact
 
 if TYPE_CHECKING:
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncoderInUse:
-    """The encoder that search uses: a model, with `adapter` merged in with an interpolation `weight`, or without one.
+    """The encoder that a search mode uses: a model, with `adapter` merged in with an interpolation `weight`, or without one.
 
     `chunk_adapter`: the one that chunks are encoded with; None where they are by the model as it is. `encoder` and
     `chunk_encoder` are the fingerprints of what encodes queries and chunks.
@@ -57,7 +63,22 @@ class EncoderInUse:
 
 @dataclass(frozen=True)
 class Source(ProjectSnapshot):
-    """A project's database and settings, what search uses, and what was trained."""
+    """A project's database and settings, what search uses, and what was trained.
+
+    What is called `index` and `in_use` is of hybrid search, and of semantic search unless that has its own.
+    """
+
+    @cached_property
+    def modes(self) -> tuple[SearchMode, ...]:
+        """The search modes whose encoders differ; hybrid search alone where both have the same."""
+        own = self.store.artifact(SemanticVectorsInfo)
+        return ("hybrid",) if own is None else ("hybrid", "semantic")
+
+    def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
+        """What the stage noted of the index and the encoder of a mode. Raises NotBuiltError."""
+        first = self.need(VectorsInfo)
+        own = self.store.artifact(SemanticVectorsInfo) if mode == "semantic" else None
+        return own or first
 
     @cached_property
     def index(self) -> VectorIndex:
@@ -67,12 +88,30 @@ class Source(ProjectSnapshot):
         return VectorIndex.open(self.project.folder_of(self.need(VectorsInfo)))
 
     @cached_property
+    def semantic_index(self) -> VectorIndex | None:
+        """The index that only semantic search uses; None where it uses that of hybrid search. Raises as `index`."""
+        from engine.vectors.index import VectorIndex
+
+        own = self.vectors("semantic")
+        if not isinstance(own.info, SemanticVectorsInfo) or own.info.shared:
+            return None
+        return VectorIndex.open(self.project.folder_of(own))
+
+    @property
     def in_use(self) -> EncoderInUse:
-        """The encoder that the vector index was made for. Raises NotBuiltError, ModelError."""
+        """The encoder of hybrid search. Raises NotBuiltError, ModelError."""
+        return self.encoders["hybrid"]
+
+    @cached_property
+    def encoders(self) -> Mapping[SearchMode, EncoderInUse]:
+        """The encoders that the vectors were made for, by mode, for each of `modes`. Raises NotBuiltError, ModelError."""
+        return {mode: self._encoder(mode) for mode in self.modes}
+
+    def _encoder(self, mode: SearchMode) -> EncoderInUse:
         from engine.encoders.for_project import source_of
 
-        info = self.need(VectorsInfo).info
-        self._check_evaluated(info)
+        info = self.vectors(mode).info
+        self._check_evaluated(mode)
         encoder = source_of(info, self.settings)
         adapter = self.project.path / info.adapter if info.adapter else None
         if encoder.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight) != info.encoder:
@@ -85,14 +124,17 @@ class Source(ProjectSnapshot):
             self.project.path / info.chunk_adapter if info.chunk_adapter else None, info.encoder, info.chunk_encoder,
         )  # fmt: skip
 
-    def _check_evaluated(self, info: VectorsInfo) -> None:
+    def _check_evaluated(self, mode: SearchMode) -> None:
         """What the last evaluation chose must be what is embedded: its figures go into the card."""
         if self.evaluation is None:
             return
-        chosen = self.evaluation.info.hybrid
-        if chosen.adapter != info.adapter or (
-            info.adapter and chosen.interpolation_weight != info.interpolation_weight
-        ):
+        checked: tuple[SearchMode, ...] = (mode,) if len(self.modes) > 1 else ("hybrid", "semantic")
+        for one in checked:
+            info = self.vectors(one).info
+            chosen = self.evaluation.info.in_use[one]
+            has_weight = not info.adapter or chosen.interpolation_weight == info.interpolation_weight
+            if chosen.adapter == info.adapter and has_weight:
+                continue
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",
                 "The index in use and the figures would not match.",
@@ -105,19 +147,28 @@ class Source(ProjectSnapshot):
         return self.store.artifact(EvaluationInfo)
 
     def adapter(self) -> tuple[Path, float]:
-        """The folder of the trained adapter, and the weight with which search uses it (0: it does not).
+        """The folder of the trained adapter, and the weight with which search uses it (0: it does not): hybrid search, else
+        semantic search.
 
         Raises NotBuiltError where there is none.
         """
+        folder, weights = self.adapter_weights()
+        return folder, weights["hybrid"] or weights["semantic"]
+
+    def adapter_weights(self) -> tuple[Path, Mapping[SearchMode, float]]:
+        """The folder of the trained adapter, and the weight with which each mode uses it. Raises as `adapter`."""
         trained = self.need(AdapterInfo).info
         if not trained.adapter:
             raise NotBuiltError(
                 "No adapter was trained.", f"{trained.reason.capitalize()}.", "Add documents or queries.",
                 code="adapter-not-trained", stage="train",
             )  # fmt: skip
-        chosen = self.evaluation.info.hybrid if self.evaluation else InUseInfo()
-        weight = chosen.interpolation_weight if chosen.adapter == trained.adapter else 0.0
-        return self.project.path / trained.adapter, weight
+        in_use = (self.evaluation.info if self.evaluation else EvaluationInfo()).in_use
+        weights = {
+            mode: chosen.interpolation_weight if chosen.adapter == trained.adapter else 0.0
+            for mode, chosen in in_use.items()
+        }
+        return self.project.path / trained.adapter, weights
 
     def notes(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         """What to know of an export of these kinds."""
@@ -125,9 +176,12 @@ class Source(ProjectSnapshot):
 
     def _of_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         of_use = {"model", "vectors", "parquet"} & {*kinds}
-        adapter = self.adapter()[0] if "adapter" in kinds else self.in_use.adapter if of_use else None
-        geometry = read_geometry(adapter) if adapter else None
-        if not isinstance(geometry, Hyperbolic):
+        adapters = [encoder.adapter for encoder in self.encoders.values()] if of_use else []
+        if "adapter" in kinds:
+            adapters = [self.adapter()[0]]
+        geometries = [read_geometry(adapter) for adapter in adapters if adapter]
+        geometry = next((one for one in geometries if isinstance(one, Hyperbolic)), None)
+        if geometry is None:
             return ()
         what = (
             "The encoder is hyperbolic: vectors of chunks are points x, the model gives the pooled vectors p that they are made "
@@ -147,12 +201,21 @@ class Source(ProjectSnapshot):
         unused = "adapter" in kinds and not self.adapter()[1]
         if not unused and "model" not in kinds:
             return ()
-        weight = self.in_use.weight if "model" in kinds else 0.0
-        what = f"The model is the {'adapted' if weight else 'base'} encoder."
-        what = what if "model" in kinds else "Search does not use this adapter."
+        adapted = any(encoder.weight for encoder in self.encoders.values()) if "model" in kinds else False
+        what = "Search does not use this adapter."
+        if "model" in kinds:
+            what = self._describe_models()
         found = "Nothing was measured yet."
         if self.evaluation is not None:
             verdict = verdict_of(read_report(self.project.folder_of(self.evaluation)))
             found = " ".join(one.sentence for one in verdict.modes)
-        code = "model-adapted" if weight else "model-base"
+        code = "model-adapted" if adapted else "model-base"
         return (ExportNote(code="adapter-unused" if unused else code, what=what, to_do=found),)
+
+    def _describe_models(self) -> str:
+        names = {mode: "adapted" if encoder.weight else "base" for mode, encoder in self.encoders.items()}
+        if len(names) == 1:
+            return f"The model is the {names['hybrid']} encoder."
+        if names["hybrid"] == names["semantic"]:
+            return f"Both search modes have an {names['hybrid']} encoder, each with its own weight."
+        return f"Hybrid search has the {names['hybrid']} encoder, semantic search the {names['semantic']} one."

@@ -7,12 +7,15 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.evaluation.judgments import Judgment, from_queries, relevant_chunks
 from engine.evaluation.lists.preferences import read_preferences
 from engine.export.serving import fields_of
 from engine.export.source import Source
+
+if TYPE_CHECKING:
+    from engine.vectors.index import VectorIndex
 
 Rows = Iterable[Mapping[str, Any]]
 _BLOCK = 8192
@@ -29,24 +32,28 @@ def write_chunks(source: Source, folder: Path) -> None:
 def write_vectors(source: Source, folder: Path) -> None:
     """`vectors/vectors.npy`, float32 (n, d), unit norm; line i of `vectors/ids.jsonl` says what row i belongs to.
 
-    In order of id; chunks whose documents are gone are left out.
+    In order of id; chunks whose documents are gone are left out. Where semantic search has vectors of its own, they are in
+    `semantic-vectors/` in the same way.
     """
+    _write_vectors(source, source.index, folder / "vectors")
+    if source.semantic_index is not None:
+        _write_vectors(source, source.semantic_index, folder / "semantic-vectors")
+
+
+def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
     import numpy as np
 
-    target = folder / "vectors"
     target.mkdir()
-    keys, stored = source.index.stored()
+    keys, stored = index.stored()
     owners = source.store.owners_of(keys.tolist())
     documents = {document.id: document for document in source.store.documents()}
     places = [row for row, key in enumerate(keys.tolist()) if owners.get(key) in documents]
     with (target / "vectors.npy").open("wb") as rows, (target / "ids.jsonl").open("w", encoding="utf-8") as lines:
-        header = {"descr": "<f4", "fortran_order": False, "shape": (len(places), source.index.width)}
+        header = {"descr": "<f4", "fortran_order": False, "shape": (len(places), index.width)}
         np.lib.format.write_array_header_1_0(rows, header)
         for first in range(0, len(places), _BLOCK):
             block = places[first : first + _BLOCK]
-            rows.write(
-                source.index.form.vectors(stored[block]).astype("<f4").tobytes()
-            )  # a map would crash on a full disk
+            rows.write(index.form.vectors(stored[block]).astype("<f4").tobytes())  # a map would crash on a full disk
             chunks = source.store.chunks_by_id(keys[block].tolist())
             for key in keys[block].tolist():
                 fields = fields_of(chunks[key], documents[owners[key]])

@@ -55,9 +55,7 @@ def predicted_effect(effects: Sequence[float], errors: Sequence[float]) -> Norma
     weights = [1 / error**2 for error in errors]
     total = sum(weights)
     mean = weighted_mean(effects, weights)
-    heterogeneity = sum(
-        weight * (effect - mean) ** 2 for weight, effect in zip(weights, effects, strict=True)
-    )
+    heterogeneity = sum(weight * (effect - mean) ** 2 for weight, effect in zip(weights, effects, strict=True))
     scale = total - sum(weight**2 for weight in weights) / total
     between = max(0.0, (heterogeneity - (count - 1)) / scale)
     weights = [1 / (error**2 + between) for error in errors]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from engine.core.messages.report import SearchMode
-from engine.project.store.artifact_info import LexicalInfo
+from engine.core.messages.report import SEARCH_MODES, SearchMode
+from engine.core.systems import candidate_name
+from engine.project.store.artifact_info import LexicalInfo, VectorsInfo
 from engine.search.latest import Latest
 from engine.search.loaded import Loaded
 
@@ -37,6 +38,14 @@ class Keywords:
 
     weights: dict[str, float]
     codes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedEncoder:
+    """`base`, `adapted` or an interpolation such as `interpolated-0.75`, with the fingerprint of what encodes queries."""
+
+    name: str
+    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,10 @@ class EncodersInUse:
             for text in texts
         ]
 
+    def by_mode(self) -> dict[SearchMode, NamedEncoder]:
+        """The encoder of each search mode. Raises NotBuiltError."""
+        return {mode: _name_encoder(self.loaded.vectors(mode).info) for mode in SEARCH_MODES}
+
     def fingerprints(self, mode: SearchMode = "hybrid") -> dict[str, str]:
         """Of the encoder of queries of a mode, and of the BM25 index, as an export's manifest has them."""
         lexical = self.loaded.artifact(LexicalInfo)
@@ -97,3 +110,7 @@ class EncodersInUse:
         path: Path = chunk_tokenizer(self.loaded.settings())
         found = self._tokenizer.get(path, read).encode_batch([encodable(text) for text in texts])
         return sum(min(most, len(one.ids)) for one in found)
+
+
+def _name_encoder(info: VectorsInfo) -> NamedEncoder:
+    return NamedEncoder(candidate_name(info.interpolation_weight if info.adapter else 0.0), info.encoder)

@@ -67,6 +67,8 @@ class Loaded:
         self._vectors: defaultdict[SearchMode, Latest[NDArray[np.float32]]] = defaultdict(Latest)
         self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
         self._behind: dict[str, tuple[tuple[object, ...], int, float]] = {}
+        self._damaged: set[str] = set()
+        """Folders of indexes of semantic search that could not be opened."""
 
     def close(self) -> None:
         """Let go of the database."""
@@ -131,12 +133,14 @@ class Loaded:
     def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
         """What the stage noted of the index and the encoder of a mode. Raises NotBuiltError.
 
-        While a run makes the index of semantic search, or where it was made beside another first index, semantic search uses the
-        first one.
+        While a run makes the index of semantic search, where it was made beside another first index, or where `vector_index` has
+        found it damaged, semantic search uses the first one.
         """
         first = self._need(VectorsInfo)
         own = self.artifact(SemanticVectorsInfo) if mode == "semantic" else None
-        if own is None or (own.info.shared and own.info.chunk_encoder != first.info.chunk_encoder):
+        if own is None or own.folder in self._damaged:
+            return first
+        if own.info.shared and own.info.chunk_encoder != first.info.chunk_encoder:
             return first
         return own
 
@@ -147,15 +151,26 @@ class Loaded:
         own = self.vectors(mode)
         if not isinstance(own.info, SemanticVectorsInfo):
             return self._current(VectorsInfo, VectorIndex.open)
-        if not own.info.shared:
+        if own.info.shared:
+            first, index = self._current(VectorsInfo, VectorIndex.open)
+            fits = first.info.chunk_encoder == own.info.chunk_encoder  # otherwise a run has replaced it a moment ago
+            return (own if fits else first), index
+        try:
             return self._current(SemanticVectorsInfo, VectorIndex.open)
-        return own, self._current(VectorsInfo, VectorIndex.open)[1]
+        except DamagedError:
+            self._damaged.add(own.folder)
+        except NotBuiltError:  # a run has dropped it a moment ago
+            pass
+        return self.vector_index(mode)
 
     def behind(self, ranker: str, mode: SearchMode = "hybrid") -> Behind | None:
         """What a ranker does not know yet, since its index is older than the documents, or not finished; None where it knows all.
 
         While a run changes the documents again and again, this is looked up for a twentieth of the time at most.
         """
+        if ranker != "bm25" and mode == "semantic" and self._uses_another_index():
+            text = "The index of semantic search is damaged: the encoder of hybrid search answers."
+            return Behind(f"{text} 'engine run {self.project.argument}' builds it again.", "embed")
         called = "keyword search" if ranker == "bm25" else "semantic search"
         key = ranker if ranker == "bm25" else f"{ranker} in {mode} search"
         try:
@@ -177,6 +192,11 @@ class Loaded:
             return Behind(f"{some} not in {called} yet.")
         text = f"{some} not in {called} yet: '{command}' adds {'it' if count == 1 else 'them'}."
         return Behind(text, "index" if ranker == "bm25" else "embed")
+
+    def _uses_another_index(self) -> bool:
+        """Whether semantic search uses the first index as its own was found damaged."""
+        own = self.artifact(SemanticVectorsInfo)
+        return own is not None and own.folder in self._damaged
 
     def _unfinished(self, count: int) -> Behind:
         """Of a vector index that lacks `count` chunks since embedding is not finished."""

@@ -69,7 +69,7 @@ def _measured(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | None]
 
 def _index_megabytes(snapshot: ProjectSnapshot) -> int:
     """How much one more vector index takes on disk; 0 where nothing is embedded yet."""
-    from engine.vectors.stage import index_megabytes
+    from engine.vectors.index_build import index_megabytes
 
     made = snapshot.store.artifact(VectorsInfo)
     if made is None or not made.info.dimension:

@@ -64,9 +64,11 @@ def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
     sources: set[str] = set()
     for key in sorted(made, key=lambda one: hashlib.sha256(fold(one).encode()).hexdigest()):
         question = made[key]
-        if question.origin != "extractive" and question.source not in sources and key not in trained:
+        if question.origin == "extractive" or question.source in sources or key in trained:
+            continue
+        if question.source:
             sources.add(question.source)
-            found.setdefault(key, question)
+        found.setdefault(key, question)
     return list(found.values())
 
 
@@ -112,7 +114,8 @@ def _own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
         if not marked.generated:
             yield marked.text
     for judged in snapshot.store.judged():
-        yield judged.text
+        if not judged.only_measures:
+            yield judged.text
 
 
 def _trained(snapshot: ProjectSnapshot) -> set[str]:

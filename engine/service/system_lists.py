@@ -23,7 +23,7 @@ from engine.evaluation.lists.systems import (
 from engine.lexical.filenames import FilenameMatch
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.project.store.artifact_info import VectorsInfo
+from engine.project.store.artifact_info import SemanticVectorsInfo, VectorsInfo
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.latest import Latest
 from engine.search.listing import MIN_DEPTH, Listing
@@ -219,8 +219,10 @@ class SystemLists:
     def _encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
         """What encodes queries: the graph beside the index where it is in use, which loads faster, else the model."""
         if fingerprint not in self._encoders:
-            vectors = self._loaded.artifact(VectorsInfo)
-            if vectors is not None and vectors.info.encoder == fingerprint:
+            kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
+            made = [self._loaded.artifact(kind) for kind in kinds]
+            vectors = next((one for one in made if one is not None and one.info.encoder == fingerprint), None)
+            if vectors is not None:
                 self._encoders[fingerprint] = self._loaded.query_encoder(vectors)
             else:
                 self._encoders[fingerprint] = self._load(choice)
@@ -247,8 +249,9 @@ class SystemLists:
         match = self._match(query)
         ids = known.ids
         cosines = known.cosines(system.chunks, self._vectors[system.queries, match.text])
-        if match.documents:
-            inside = np.isin(ids, self._typed.chunks_of(set(match.documents)))
+        named = self._typed.chunks_of(set(match.documents) or None)
+        if named is not None:
+            inside = np.isin(ids, named)
             ids = ids[inside]
             cosines = cosines[inside]
         best = np.lexsort((ids, -cosines))[:MIN_DEPTH]

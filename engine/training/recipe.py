@@ -70,7 +70,9 @@ def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
     numbers = WRITTEN_QUERIES.get(chosen.preset)
     if numbers is None or chosen.objective not in (None, "infonce") or chosen.teacher not in (None, "auto"):
         return {}
-    if settings.encoder.small_model or chosen.similarity == "lorentz":  # whose recipes were measured with the mixed loss
+    if (
+        settings.encoder.small_model or chosen.similarity == "lorentz"
+    ):  # whose recipes were measured with the mixed loss
         return {}
     return {} if resolve_backend(settings).backend in EXTRACTIVE else numbers
 

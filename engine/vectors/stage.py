@@ -6,29 +6,12 @@ after the first, so that search never waits for it.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.core.errors import DamagedError, ModelError, NotBuiltError, TooLittleTextError
-from engine.core.events import Warned
-from engine.core.messages.report import SearchMode
-from engine.encoders.for_project import (
-    check_device,
-    chunk_adapter,
-    chunk_rows,
-    encoder_fingerprint_of,
-    load_encoder,
-    model_fingerprint,
-    open_cache,
-)
-from engine.encoders.graph.query_graph import is_settled, take_over, write_query_graph
-from engine.encoders.kinds.augmented import AugmentedEncoder
-from engine.encoders.kinds.chosen import encoder_source
-from engine.encoders.kinds.given import GivenEncoder
+from engine.core.errors import DamagedError, ModelError, TooLittleTextError
+from engine.encoders.for_project import check_device, chunk_adapter, encoder_fingerprint_of, open_cache
+from engine.encoders.graph.query_graph import is_settled
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import (
     AdapterInfo,
@@ -39,21 +22,8 @@ from engine.project.store.artifact_info import (
     VectorsInfo,
 )
 from engine.project.store.artifacts import INCOMPLETE, Artifact
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from engine.encoders.embedding_cache import CachedRows, EmbeddingCache
-    from engine.encoders.encoder import Encoder
-    from engine.vectors.index import VectorIndex
-
-
-VERSION = 2
-SAMPLES = 5  # chunks that the graph of the query encoder is compared on
-FEW = 10_000  # chunks that may be embedded in any order
-BYTES = {"f32": 4, "f16": 2, "i8": 1}
-"""Of a stored number."""
+from engine.vectors.encoder_in_use import EncoderInUse, encoder_in_use, relative_folder
+from engine.vectors.index_build import VERSION, IndexBuild
 
 
 class EmbedStage(Stage):
@@ -91,7 +61,7 @@ class EmbedStage(Stage):
                 "embed", "The graph of the query encoder is missing or damaged.", code="query-graph-damaged"
             )
         hybrid = encoder_in_use(snapshot, "hybrid")
-        if artifact.info.adapter != _named(snapshot, hybrid.adapter):
+        if artifact.info.adapter != relative_folder(snapshot, hybrid.adapter):
             raise DamagedError.of_stage("embed", "The adapter was trained again.", code="adapter-changed")
         semantic = encoder_in_use(snapshot, "semantic")
         if semantic != hybrid:
@@ -106,16 +76,17 @@ class EmbedStage(Stage):
             raise TooLittleTextError(
                 "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
             )
-        first = _IndexBuild(context, hybrid, VectorsInfo, ids)
+        first = IndexBuild(context, hybrid, VectorsInfo, ids)
         embedded = first.build()
         if semantic == hybrid:
-            context.store.drop_artifact(SemanticVectorsInfo)
+            first.publish(context.fingerprint, alone=True)
         else:
+            _keep_for_semantic(context, semantic)
             first.publish(INCOMPLETE)  # it is searched while the second is made; the stage is done after that
-            second = _IndexBuild(context, semantic, SemanticVectorsInfo, ids)
+            second = IndexBuild(context, semantic, SemanticVectorsInfo, ids)
             embedded += second.build(shared_with=first.info)
             second.publish(context.fingerprint)
-        first.publish(context.fingerprint)
+            first.publish(context.fingerprint)
         _tidy(context)
         summary: dict[str, Any] = {"chunks": len(ids), "embedded": embedded, "dimension": first.info.dimension}
         for mode, chosen in (("hybrid", hybrid), ("semantic", semantic)):
@@ -129,163 +100,6 @@ class EmbedStage(Stage):
 STAGE = EmbedStage()
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderInUse:
-    """Adapter folder (None: base), interpolation weight and scope."""
-
-    adapter: Path | None
-    weight: float
-    scope: str
-
-    @property
-    def chunk_adapter(self) -> Path | None:
-        """The adapter that chunks are encoded with."""
-        return chunk_adapter(self.adapter, self.scope)
-
-
-BASE_ENCODER = EncoderInUse(None, 1.0, "both")
-
-
-def encoder_in_use(snapshot: ProjectSnapshot, mode: SearchMode) -> EncoderInUse:
-    """Return the encoder that evaluation chose for a mode; the base encoder before the first evaluation. Raises NotBuiltError."""
-    evaluation = snapshot.store.artifact(EvaluationInfo)
-    if evaluation is None:
-        return BASE_ENCODER
-    chosen = evaluation.info.in_use[mode]
-    if not chosen.adapter:
-        return BASE_ENCODER
-    if evaluation.info.model != model_fingerprint(snapshot):
-        raise NotBuiltError(
-            "The adapter in use belongs to another model.",
-            "encoder.model, or the files in its folder, have changed since the evaluation.",
-            f"Run 'engine adapt {snapshot.project.argument}'.",
-            code="adapter-mismatch",
-            stage="evaluate",
-            command="adapt",
-        )
-    return EncoderInUse(snapshot.project.path / chosen.adapter, chosen.interpolation_weight, chosen.adapter_scope)
-
-
-def index_megabytes(chunks: int, dimension: int, dtype: str) -> int:
-    """Return about how much an index of so many chunks takes on disk."""
-    return math.ceil(chunks * dimension * BYTES[dtype] / 1_000_000)
-
-
-class _IndexBuild:
-    """One vector index of the chunks `ids` (n,), from their texts to the artifact."""
-
-    def __init__(
-        self, context: StageContext, chosen: EncoderInUse, kind: type[VectorsInfo], ids: NDArray[np.int64]
-    ) -> None:
-        self._context = context
-        self._chosen = chosen
-        self._kind = kind
-        self._ids = ids
-        self._folder = ""
-        self.info = kind()
-
-    def build(self, shared_with: VectorsInfo | None = None) -> int:
-        """Write the index, or only the query encoder where the chunks' vectors are those of another; return how many were
-        embedded."""
-        context = self._context
-        adapter = self._chosen.chunk_adapter
-        fingerprint = encoder_fingerprint_of(context, adapter, self._chosen.weight if adapter else 1.0)
-        shared = shared_with is not None and shared_with.chunk_encoder == fingerprint
-        if shared_with is not None and not shared:
-            self._announce()
-        encoder = load_encoder(context, *((adapter, self._chosen.weight) if adapter else ()))
-        self.info = self._info(encoder, shared=shared)
-        cache = open_cache(context)
-        before = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
-        with context.project.building("vectors", self._name) as building:
-            if not shared:
-                self._write_index(building.folder, encoder, cache)
-            sample = [context.store.chunk(row).embedded_text for row in self._ids[:SAMPLES].tolist()]
-            _keep_query_graph(context, building.folder, self.info, sample, encoder)
-        self._folder = building.name
-        return len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - before
-
-    def publish(self, fingerprint: str) -> None:
-        """Make it the current artifact."""
-        self._context.store.put_artifact(Artifact(self.info, fingerprint, self._folder))
-
-    @property
-    def _name(self) -> str:
-        is_second = self._kind is SemanticVectorsInfo
-        return f"{self._context.fingerprint}-semantic" if is_second else self._context.fingerprint
-
-    def _info(self, encoder: Encoder, *, shared: bool) -> VectorsInfo:
-        chosen = self._chosen
-        info = _info(self._context, encoder, chosen.adapter, chosen.chunk_adapter, chosen.weight, len(self._ids))
-        if self._kind is SemanticVectorsInfo:
-            return SemanticVectorsInfo(**{**vars(info), "shared": shared})
-        return info
-
-    def _announce(self) -> None:
-        """Say what the second index takes before it is made."""
-        chunks = len(self._ids)
-        width = self._context.need(VectorsInfo).info.dimension
-        megabytes = index_megabytes(chunks, width, self._context.settings.vectors.dtype)
-        what = f"{chunks:,} chunks, about {megabytes:,} MB on disk; search works meanwhile"
-        self._context.choose("index", "one more for semantic search", what)
-
-    def _write_index(self, folder: Path, encoder: Encoder, cache: EmbeddingCache) -> None:
-        import numpy as np
-
-        from engine.vectors.index import VectorIndex
-
-        context = self._context
-        dtype = _storage_type(context, encoder)
-        index = _former(context, self._kind, encoder, dtype)
-        wanted = self._ids if index is None else np.setdiff1d(self._ids, index.keys(), assume_unique=True)
-        vectors, index = self._embed(encoder, cache, wanted, index, dtype)
-        if index is None or not _updated(index, folder, self._ids, wanted, vectors):
-            rows = vectors
-            if wanted is not self._ids:
-                rows, _ = self._embed(encoder, cache, self._ids, index, dtype)
-            VectorIndex.build(folder, self._ids, rows, similarity=encoder.similarity, dtype=dtype)
-
-    def _embed(
-        self,
-        encoder: Encoder,
-        cache: EmbeddingCache,
-        wanted: NDArray[np.int64],
-        index: VectorIndex | None,
-        dtype: str,
-    ) -> tuple[CachedRows, VectorIndex | None]:
-        """Return the vectors of these chunks (n,), in ascending order, and the index that has become of `index` meanwhile."""
-        from engine.vectors.nodes import embedding_on_nodes
-        from engine.vectors.partial import PartialIndex, newest_and_smallest_first
-
-        context = self._context
-        partial = None
-        if self._kind is VectorsInfo:  # while the second is made, the first is searched
-            partial = PartialIndex(
-                context, index, wanted, encoder.similarity, dtype, lambda count: replace(self.info, chunks=count)
-            )
-        new = set(wanted.tolist())
-        keys = [key for key in context.store.chunk_keys(first=min(new, default=0)) if key[0] in new]
-        hashes = [content_hash for *_, content_hash in keys]
-        order = None
-        if len(wanted) > FEW:
-            order = newest_and_smallest_first([owner for _, owner, _ in keys], context.store.documents())
-        del keys, new  # of a million they take 200 MB
-        rows = chunk_rows(
-            context,
-            encoder,
-            hashes,
-            lambda row: context.store.chunk(int(wanted[row])).embedded_text,
-            cache,
-            before=len(self._ids) - len(wanted),
-            order=order,
-            stored=partial,
-            encode_shards=embedding_on_nodes(context, encoder, self._chosen.chunk_adapter, self._chosen.weight),
-        )
-        if isinstance(encoder, GivenEncoder):
-            _report_missing(context, encoder, hashes)
-        return rows, partial.index if partial is not None else index
-
-
 def _encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str, Any]:
     """What decides the vectors of queries and chunks."""
     adapter, weight, scope = chosen.adapter, chosen.weight, chosen.scope
@@ -297,15 +111,24 @@ def _encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str
     return found
 
 
+def _keep_for_semantic(context: StageContext, chosen: EncoderInUse) -> None:
+    """Let semantic search keep the present first index where that has its encoder, before another one becomes the first."""
+    former = context.store.artifact(VectorsInfo)
+    if former is None or former.fingerprint == INCOMPLETE or context.store.artifact(SemanticVectorsInfo) is not None:
+        return
+    info = former.info
+    if (info.adapter, info.interpolation_weight) == (relative_folder(context, chosen.adapter), chosen.weight):
+        kept = SemanticVectorsInfo(**vars(info))
+        context.store.put_artifact(Artifact(kept, former.fingerprint, former.folder))
+
+
 def _verify_semantic(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> None:
     """Raise DamagedError where the index of semantic search is not there or not sound."""
     from engine.vectors.index import VectorIndex
 
     artifact = snapshot.store.artifact(SemanticVectorsInfo)
-    if artifact is None or artifact.info.adapter != _named(snapshot, chosen.adapter):
-        raise DamagedError.of_stage(
-            "embed", "The index of semantic search is missing.", code="semantic-index-missing"
-        )
+    if artifact is None or artifact.info.adapter != relative_folder(snapshot, chosen.adapter):
+        raise DamagedError.of_stage("embed", "The index of semantic search is missing.", code="semantic-index-missing")
     folder = snapshot.project.folder_of(artifact)
     if not artifact.info.shared:
         VectorIndex.open(folder)
@@ -313,105 +136,6 @@ def _verify_semantic(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> None:
         raise DamagedError.of_stage(
             "embed", "The graph of the query encoder is missing or damaged.", code="query-graph-damaged"
         )
-
-
-def _info(
-    context: StageContext, encoder: Encoder, adapter: Path | None, of_chunks: Path | None, weight: float, chunks: int
-) -> VectorsInfo:
-    """What is noted of the index of so many chunks, which `encoder` embeds."""
-    settings, beside = context.settings.encoder, 0
-    if isinstance(encoder, AugmentedEncoder | GivenEncoder):
-        beside = encoder.dimension - encoder.black_box.dimension
-    return VectorsInfo(
-        settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
-        _named(context, adapter), _named(context, of_chunks), weight, encoder_fingerprint_of(context, adapter, weight),
-        encoder.fingerprint, VERSION, encoder.dimension, chunks, settings.pooling, settings.endpoint,
-        settings.endpoint_model, settings.small_model if beside else "", beside, settings.vectors if beside else "",
-    )  # fmt: skip
-
-
-def _report_missing(context: StageContext, encoder: GivenEncoder, hashes: Sequence[str]) -> None:
-    missing = int((encoder.given.find(hashes) < 0).sum())
-    if missing:
-        where = context.settings.encoder.vectors
-        text = f"{missing} of {len(hashes)} chunks have no vector in {where}: the map makes theirs. 'engine export' writes all."
-        context.emit(Warned(stage=context.stage, text=text, code="vectors-incomplete"))
-
-
-def _named(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
-    return adapter.relative_to(snapshot.project.path).as_posix() if adapter else None
-
-
-def _storage_type(context: StageContext, encoder: Encoder) -> str:
-    """As `vectors.dtype` has it, but float16 where int8 is too coarse: ten nearest by Lorentz distance would mostly be others."""
-    dtype = context.settings.vectors.dtype
-    if dtype != "i8" or encoder.similarity.index_form.of_cosines:
-        return dtype
-    context.warn("Vectors are stored as f16, not i8: distances of this hyperbolic encoder need more than 8 bits.")
-    return "f16"
-
-
-def _former(context: StageContext, kind: type[VectorsInfo], encoder: Encoder, dtype: str) -> VectorIndex | None:
-    """The present index of the same encoder, so that the next can be built upon it: first of this kind, then the other.
-
-    Where only its query encoder is missing or damaged, the index of the same fingerprint is built upon, too.
-    """
-    if context.forced:
-        return None
-    others: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
-    for one in sorted(others, key=lambda other: other is not kind):
-        former = context.store.artifact(one)
-        if former is None or (isinstance(former.info, SemanticVectorsInfo) and former.info.shared):
-            continue
-        if (former.info.chunk_encoder, former.info.version) == (encoder.fingerprint, VERSION):
-            index = _open_former(context, former, encoder, dtype)
-            if index is not None:
-                return index
-    return None
-
-
-def _open_former(
-    context: StageContext, former: Artifact[VectorsInfo], encoder: Encoder, dtype: str
-) -> VectorIndex | None:
-    from engine.vectors.index import VectorIndex
-
-    try:
-        index = VectorIndex.open(context.project.folder_of(former))
-    except DamagedError as error:
-        context.warn(f"{error.what} It is built again.")
-        return None
-    same = (index.form.name, index.manifest["dtype"]) == (encoder.similarity.index_form.name, dtype)
-    return index if same else None
-
-
-def _updated(
-    index: VectorIndex, folder: Path, ids: NDArray[np.int64], embedded: NDArray[np.int64], vectors: CachedRows
-) -> bool:
-    """Write an index of the chunks `ids` that builds upon another, where that holds most of them; `vectors`: of those that are
-    `embedded` now."""
-    import numpy as np
-
-    fresh = np.isin(embedded, index.keys(), invert=True)
-    if fresh.sum() > index.count:
-        return False
-    gone = index.keys()[np.isin(index.keys(), ids, invert=True)]
-    return index.updated(folder, embedded[fresh], vectors.chosen(fresh), gone) is not None
-
-
-def _keep_query_graph(
-    context: StageContext, folder: Path, info: VectorsInfo, sample: Sequence[str], loaded: Encoder
-) -> None:
-    """Put the encoder of queries beside the index: the graph of a former index where it is the same, else a new one."""
-    kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
-    for kind in () if context.forced else kinds:
-        former = context.store.artifact(kind)
-        same = former is not None and former.folder and former.info.encoder == info.encoder
-        if former is not None and same and take_over(context.project.path / former.folder, folder):
-            return
-    context.check_stop()
-    adapter = context.project.path / info.adapter if info.adapter else None
-    source = encoder_source(context.settings.encoder)
-    write_query_graph(source, info.max_tokens, adapter, info.interpolation_weight, folder, sample, loaded)
 
 
 def _tidy(context: StageContext) -> None:
@@ -426,5 +150,15 @@ def _tidy(context: StageContext) -> None:
     if (trained := context.store.artifact(AdapterInfo)) and trained.info.adapter:  # judged and compared again, later
         of_chunks = chunk_adapter(context.project.path / trained.info.adapter, trained.info.adapter_scope)
         with suppress(ModelError):  # an unsound one that is not in use stops nothing
-            keep.add(encoder_fingerprint_of(context, of_chunks, 1.0))
+            for weight in {1.0, *_contender_weights(context)}:
+                keep.add(encoder_fingerprint_of(context, of_chunks, weight if of_chunks else 1.0))
     open_cache(context).drop_others(keep)
+
+
+def _contender_weights(context: StageContext) -> list[float]:
+    """The interpolation weights of the candidates whose lists people are asked to compare."""
+    evaluation = context.store.artifact(EvaluationInfo)
+    if evaluation is None:
+        return []
+    contenders = (evaluation.info.semantic_contender, evaluation.info.hybrid_contender)
+    return [one.interpolation_weight for one in contenders if one is not None and one.interpolation_weight]

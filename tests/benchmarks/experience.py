@@ -157,9 +157,7 @@ def _read_lines(path: Path) -> list[Line]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _make_run(
-    run: Run, weights: Sequence[float], known: Line | None, options: argparse.Namespace
-) -> Line:
+def _make_run(run: Run, weights: Sequence[float], known: Line | None, options: argparse.Namespace) -> Line:
     """Train where that is not done yet; measure base and interpolations, beside what is `known`."""
     project = open_project(PublicSet(run.set, options.data, options.keep), run.kind)
     project.folder.change_settings({"training.seed": run.seed})
@@ -167,9 +165,7 @@ def _make_run(
     settings = project.folder.settings()
     adapter = options.keep / "adapters" / (known["key"] if known else run.key)
     with closing(project.folder.store()) as store:
-        context = StageContext(
-            project.folder, settings, store, "train", "", "", _ignore_event, _never
-        )
+        context = StageContext(project.folder, settings, store, "train", "", "", _ignore_event, _never)
         seconds = _train(context, run.recipe, adapter)
         figures = known["figures"] if known else {}
         for rung, found in _measure(context, adapter, run.recipe.adapter_scope, weights).items():
@@ -277,9 +273,7 @@ def _format_run(run: Line) -> str:
         base = " ".join(f"{value:.1f}" for value in _means(figures[BASE]).values())
         lines.append(f"{rung}, {len(figures[BASE][SEMANTIC])} questions, base {base}")
         for name, modes in _effects(figures).items():
-            effects = [
-                f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()
-            ]
+            effects = [f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()]
             lines.append(f"{name}: " + " ".join(effects))
     return "\n   ".join(lines)
 
@@ -324,9 +318,7 @@ def _format_table(experience: Mapping[str, Any]) -> str:
     lines = []
     for row in experience["runs"]:
         for encoder, modes in row["effects"].items():
-            effects = [
-                f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()
-            ]
+            effects = [f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()]
             names = f"{row['set']}, {row['kind']}, seed {row['seed']}, {row['rung']}, {encoder}"
             lines.append(f"{names}: " + " ".join(effects))
     return "\n".join(lines)

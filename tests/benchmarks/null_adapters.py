@@ -138,9 +138,7 @@ def evidence(
     return {"semantic": Evidence(rung, alone, clusters), "hybrid": Evidence(rung, fused, clusters)}
 
 
-def decisions(
-    measured: dict[SearchMode, Evidence], seed: int, *, expected: bool = False
-) -> dict[SearchMode, Decision]:
+def decisions(measured: dict[SearchMode, Evidence], seed: int, *, expected: bool = False) -> dict[SearchMode, Decision]:
     """What the gate decides in each mode; `expected`: with experience that expects a gain."""
     found = {}
     for mode, one in measured.items():

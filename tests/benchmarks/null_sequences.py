@@ -1,5 +1,6 @@
-"""How often the gate errs where it is asked several times: as judged questions grow, for adapters trained anew, and for fusion,
-encoder and reranker of one report. What candidates gain is drawn as in `null_adapters.py`; the product's own code decides.
+"""How often the gate calls something proved in error where it is asked several times: as judged questions grow, for adapters
+trained anew, and for both search modes and the reranker of one report. What candidates gain is drawn as in `null_adapters.py`;
+the product's own code decides.
 
 `python tests/benchmarks/null_sequences.py [--runs 400]`
 """
@@ -7,52 +8,48 @@ encoder and reranker of one report. What candidates gain is drawn as in `null_ad
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from null_adapters import CANDIDATES, Asked, evidence, gains, judged
+from null_adapters import EFFECTS, REFERENCE, Asked, candidates, decisions, evidence, gains, judged
 
+from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.evaluation import gate
-from engine.evaluation.evidence import Evidence, Floats, Measured
-from engine.evaluation.gate import TOLERANCE, Decision
+from engine.evaluation.evidence import Evidence
+from engine.evaluation.gate import TOLERANCE, Decision, Option
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.reranking import WITH, WITHOUT
-from engine.evaluation.studies.fusion import EQUAL, FUSIONS, nearest_first
 
-LOOKS, ADAPTERS = (71, 100, 150, 220, 300), 5
-SHARES = {"base": 0.0, "interpolated": 0.5, "adapted": 1.0}
-EFFECTS = ((0.0, 0.0), (0.03, 0.03), (0.03, 0.012), (0.02, 0.004), (0.03, -0.005), (0.03, -0.01))
-"""What the whole adapter gains in truth: by semantic search and in the default mode."""
+LOOKS = (71, 100, 150, 220, 300)
+ADAPTERS = 5
+GAINS = ((0.0, 0.0), (0.03, 0.03), (0.03, 0.012), (0.02, 0.004), (0.03, -0.005), (0.03, -0.01))
+"""What the whole adapter gains in truth: in semantic and in hybrid search."""
 SPENDING: dict[str, Callable[[int], float]] = {
-    "none": lambda _: 1.0, "harmonic": lambda k: 1 / k, "squares": lambda k: k**-2.0,
-    "halves": lambda k: 2.0**-k, "third": lambda _: 1 / 3, "tenth": lambda _: 1 / 10,
-}  # fmt: skip
-"""The share of the gate's level that the k-th decision has."""
-LEVEL, RISK = gate.LEVEL, gate.MAX_RISK
-Looks = Sequence[tuple[Evidence, int]]
+    "none": lambda _: 1.0,
+    "harmonic": lambda number: 1 / number,
+    "squares": lambda number: number**-2.0,
+    "halves": lambda number: 2.0**-number,
+    "third": lambda _: 1 / 3,
+    "tenth": lambda _: 1 / 10,
+}
+"""The share of the gate's level that the n-th decision has."""
+LEVEL = gate.LEVEL
+Both = dict[SearchMode, Evidence]
+Looks = Sequence[tuple[Both, int]]
 """Evaluations one after another: evidence, and how many of its questions are judged by then; at most half of them."""
 Drawn = Callable[[np.random.Generator, float, float], Looks]
 
 
-@dataclass(frozen=True)
-class Spent:
-    """How much is left of the level of p after some decisions, and, if wanted, of the `risk` allowed."""
-
-    share: Callable[[int], float]
-    risk: bool = False
-
-    def allow(self, decided: int) -> None:
-        """Set what the gate's next decision goes by."""
-        share = self.share(decided + 1)
-        gate.LEVEL, gate.MAX_RISK = LEVEL * share, RISK * (share if self.risk else 1)  # type: ignore[misc]
+def allow(share: float) -> None:
+    """Set the share of the level that the gate's next decisions go by."""
+    gate.LEVEL = LEVEL * share  # type: ignore[misc]
 
 
 def growing(rows: Sequence[Asked], moving: float) -> Drawn:
     """The same adapter at each number of judged questions."""
 
-    def drawn(rng: np.random.Generator, gain: float, default: float) -> Looks:
-        whole = evidence(rng, "judged", rows, moving, gain, default)
+    def drawn(rng: np.random.Generator, semantic: float, hybrid: float) -> Looks:
+        whole = evidence(rng, "judged", rows, moving, semantic, hybrid)
         return [(whole, count) for count in LOOKS]
 
     return drawn
@@ -61,106 +58,103 @@ def growing(rows: Sequence[Asked], moving: float) -> Drawn:
 def retrained(rows: Sequence[Asked], moving: float, alike: float) -> Drawn:
     """Adapters of other seeds on the same questions; what they gain by chance has a correlation of `alike`."""
 
-    def drawn(rng: np.random.Generator, gain: float, default: float) -> Looks:
+    def drawn(rng: np.random.Generator, semantic: float, hybrid: float) -> Looks:
         common = evidence(rng, "judged", rows, moving, 0.0, 0.0)
         each = [evidence(rng, "judged", rows, moving, 0.0, 0.0) for _ in range(ADAPTERS)]
-        return [(_mixed(one, common, alike, gain, default), len(rows) // 2) for one in each]
+        effects: dict[SearchMode, float] = {"semantic": semantic, "hybrid": hybrid}
+        return [
+            (
+                {mode: mixed(one[mode], common[mode], mode, alike, effects[mode]) for mode in SEARCH_MODES},
+                len(rows) // 2,
+            )
+            for one in each
+        ]
 
     return drawn
 
 
-def _mixed(one: Evidence, common: Evidence, alike: float, gain: float, default: float) -> Evidence:
-    systems = {"base": one.systems["base"]}
-    for name in CANDIDATES:
-        own, shared, share = one.gaps(name, "base"), common.gaps(name, "base"), SHARES[name]
-        systems[name] = Measured(
-            0.5 + (1 - alike) ** 0.5 * own.semantic + alike**0.5 * shared.semantic + share * gain,
-            0.5 + (1 - alike) ** 0.5 * own.default + alike**0.5 * shared.default + share * default,
-        )
+def mixed(one: Evidence, common: Evidence, mode: SearchMode, alike: float, effect: float) -> Evidence:
+    """What an adapter gains by a chance that it shares in part with others, and in truth."""
+    reference = REFERENCE[mode].name
+    systems = {reference: one.systems[reference]}
+    for option in candidates(mode, "judged"):
+        own = one.gaps(option.name, reference)
+        shared = common.gaps(option.name, reference)
+        by_chance = (1 - alike) ** 0.5 * own + alike**0.5 * shared
+        systems[option.name] = 0.5 + by_chance + EFFECTS.get(option.encoder, 0.0) * effect
     return Evidence("judged", systems, one.clusters)
 
 
-def decided(whole: Evidence, count: int, seed: int) -> str | None:
-    """What comes into use by the first `count` questions; None where they are too few."""
-    assert whole.clusters is not None
-    systems = {name: Measured(one.semantic[:count], one.default[:count]) for name, one in whole.systems.items()}
-    found = gate.decide([Evidence("judged", systems, whole.clusters[:count])], "base", CANDIDATES, 400, seed)
-    return found.chosen if found.rung else None
+def first_of(whole: Both, count: int) -> Both:
+    """Return the evidence of the first `count` questions."""
+    found: Both = {}
+    for mode, one in whole.items():
+        assert one.clusters is not None
+        systems = {name: values[:count] for name, values in one.systems.items()}
+        found[mode] = Evidence("judged", systems, one.clusters[:count])
+    return found
 
 
-def until_in_use(looks: Looks, spent: Spent, seed: int) -> tuple[int, str, str, str]:
-    """How many evaluations had enough questions until one brought something into use; what is in use after the first and the last
-    of them, and after one more with twice as many questions."""
-    chosen: list[str] = []
-    for whole, count in looks:
-        spent.allow(len(chosen))
-        if found := decided(whole, count, seed):
-            chosen.append(found)
-            if found != "base":
-                return len(chosen), chosen[0], found, decided(whole, 2 * count, seed) or "base"
-    return len(chosen), "base", "base", "base"
+def encoder_of(decision: Decision) -> str:
+    """Return the encoder that is proved, which may be base with another share; empty where nothing is."""
+    return decision.row.encoder if decision.row is not None else ""
 
 
-def print_sequence(name: str, drawn: Drawn, spent: Spent, runs: int) -> None:
-    """By effect: what was let in, and how often that loses more than the tolerance in truth."""
-    for gain, default in EFFECTS:
-        found = [until_in_use(drawn(np.random.default_rng(seed), gain, default), spent, seed) for seed in range(runs)]
-        count, *ends = zip(*found, strict=True)
-        let_in = [np.mean([one != "base" for one in end]) for end in ends]
-        worse = [np.mean([100 * default * SHARES[one] < -TOLERANCE for one in end]) for end in ends]
-        effect = f"{100 * gain:+g}/{100 * default:+g}"
-        print(f"{name} | {effect} | {np.mean(count):.1f} | {_percent(*let_in, *worse)}", flush=True)
+def until_proved(looks: Looks, mode: SearchMode, share: Callable[[int], float], seed: int) -> tuple[str, str, str]:
+    """Return the encoder that a mode's first evaluation proves, the one that any does, and what one more of that with twice as many
+    questions says."""
+    for number, (whole, count) in enumerate(looks, 1):
+        allow(share(number))
+        found = encoder_of(decisions(first_of(whole, count), seed)[mode])
+        if found:
+            again = encoder_of(decisions(first_of(whole, 2 * count), seed)[mode])
+            return found if number == 1 else "", found, again
+    return "", "", ""
 
 
-def print_report(rows: Sequence[Asked], moving: float, spread: float, carried: float, runs: int) -> None:
-    """Fusion, encoder and reranker of one report, whose true gains vary by `spread`. `carried`: how much of what a fusion gains by
-    chance with base it gains with an adapter, too."""
+def print_sequence(name: str, drawn: Drawn, share: Callable[[int], float], runs: int) -> None:
+    """By effect and mode: what was proved, and how often that loses more than the tolerance in truth."""
+    for semantic, hybrid in GAINS:
+        for mode, effect in (("semantic", semantic), ("hybrid", hybrid)):
+            ends = np.zeros((3, 2))
+            for seed in range(runs):
+                looks = drawn(np.random.default_rng(seed), semantic, hybrid)
+                for row, encoder in enumerate(until_proved(looks, mode, share, seed)):  # type: ignore[arg-type]
+                    points = 100 * effect * EFFECTS.get(encoder, 0.0)
+                    ends[row] += [bool(encoder), points < -TOLERANCE]
+            shares = percent((ends / runs).T.ravel())
+            print(f"{name} | {mode} | {100 * effect:+g} | {shares}", flush=True)
+
+
+def print_report(rows: Sequence[Asked], moving: float, spread: float, runs: int) -> None:
+    """Both modes and the reranker of one report, whose true gains vary by `spread` points."""
     counts = np.zeros(7)
     for seed in range(runs):
-        in_use, points = report(np.random.default_rng(seed), rows, moving, spread, carried, seed)
+        in_use, points = report(np.random.default_rng(seed), rows, moving, spread, seed)
         counts += [*in_use, any(in_use), points < -TOLERANCE, points > TOLERANCE, points > 0]
-    shares = _percent(*(counts / runs))
-    print(
-        f"{len(rows)} questions, {100 * moving:g} % moving, spread {spread:g}, carried {carried:g} | {shares}",
-        flush=True,
-    )
+    print(f"{len(rows)} questions, {100 * moving:g} % moving, spread {spread:g} | {percent(counts / runs)}", flush=True)
 
 
 def report(
-    rng: np.random.Generator, rows: Sequence[Asked], moving: float, spread: float, carried: float, seed: int
+    rng: np.random.Generator, rows: Sequence[Asked], moving: float, spread: float, seed: int
 ) -> tuple[list[bool], float]:
-    """Which of the three came into use, and what all that is in use gains in truth in the default mode, in points."""
-    clusters = clusters_of([one for _, one in rows])
-
-    def decide(systems: dict[str, Measured], reference: str, names: Sequence[str]) -> Decision:
-        return gate.decide([Evidence("judged", systems, clusters)], reference, names, samples=400, seed=seed)
-
-    zeros, truth = np.zeros(len(rows)), {}
-    fused: dict[str, Floats] = {}
-    ways = {way: (gains(rng, rows, moving), rng.normal(0, spread)) for way in ("more", "less", "rrf")}
-    for name, share in FUSIONS.items():
-        away = 0.7 if share is None else abs(share - EQUAL) / 0.4
-        by_chance, true = ways["rrf" if share is None else "more" if share > EQUAL else "less"]
-        truth[name] = away * true
-        fused[name] = away * (by_chance + 0.3 * gains(rng, rows, moving) + true / 100)
-    reference, *others = nearest_first(EQUAL)
-    fusion = decide({name: Measured(zeros, one) for name, one in fused.items()}, reference, others).chosen
-    semantic, default = rng.normal(0, 2 * spread), rng.normal(0, spread)
-    adapted = evidence(rng, "judged", rows, moving, semantic / 100, default / 100)
-    lost = (1 - carried) * (fused[fusion] - truth[fusion] / 100)
-    systems = {
-        name: Measured(one.semantic, one.default - (lost if name in CANDIDATES else 0))
-        for name, one in adapted.systems.items()
-    }
-    encoder = decide(systems, "base", CANDIDATES).chosen
+    """Return which of the three came into use, and what all that is in use gains in truth in hybrid search, in points."""
+    semantic = rng.normal(0, 2 * spread)
+    hybrid = rng.normal(0, spread)
+    found = decisions(evidence(rng, "judged", rows, moving, semantic / 100, hybrid / 100), seed)
     better = rng.normal(0, spread)
-    reranked = gains(rng, rows, 2 * moving) + better / 100
-    reranker = decide({WITHOUT: Measured(zeros, zeros), WITH: Measured(zeros, reranked)}, WITHOUT, [WITH]).chosen
-    points = truth[fusion] + SHARES[encoder] * default + (reranker == WITH) * better
-    return [fusion != reference, encoder != "base", reranker == WITH], points
+    zeros = np.zeros(len(rows))
+    systems = {WITHOUT: zeros, WITH: gains(rng, rows, 2 * moving) + better / 100}
+    ladder = [Evidence("judged", systems, clusters_of([one for _, one in rows]))]
+    options = [Option(WITH, WITH)]
+    reranked = gate.decide("hybrid", ladder, Option(WITHOUT, WITHOUT), options, samples=400, seed=seed)
+    points = EFFECTS.get(encoder_of(found["hybrid"]), 0.0) * hybrid + (reranked.chosen == WITH) * better
+    in_use = [one.row is not None for one in (found["semantic"], found["hybrid"], reranked)]
+    return in_use, points
 
 
-def _percent(*shares: float) -> str:
+def percent(shares: Iterable[float]) -> str:
+    """Return cells of a table."""
     return " | ".join(f"{100 * one:.1f} %" for one in shares)
 
 
@@ -169,24 +163,23 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--spending", choices=SPENDING, default="none")
-    parser.add_argument("--risk", action="store_true", help="spend the risk, too")
     parser.add_argument("--only", choices=("growing", "retrained", "report"))
     wanted = parser.parse_args()
-    spent, only, runs = Spent(SPENDING[wanted.spending], wanted.risk), wanted.only, wanted.runs
-    heads = "semantic/default | decisions | let in: first | any | and again | worse: first | any | and again"
-    if only in (None, "growing"):
+    share = SPENDING[wanted.spending]
+    heads = "mode | effect | proved: first | any | and again | worse: first | any | and again"
+    if wanted.only in (None, "growing"):
         print(f"questions grow | {heads}")
         for moving in (0.05, 0.15, 0.3):
-            print_sequence(f"{100 * moving:g} % moving", growing(judged(50, 12)(0), moving), spent, runs)
-    if only in (None, "retrained"):
+            print_sequence(f"{100 * moving:g} % moving", growing(judged(50, 12)(0), moving), share, wanted.runs)
+    if wanted.only in (None, "retrained"):
         print(f"trained anew | {heads}")
         for alike in (0.0, 0.5):
-            print_sequence(f"correlation {alike:g}", retrained(judged(40, 12)(0), 0.15, alike), spent, runs)
-    if only in (None, "report"):
-        spent.allow(0)
-        print("one report | fusion | encoder | reranker | any | worse by 0.3 | better by 0.3 | better")
-        for spread, carried in ((0.0, 1.0), (0.0, 0.5), (1.0, 1.0), (1.0, 0.5)):
-            print_report(judged(50, 6)(0), 0.1, spread, carried, runs)
+            print_sequence(f"correlation {alike:g}", retrained(judged(40, 12)(0), 0.15, alike), share, wanted.runs)
+    if wanted.only in (None, "report"):
+        allow(1.0)
+        print("one report | semantic | hybrid | reranker | any | worse by 0.3 | better by 0.3 | better")
+        for spread in (0.0, 1.0):
+            print_report(judged(50, 6)(0), 0.1, spread, wanted.runs)
 
 
 if __name__ == "__main__":

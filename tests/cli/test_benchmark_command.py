@@ -14,21 +14,19 @@ FOUND: dict[str, Any] = {
     "systems": {"base": {"ndcg@10": 1.0}, "in_use": {"ndcg@10": 2.0}, "weighted_in_use": {"ndcg@10": 3.0}},
     "pairs": {"in_use − bm25": {"ndcg@10": 4.0}}, "held_out": {"in_use": {"ndcg@10": 5.0}},
     "in_use": {
-        "name": "interpolated-0.25", "interpolation_weight": 0.25, "adapter": "adapters/a", "adapter_scope": "queries",
-        "reason": "because",
+        mode: {"name": name, "interpolation_weight": weight, "adapter": "adapters/a", "adapter_scope": "queries",
+               "standing": "proved", "reason": "because"}
+        for mode, name, weight in (("semantic", "adapted", 1.0), ("hybrid", "interpolated-0.25", 0.25))
     },
+    "own_systems": ["adapted", "rrf_in_use", "weighted_in_use"],
 }  # fmt: skip
 
 
 def test_former_names_stand_beside_the_present_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("engine.experiments.benchmark.benchmark", lambda *_, **__: FOUND)
     printed = json.loads(engine_here("benchmark", str(tmp_path), "--json").stdout)
-    assert {key: printed[key] for key in ("in_use", "dataset", "queries")} == {
-        key: FOUND[key] for key in ("in_use", "dataset", "queries")
-    }
-    assert printed["served"] == {
-        "name": "merge-0.25", "scale": 0.25, "adapter": "adapters/a", "side": "query", "reason": "because",
-    }  # fmt: skip
+    kept = ("in_use", "own_systems", "dataset", "queries")
+    assert {key: printed[key] for key in kept} == {key: FOUND[key] for key in kept}
     assert printed["systems"] == {
         **FOUND["systems"], "served": {"ndcg@10": 2.0}, "weighted_served": {"ndcg@10": 3.0},
     }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,8 @@ from engine.cli.run_view import RunView, summary_line
 from engine.core import events
 from engine.core.errors import CancelledError, InputError
 from engine.core.figures import Difference, Differences, FigureTable, Interval, Verdict
-from engine.core.systems import label_of, ordered
+from engine.core.messages.report import Bar, Expectation, GateRow, GateTable, ModeVerdict, ReportVerdict
+from engine.core.systems import label_of, ordered, own_systems
 from engine.core.text import harmless, language_name, visible
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\u202egpj.exe\u2066\x7f\udcff\u200b"
@@ -172,7 +174,7 @@ def test_what_is_in_use_stands_once_and_is_marked() -> None:
     shown = {}
     for own in ("base", "in_use"):
         out = Console(file=io.StringIO(), width=200)
-        console.show_tables({"judged": found}, out, own)
+        console.show_tables({"judged": found}, out, own_systems(own, own))
         rows = [line.split("│")[1].strip() for line in out.file.getvalue().splitlines() if "│" in line]  # type: ignore[attr-defined]
         shown[own] = rows
     assert shown["in_use"] == [label_of(name) for name in ordered(values)]
@@ -180,34 +182,83 @@ def test_what_is_in_use_stands_once_and_is_marked() -> None:
     assert shown["base"] == [name for name in marked if name not in (label_of("in_use"), label_of("rrf_in_use"))]
 
 
+def test_each_mode_may_have_another_encoder_in_use() -> None:
+    values = {"base": 40.0, "adapted": 45.0, "in_use": 45.0, "rrf_base": 50.0, "rrf_adapted": 49.0, "rrf_in_use": 50.0}
+    cells = {name: dict.fromkeys(console.METRICS, Interval(value, value, value)) for name, value in values.items()}
+    out = Console(file=io.StringIO(), width=200)
+    console.show_tables({"judged": FigureTable("base", 60, 0, cells, {})}, out, own_systems("adapted", "base"))
+    rows = [line.split("│")[1].strip() for line in out.file.getvalue().splitlines() if "│" in line]  # type: ignore[attr-defined]
+    names = [label_of(name) for name in ("base", "adapted", "rrf_base", "rrf_adapted")]
+    assert rows == [names[0], f"{names[1]} (in use)", f"{names[2]} (in use)", names[3]]
+
+
 @pytest.mark.parametrize(("of_one", "lines"), [(12, 1), (11, 0)])
 def test_intervals_are_explained_where_a_fifth_of_the_queries_is_about_one_document(of_one: int, lines: int) -> None:
     found = replace(table({}, {}), one_document=of_one)
     out = Console(file=io.StringIO(), width=200)
-    console.show_tables({"judged": found}, out, "base")
+    console.show_tables({"judged": found}, out, own_systems("base", "base"))
     shown = [line for line in out.file.getvalue().splitlines() if numbers(line)[:2] == [of_one, 60]]  # type: ignore[attr-defined]
     assert len(shown) == lines
 
 
 def test_where_base_is_in_use_the_adapted_encoder_is_compared() -> None:
-    found = table(
-        {"adapted": gap(-0.8), "in_use": gap(0)}, {"rrf_in_use − rrf_base": gap(0)}, base=40, adapted=39, in_use=40
-    )
-    assert list(console.differences_in_use(found, "rrf_")) == ["adapted − base"], "a report of before"
+    values = {"base": 40.0, "adapted": 39.0, "in_use": 40.0, "rrf_base": 50.0, "rrf_adapted": 49.0, "rrf_in_use": 50.0}
+    differences = {"adapted": gap(-0.8), "in_use": gap(0)}
     pairs = {f"rrf_{name} − rrf_base": gap(0) for name in ("in_use", "adapted")}
-    both = replace(found, pairs=pairs)
-    assert list(console.differences_in_use(both, "rrf_")) == ["rrf_adapted − rrf_base"], "as users search"
-    assert list(console.differences_in_use(both, "")) == ["adapted − base"]
+    found = table(differences, {**pairs, "rrf_in_use − bm25": gap(5)}, **values)
+    rows = ["adapted − base", "rrf_adapted − rrf_base", "rrf_in_use − bm25"]
+    assert list(console.differences_in_use(found, "rrf")) == rows
+    adapted = table(differences, pairs, **{**values, "in_use": 39.0})
+    assert list(console.differences_in_use(adapted, "rrf")) == ["in_use − base", "rrf_adapted − rrf_base"]
     alone = table({"in_use": gap(0)}, {}, base=40, in_use=40)
-    assert list(console.differences_in_use(alone, "")) == ["in_use − base"]
+    assert list(console.differences_in_use(alone, "rrf")) == ["in_use − base"], "there is no adapted encoder"
 
 
 def test_what_is_in_use_is_compared_with_p_and_the_queries_that_would_show_a_difference() -> None:
     pairs = {"rrf_in_use − rrf_base": gap(0.5, "no difference shown", 0.25, 1_250)}
     found = table({"bm25": gap(9), "in_use": gap(2.4, p=0.0001)}, pairs)
     out = Console(file=io.StringIO(), width=200)
-    console.show_differences(console.differences_in_use(found, "rrf_"), out)
+    console.show_differences(console.differences_in_use(found, "rrf"), out)
     first, second = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert numbers(first) == [2.4, 1.4, 3.4, 0.001]  # difference, its interval, p
     assert numbers(second) == [0.5, 0.5, 1.5, 0.25, 1_300]  # and the queries that would show it
     assert all(one in second for one in ("+0.50", "-0.50", "+1.50", "no difference shown"))
+
+
+def printed(show: Callable[[Console], None]) -> list[str]:
+    out = Console(file=io.StringIO(), width=200)
+    show(out)
+    return out.file.getvalue().splitlines()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_each_mode_of_the_verdict_has_a_sentence_with_its_bars() -> None:
+    bars = (
+        Bar("Keywords", "bm25", Interval(50.0, 48.0, 52.0)),
+        Bar("Now in use", "in_use", Interval(55.0, 53.0, 57.0)),
+    )
+    modes = (
+        ModeVerdict("hybrid", "stays", "base", "One stays."),
+        ModeVerdict("semantic", "proved", "adapted", "One is proved.", "judged", 60, bars),
+    )
+    lines = printed(lambda out: console.show_verdict(ReportVerdict(modes, ("A note.",), ("First.", "Then.")), out))
+    assert lines[:2] == ["One stays.", "One is proved."]
+    assert [numbers(line) for line in lines[2:4]] == [[50.0], [55.0]]
+    assert lines[-3:] == ["A note.", "  1. First.", "  2. Then."]
+    (last,) = printed(lambda out: console.show_verdict(ReportVerdict(modes[:1], (), ("Only.",)), out))[1:]
+    assert last.endswith("Only.")
+    assert len(printed(lambda out: console.show_verdict(ReportVerdict(modes[:1]), out))) == 1
+
+
+def test_what_the_gate_compared_has_expectation_and_risk() -> None:
+    expected = Expectation(2.0, 0.04, 3.96, 0.011, 6, 5, 2.5)
+    rows = (
+        GateRow("adapted 0.5", "adapted", 0.5, gap(1.25)["ndcg@10"], 0.2, "not shown"),
+        GateRow("adapted 0.6", "adapted", 0.6, None, 1.0, "expected", in_use=True, expectation=expected),
+    )
+    lines = printed(lambda out: console.show_gate(GateTable("hybrid", "document", 1_234, rows, decided=False), out))
+    assert numbers(lines[0])[0] == 1_234
+    first, second = ([cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "share" in line)
+    assert [numbers(cell) for cell in first[:2]] == [[0.5], [1.25, 0.25, 2.25]]
+    assert first[2:] == ["–", "–", "not shown"]
+    assert [numbers(cell) for cell in second[2:4]] == [[2.0, 0.04, 3.96], [1]]
+    assert (second[1], second[4]) == ("–", "expected, in use")

@@ -44,3 +44,22 @@ def edit_json() -> Callable[..., None]:
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
     return edit
+
+
+@pytest.fixture(scope="module")
+def adapter(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A LoRA adapter of random A and B (rank 4, alpha 8) on queries and the feed-forward layer."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from sentence_transformers import SentenceTransformer
+
+    torch.manual_seed(3)
+    base = SentenceTransformer(str(tiny_model), device="cpu")[0].auto_model
+    wrapped = get_peft_model(base, LoraConfig(r=4, lora_alpha=8, target_modules=["query", "intermediate.dense"]))
+    with torch.no_grad():
+        for name, parameter in wrapped.named_parameters():
+            if "lora_" in name:
+                parameter.normal_(std=0.3)
+    folder = tmp_path_factory.mktemp("adapter") / "lora"
+    wrapped.save_pretrained(str(folder))
+    return folder

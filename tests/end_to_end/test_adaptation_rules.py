@@ -102,7 +102,7 @@ def test_an_adapter_of_another_model_is_not_used(project: Path, tmp_path: Path) 
     assert evaluation
     assert adapter
     served = InUseInfo("adapted", 1.0, adapter.folder)
-    store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
+    store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served)))
     store.close()
     set_key(project, "encoder.model", str(build_tiny_model(tmp_path / "other", seed=1)))
     for stage in ("evaluate", "embed"):
@@ -146,12 +146,14 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     evaluation, trained = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
     assert evaluation is not None
     assert trained is not None
-    assert evaluation.info.in_use.adapter_scope == trained.info.adapter_scope == "queries"
+    assert evaluation.info.hybrid.adapter_scope == trained.info.adapter_scope == "queries"
     engine_here(
         "embed", str(project)
     )  # whatever is served: the chunks' vectors are the untouched encoder's from here on
     served = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter, "queries")
-    store.put_artifact(replace(evaluation, fingerprint="another", info=replace(evaluation.info, in_use=served)))
+    store.put_artifact(
+        replace(evaluation, fingerprint="another", info=replace(evaluation.info, semantic=served, hybrid=served))
+    )
     engine_here("embed", str(project))
     vectors = store.artifact(VectorsInfo)
     texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
@@ -191,9 +193,11 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
     engine_here("evaluate", str(project))
     evaluation = store.artifact(EvaluationInfo)
     assert evaluation is not None
-    assert evaluation.info.in_use.adapter_scope == "both-then-queries"
+    assert {one.adapter_scope for one in evaluation.info.in_use.values()} == {"both-then-queries"}
     served = InUseInfo("interpolated-0.5", 0.5, info.adapter, "both-then-queries")
-    store.put_artifact(replace(evaluation, fingerprint="another", info=replace(evaluation.info, in_use=served)))
+    store.put_artifact(
+        replace(evaluation, fingerprint="another", info=replace(evaluation.info, semantic=served, hybrid=served))
+    )
     engine_here("embed", str(project))
     vectors = store.artifact(VectorsInfo)
     texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}

@@ -95,7 +95,7 @@ def test_a_corpus_of_three_words_is_searchable(make_project: Callable[[Path], Pa
     assert [hit["path"] for hit in hits(project, "freezer")] == ["a.txt"]
     (hit,) = hits(project, "blue freezer", "hybrid")
     assert set(hit["rankers"]) == {"bm25", "semantic"}
-    assert json.loads(engine_here("report", str(project), "--json").stdout)["in_use"]["name"] == "base"
+    assert json.loads(engine_here("report", str(project), "--json").stdout)["in_use"]["hybrid"]["name"] == "base"
 
 
 def test_unreadable_files_beside_good_ones_are_warned_of_once_and_listed(small: Path) -> None:

@@ -19,11 +19,9 @@ from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, environment
 
 from engine.cli.app import GROUPS
-from engine.core.former_systems import former_name
 from engine.core.systems import label_of
 from engine.core.text import day
 from engine.project.folder import ProjectFolder, projects_root
-from engine.settings.renamed import former_scope
 
 COMMANDS = (
     "new", "run", "adapt", "ingest", "index", "generate", "rank", "train", "evaluate", "embed", "search", "serve", "status",
@@ -158,37 +156,33 @@ def test_status_and_report_as_json(finished: Path) -> None:
     assert status.stderr == ""
     report = json.loads(engine_here("report", str(finished), "--json").stdout)
     assert set(report["tables"]) == {"judged", "document", "synthetic"}
-    assert report["in_use"]["name"] in report["reason"]
-    in_use, former = report["in_use"], report["served"]  # also under the keys of before 0.2
-    assert former == {
-        "name": former_name(in_use["name"]), "scale": in_use["interpolation_weight"], "adapter": in_use["adapter"],
-        "side": former_scope(in_use["adapter_scope"]),
-    }  # fmt: skip
+    in_use = report["in_use"]
+    assert in_use.keys() == {"semantic", "hybrid"}
     for table in report["tables"].values():
         assert table["systems"]["weighted_served"] == table["systems"]["weighted_in_use"]
         assert table["pairs"]["weighted_served − weighted_base"] == table["pairs"]["weighted_in_use − weighted_base"]
     assert (Path(report["folder"]) / "report.html").is_file()
     short = engine_here("report", str(finished)).stdout.splitlines()
-    verdict, judged = report["verdict"], report["tables"][report["verdict"]["kind"]]["systems"]
-    assert len(short) <= 10
-    assert short[0] == verdict["sentence"]
-    for bar in verdict["bars"]:
-        figure = judged[bar["system"]]["ndcg@10"]
-        assert bar["figure"] == figure
-        (line,) = (line for line in short if line.strip().startswith(bar["label"]))
-        assert f" {figure['value']:.1f} " in line
+    assert len(short) <= 16
+    place = 0
+    for one in report["verdict"]["modes"]:
+        assert short[place] == one["sentence"] == in_use[one["mode"]]["reason"]
+        systems = report["tables"][one["kind"]]["systems"]
+        for bar, line in zip(one["bars"], short[place + 1 :], strict=False):
+            assert bar["figure"] == systems[bar["system"]]["ndcg@10"]
+            assert line.strip().startswith(bar["label"])
+            assert f" {bar['figure']['value']:.1f} " in line
+        place += 1 + len(one["bars"]) + bool(one["bars"] and one["difference"])
+    assert [line.partition(". ")[2] for line in short if line.startswith("  1.")] == report["verdict"]["to_do"][:1]
     text = engine_here("report", str(finished), "--full").stdout
-    assert text.splitlines()[: len(short) - 1] == short[:-1]
+    assert text.splitlines()[:place] == short[:place]
     assert "BM25" in text
     assert "nDCG@10" in text
     assert label_of("interpolated-0.5") in text  # which the gate compared
     fusion = report["fusion"]
-    assert told["in_use"] == {
-        "encoder": in_use["name"], "interpolation_weight": in_use["interpolation_weight"], "fusion": fusion["method"],
-        "weight": fusion["weight"], "rung": report["rung"], "best": report["gate"]["rung"],
-        "queries": report["gate"]["queries"],
-    }  # fmt: skip
-    assert {row["name"] for row in report["gate"]["candidates"]} == {"interpolated-0.5", "adapted"}
+    assert told["in_use"] == {"encoders": in_use, "fusion": fusion["method"], "weight": fusion["weight"]}
+    for gate in report["gates"].values():
+        assert {row["encoder"] for row in gate["candidates"]} - {"base"} == {"interpolated-0.5", "adapted"}
 
 
 def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(project: Path) -> None:

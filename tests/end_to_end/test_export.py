@@ -53,7 +53,7 @@ def serve(project: Path, strength: float, side: str) -> ProjectFolder:
         stir(own / "chunks", seed=1)
     store.put_artifact(replace(trained, info=replace(trained.info, adapter_scope=side, digest=stir(own))))
     served = InUseInfo("adapted", strength, adapter, side)
-    store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
+    store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served)))
     store.close()
     stage_here(project, "embed")
     return folder
@@ -327,7 +327,6 @@ def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, 
     manifest = (made.folder / "manifest.json").read_text("utf-8")
     known = json.loads(manifest)
     assert len(pages) >= 4
-    assert known["served"] == known["in_use"]  # a key of before 0.2; the sample's choice is no interpolation
     assert known["encoder"]["strength"] == known["encoder"]["interpolation_weight"]
     for page in pages:
         assert f"- chunks: {counts['chunks']}" in page
@@ -336,7 +335,7 @@ def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, 
         for table in tables_of(read_report(project.folder_of(evaluation))).values():
             cell = table.systems["base"]["ndcg@10"]
             assert f"{cell.value:.1f} [{cell.low:.1f}, {cell.high:.1f}]" in page
-        assert evaluation.info.reason in page
+        assert evaluation.info.hybrid.reason in page
         assert known["encoder"]["base_weights_sha256"] in page
         assert known["adapter"]["digest"] in page
     files = [path.read_text("utf-8") for path in (project.path / "documents").rglob("*") if path.is_file()]
@@ -453,7 +452,7 @@ def test_figures_and_model_must_belong_together(project: Path, tmp_path: Path) -
     assert evaluation is not None
     assert trained is not None
     served = InUseInfo("interpolated-0.25", 0.25, trained.info.adapter)
-    store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
+    store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served)))
     store.close()
     with fails(NotBuiltError, "index-outdated"):
         export_project(folder, tmp_path / "taken", ["model"])

@@ -30,18 +30,22 @@ def former_layout(info: Any) -> Any:
         return info
     keys = {name: FORMER_KEYS.get(name, name) for name in info}
     found = {keys[name]: former_layout(value) for name, value in info.items()}
-    if "served" in found:
-        found["served"]["name"] = former_name(found["served"]["name"])
+    if "semantic" in found:  # an evaluation had one encoder for both modes
+        chosen = info["hybrid"]
+        served = {"name": former_name(chosen["name"]), "scale": chosen["interpolation_weight"], "adapter": chosen["adapter"],
+                  "side": FORMER_SCOPES.get(chosen["adapter_scope"], chosen["adapter_scope"])}  # fmt: skip
+        del found["semantic"], found["hybrid"]
+        found |= {"served": served, "reason": chosen["reason"]}
     return found | ({"side": FORMER_SCOPES.get(found["side"], found["side"])} if "side" in found else {})
 
 
 def former_report(file: Path) -> None:
     """Rewrite a report in schema 1."""
     report = former_names(json.loads(file.read_bytes())) | {"training": CURVES}
-    choice = report["selection"]
-    choice["served"], choice["strength"] = former_name(choice["served"]), choice.pop("weight")
-    del choice["decision"], report["fusion"]["decision"]
-    choice["table"] = [{"name": former_name(choice["served"]), "strength": choice["strength"], "standing": "served"}]
+    chosen = report["selection"]["hybrid"]
+    choice = {"served": former_name(chosen["encoder"]), "strength": chosen["weight"], "reason": chosen["reason"]}
+    choice["table"] = [{"name": choice["served"], "strength": choice["strength"], "standing": "served"}]
+    report["selection"] = choice
     for part in report["query_sets"]:
         part["synthetic"] = part["comparison"].pop("synthetic")
         part["changed_system"] = former_name(part["changed_system"])
@@ -90,8 +94,9 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     assert project.search("leave of absence").hits
     assert project.search("leave of absence", mode="semantic").hits
     found = project.report()
-    assert found.in_use.name in found.reason
-    assert found.served == found.in_use
+    assert found.in_use["semantic"] == found.in_use["hybrid"]
+    assert [one.sentence for one in found.verdict.modes] == [found.in_use["hybrid"].reason] * 2
+    assert (found.gates, found.rungs) == ({}, {"semantic": "", "hybrid": ""})
     assert found.tables.keys() == json.loads(before["evaluation"])["tables"].keys()
     project.close()
     shown = json.loads(engine_here("report", str(former), "--json").stdout)

@@ -56,7 +56,7 @@ def test_from_an_export_to_search(project: Path, tmp_path: Path) -> None:
 
     # The gate compares the encoder alone with what was joined.
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
-    decision = report["selection"]["decision"]
+    decision = report["selection"]["semantic"]["decision"]
     assert (decision["reference"], [found["name"] for found in decision["candidates"]]) == (
         "base", ["interpolated-0.5", "adapted"],
     )  # fmt: skip
@@ -67,7 +67,7 @@ def test_from_an_export_to_search(project: Path, tmp_path: Path) -> None:
         assert trained is not None
         assert evaluation is not None
         in_use = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter)
-        store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=in_use)))
+        store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use)))
     events = [json.loads(line) for line in engine_here("embed", str(project), "--json").stdout.splitlines()]
     assert [event["code"] for event in events if event["event"] == "warning"] == ["vectors-incomplete"]
     with closing(folder.store()) as store:

@@ -1,8 +1,6 @@
 """The whole run on an emulated GPU gives what the CPU gives: no tensor is where another one of its operation is not.
 
-Losses and vectors are compared, not weights. AdamW divides a gradient by its size, so that a weight whose gradient is nothing but
-rounding (such as the biases of keys, which softmax is blind to) moves by up to the learning rate in a direction that the order of
-a sum decides. It moves no vector, and two processors differ in it.
+Losses and vectors are compared, not weights, in which two processors differ (`check_same_encoder`).
 """
 
 from __future__ import annotations
@@ -12,18 +10,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from fixtures.pipeline import SAMPLE, SETTINGS, engine_here, environment, import_path
+from fixtures.training import check_same_encoder
 
-from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import resolve_model
 from engine.project.folder import ProjectFolder
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ON_GPU = """
 import sys
@@ -33,10 +28,8 @@ from fixtures.pipeline import engine_here
 engine_here("adapt", sys.argv[1])
 print(OnGpu.made)
 """
-LOSS_TOLERANCE = 3e-5
-"""Relative. Measured: float32 by other kernels differs by 5e-7, a learning rate that is 1 % larger by 4e-5."""
-VECTOR_TOLERANCE = 1e-4
-"""Of numbers of unit vectors. Measured: other kernels 6e-7, that learning rate 1e-3, the whole training 0.1."""
+LOSS_TOLERANCE = 2e-4
+"""Relative. Measured: other kernels differ by 5e-7, in hyperbolic space, whose acosh amplifies rounding, by 1e-5."""
 RECIPES: dict[str, dict[str, Any]] = {
     "GradCache, hyperbolic": {"adapter_scope": "both", "graph_memory_mb": 0.01, "similarity": "lorentz"},
     "all weights pre-trained": {"method": "PT-FT", "pretrain_steps": 3, "pretrain_weights": "all"},
@@ -64,15 +57,7 @@ def test_a_run_on_a_gpu_gives_what_the_cpu_gives(tmp_path: Path, tiny_model: Pat
     here, there = projects
     np.testing.assert_allclose(losses(there), losses(here), rtol=LOSS_TOLERANCE)
     texts = [path.read_text(encoding="utf-8")[:400] for path in sorted((tmp_path / "documents").iterdir())]
-    base = vectors(tiny_model, None, texts)
-    adapted = vectors(tiny_model, adapter(here), texts)
-    on_the_gpu = vectors(tiny_model, adapter(there), texts)
-    assert np.abs(unit(adapted) - unit(base)).max() > 100 * VECTOR_TOLERANCE, (
-        "the training is too short to show a fault"
-    )
-    np.testing.assert_allclose(unit(on_the_gpu), unit(adapted), atol=VECTOR_TOLERANCE)
-    lengths = np.linalg.norm(adapted, axis=1)
-    np.testing.assert_allclose(np.linalg.norm(on_the_gpu, axis=1), lengths, rtol=VECTOR_TOLERANCE)
+    check_same_encoder(resolve_model(str(tiny_model)), adapter(here), adapter(there), texts)
 
 
 def on_gpu(project: ProjectFolder) -> None:
@@ -96,17 +81,3 @@ def adapter(project: ProjectFolder) -> Path:
     """The folder of the only adapter."""
     (weights,) = project.path.glob("adapters/*/adapter_model.safetensors")
     return weights.parent
-
-
-def vectors(model: Path, adapter: Path | None, texts: list[str]) -> NDArray[np.float32]:
-    """Encode texts as chunks (n, d) on the CPU."""
-    from engine.encoders.transformer import TransformerEncoder
-
-    hardware = Hardware("cpu", "float32", 1, ())
-    encoder = TransformerEncoder.load(resolve_model(str(model)), adapter=adapter, hardware=hardware)
-    return encoder.encode_chunks(texts)
-
-
-def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Bring rows (n, d) to unit length."""
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -40,7 +40,7 @@ def take_into_use(project: Path) -> Path:
         assert trained.info.adapter
         store.put_artifact(replace(trained, info=replace(trained.info, digest=stir(project / trained.info.adapter))))
         in_use = InUseInfo("adapted", 1.0, trained.info.adapter, "both")
-        store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=in_use)))
+        store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use)))
     stage_here(project, "embed")
     return project / trained.info.adapter
 
@@ -77,7 +77,10 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
     )
     engine_here("adapt", str(project))
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
-    assert [one["name"] for one in report["selection"]["decision"]["candidates"]] == ["interpolated-0.5", "adapted"]
+    assert [one["name"] for one in report["selection"]["semantic"]["decision"]["candidates"]] == [
+        "interpolated-0.5",
+        "adapted",
+    ]
     assert {"alignment", "uniformity"} <= set(report["diagnostics"]["base"])
     assert "alignment" in report["diagnostics"]["adapted"]
     assert "uniformity" not in report["diagnostics"]["adapted"]

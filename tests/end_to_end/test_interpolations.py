@@ -16,32 +16,41 @@ def test_the_weights_that_are_wanted_are_candidates_and_stand_in_the_report(proj
     ProjectFolder.open(project).change_settings(changes)
     engine_here("adapt", str(project))
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
-    decision = report["selection"]["decision"]
-    names = [one["name"] for one in decision["candidates"]]
-    assert names == ["interpolated-0.25", "interpolated-0.75", "adapted"]
-    assert decision["reference"] == "base"
-    assert {one["rung"] for one in decision["ladder"]} == {"judged", "document", "extractive"}
+    semantic, hybrid = (report["selection"][mode]["decision"] for mode in ("semantic", "hybrid"))
+    encoders = ["interpolated-0.25", "interpolated-0.75", "adapted"]
+    assert [one["name"] for one in semantic["candidates"]] == encoders
+    assert (semantic["reference"], hybrid["reference"]) == ("base", "base 0.5")
+    pairs = [(one["encoder"], one["share"]) for one in hybrid["candidates"]]
+    shares = [0.5, 0.4, 0.6, 0.7]
+    assert pairs == [(name, share) for name in ("base", *encoders) for share in shares][1:]
+    for decision in (semantic, hybrid):
+        assert {one["rung"] for one in decision["ladder"]} == {"judged", "document", "extractive"}
 
 
-def test_in_another_default_mode_the_gate_decides_anew(project: Path) -> None:
+def test_the_default_mode_changes_nothing_of_what_each_mode_uses(project: Path) -> None:
     def state() -> str:
         stages = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
         return next(one["state"] for one in stages if one["stage"] == "evaluate")
 
     states = []
-    for mode in ("hybrid", "bm25", "semantic"):
-        ProjectFolder.open(project).change_settings({"search.mode": mode})
+    for changes in (
+        {"search.mode": "bm25"},
+        {"search.mode": "semantic"},
+        {"search.mode": "hybrid"},
+        {"evaluation.gate": "strict"},
+    ):
+        ProjectFolder.open(project).change_settings(changes)
         states.append(state())
-    assert states == ["done", "done", "stale"]  # where BM25 is the default, the encoder is for hybrid search
+    assert states == ["done", "done", "done", "stale"]
 
 
-def test_judged_questions_alone_decide_how_hybrid_search_fuses(project: Path) -> None:
-    few = {
-        "training.steps": 2,
-        "evaluation.heldout_share": 0.1,
-    }  # too few extractive queries to say that the language is not known
+def test_judged_questions_alone_weigh_shares_of_the_score(project: Path) -> None:
+    few = {"training.steps": 2, "evaluation.use_judged": False}
     ProjectFolder.open(project).change_settings(few)
     engine_here("adapt", str(project))
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
-    assert [one["rung"] for one in report["fusion"]["decision"]["ladder"]] == ["judged"]
-    assert "document" in {one["rung"] for one in report["selection"]["decision"]["ladder"]}
+    decision = report["selection"]["hybrid"]["decision"]
+    assert "judged" not in {one["rung"] for one in decision["ladder"]}
+    measured = {one["share"] for one in decision["candidates"] if one["difference"]}
+    assert measured == {0.5}
+    assert {one["share"] for one in decision["candidates"]} == {0.4, 0.5, 0.6, 0.7}

@@ -20,7 +20,11 @@ def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     assert {stage.state for stage in project.status()} == {"done"}
     assert project.counts()["judged_queries"] == 60
     assert project.skipped() == {}
-    assert project.report().served.name in project.report().reason
+    report = project.report()
+    assert report.in_use.keys() == report.rungs.keys() == {"semantic", "hybrid"}
+    assert [one.sentence for one in report.verdict.modes] == [
+        report.in_use[one.mode].reason for one in report.verdict.modes
+    ]
     project.close()
     project.close()
 

@@ -23,7 +23,7 @@ from engine.core.systems import INTERPOLATED, label_of
 from engine.core.text import metric_name
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import read_report
-from engine.evaluation.reporting.verdict import gate_of, tables_of, verdict_of
+from engine.evaluation.reporting.verdict import gates_of, tables_of, verdict_of
 from engine.project.folder import ProjectFolder
 
 DOCUMENTED = ROOT / "docs" / "report.md"
@@ -75,15 +75,17 @@ def test_held_out_queries_of_the_documents_own_sentences_give_no_verdict(report:
 
 
 def test_the_gate_and_the_table_have_the_same_figures(report: dict[str, Any]) -> None:
-    gate, tables = gate_of(report), tables_of(report)
-    assert gate is not None
-    assert gate.queries == tables[gate.rung].queries
-    (adapted,) = (one for one in gate.candidates if one.name == "adapted")
-    shown = tables[gate.rung].differences["adapted"]["ndcg@10"]
-    figures = [[one.value, one.low, one.high, one.p_value] for one in (adapted.semantic, shown)]
-    assert figures[0] == pytest.approx(figures[1])
-    hybrid = [tables[gate.rung].systems[f"weighted_{name}"]["ndcg@10"].value for name in ("adapted", "base")]
-    assert adapted.default.value == pytest.approx(hybrid[0] - hybrid[1])
+    gates, tables = gates_of(report), tables_of(report)
+    for mode, name, system in (("semantic", "adapted", "adapted"), ("hybrid", "adapted 0.5", "weighted_adapted")):
+        gate = gates[mode]  # type: ignore[index]
+        table = tables[gate.rung]
+        assert gate.queries == table.queries
+        (adapted,) = (one.difference for one in gate.candidates if one.name == name)
+        gap = table.gap(system, "weighted_base" if mode == "hybrid" else "base")
+        assert adapted is not None
+        assert gap is not None
+        figures = [[one.value, one.low, one.high, one.p_value] for one in (adapted, gap)]
+        assert figures[0] == pytest.approx(figures[1])
 
 
 def test_the_page_begins_with_the_verdict_and_all_else_is_folded_up(report: dict[str, Any]) -> None:
@@ -91,12 +93,14 @@ def test_the_page_begins_with_the_verdict_and_all_else_is_folded_up(report: dict
     unfolded = " ".join(page.xpath("//body//text()[count(ancestor::details) = count(ancestor::summary)]"))
     assert len(unfolded.split()) <= 1_500
     assert reading_ease(unfolded) >= 50
-    assert verdict.sentence in unfolded
+    assert all(one.sentence in unfolded for one in verdict.modes)
     assert not page.xpath("//table[not(ancestor::details)]")
-    table = tables_of(report)[verdict.kind].systems
-    assert verdict.bars
-    for bar, shown_figure in zip(verdict.bars, page.xpath("//div[@class='bars']/b/text()"), strict=True):
-        assert shown_figure == f"{table[bar.system]['ndcg@10'].value:.1f}"
+    tables = tables_of(report)
+    figures = [
+        f"{tables[one.kind].systems[bar.system]['ndcg@10'].value:.1f}" for one in verdict.modes for bar in one.bars
+    ]
+    assert figures
+    assert page.xpath("//div[@class='bars']/b/text()") == figures
 
 
 def test_general_knowledge_is_that_of_the_set_that_is_named(report: dict[str, Any]) -> None:
@@ -152,7 +156,9 @@ def test_report_json_is_what_its_page_describes(report):
     strange = {path for path, value in found if not any(describes(*entry, path, value) for entry in described.items())}
     assert not strange
     seen = {
-        path for path, value in found if value is not None or path[-1] in ("needed", "p_value", "rung", "excluded_by")
+        path
+        for path, value in found
+        if value is not None or path[-1] in ("needed", "p_value", "rung", "excluded_by", "share")
     }
     # A tiny model's adapter need not change a ranking.
     changes = [("query_sets", "[]", "changes", way, "[]") for way in ("better", "worse")]
@@ -160,7 +166,8 @@ def test_report_json_is_what_its_page_describes(report):
     lists = [(*path, which, "[]") for path in changes for which in ("hits_before", "hits_after")]
     seen |= {(*path, part.name) for path in lists for part in dataclasses.fields(FoundHit)}
     empty = {path for path, value in found if value == []}
-    undecided = {path for path, value in found if value is None and path[-1] in ("decision", "reranker")}
+    absent = ("decision", "reranker", "expectation")
+    undecided = {path for path, value in found if value is None and path[-1] in absent}
     missing = [
         key
         for key, unit in described.items()
@@ -217,6 +224,8 @@ def roundings(report: dict[str, Any]) -> set[str]:
         ways |= {f"{value}", f"{value:g}", f"{value:,}", f"{value:.0f}", f"{value:.1f}", f"{value:.3f}"}
         if path in (("threshold", "hidden"), ("threshold", "accuracy"), ("threshold", "unthresholded")):
             ways.add(f"{100 * value:.1f}")
+        if path[-2:] == ("expectation", "risk"):
+            ways.add(f"{100 * value:.0f}")
         if path[-1] in ("needed", "judged_needed"):
             unit = 10 ** max(0, len(f"{value:.0f}") - 2)
             ways.add(f"{math.ceil(value / unit) * unit:,}")
@@ -236,7 +245,7 @@ def marked(report: dict[str, Any]) -> dict[str, Any]:
             return value
         return numbers() + (0.4 if isinstance(value, float) else 0)
 
-    return {**mark(copy.deepcopy(report)), "schema": 2}
+    return {**mark(copy.deepcopy(report)), "schema": 4}
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,14 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     # The gate compares the black box, which is in use unless it is beaten, with what was joined.
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
     assert report["settings"]["encoder"]["small_model"] == str(small)
-    decision = report["selection"]["decision"]
+    decision = report["selection"]["semantic"]["decision"]
     assert (decision["reference"], [found["name"] for found in decision["candidates"]]) == (
         "base", ["interpolated-0.5", "adapted"],
     )  # fmt: skip
     with closing(folder.store()) as store:
         before = store.artifact(VectorsInfo)
     assert before is not None
-    if evaluation.info.in_use.name == "base":
+    if {one.name for one in evaluation.info.in_use.values()} == {"base"}:
         assert (before.info.dimension, before.info.small_model) == (32, "")
 
     # In use, it is what the joined encoder gives, and the black box is not asked for a chunk twice.
@@ -69,7 +69,7 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
         digest = stir(project / (trained.info.adapter or ""))
         store.put_artifact(replace(trained, info=replace(trained.info, digest=digest)))
         in_use = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter)
-        store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=in_use)))
+        store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use)))
     base = encoder_source(folder.settings().encoder).vectors_fingerprint(256)
     kept = len(VectorCache(project / "cache" / base, 32, reading=True))
     stage_here(project, "embed")

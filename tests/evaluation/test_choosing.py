@@ -128,7 +128,11 @@ def test_share_and_encoder_of_hybrid_search_are_chosen_together():
     assert (decision.reference, decision.chosen, decision.rung) == ("base 0.5", "adapted 0.6", "judged")
     assert (found.hybrid.encoder, found.hybrid.weight, found.hybrid.share) == (ADAPTED, 1.0, 0.6)
     assert (found.hybrid.standing, found.hybrid.system) == ("proved", ADAPTED)
-    assert {one.name for one in decision.candidates if one.outcome == "excluded"} == {"base 0.4", "base 0.6", "base 0.7"}
+    assert {one.name for one in decision.candidates if one.outcome == "excluded"} == {
+        "base 0.4",
+        "base 0.6",
+        "base 0.7",
+    }
 
 
 def test_semantic_search_has_a_decision_of_its_own():
@@ -249,7 +253,9 @@ def test_what_is_foreseen_holds_for_the_pairs_that_were_measured():
     assert two.foreseen("hybrid", []).rung_errors == {"model": 0.5}
 
 
-HASHES = {name: [f"{name[0]}{number:063d}" for number in range(40)] for name in ("abbeys", "bridges", "canals", "dunes")}
+HASHES = {
+    name: [f"{name[0]}{number:063d}" for number in range(40)] for name in ("abbeys", "bridges", "canals", "dunes")
+}
 RECIPE = Recipe("mixed", "adapter", "both")
 
 
@@ -259,7 +265,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     effects = [Effect(name, "extractive", ADAPTED, "semantic", None, 0, 4.0, 1.0) for name in HASHES]
     documents = {name: frozenset(document_digests(hashes)) for name, hashes in HASHES.items()}
     found = Experience("m", {"extractive": RECIPE}, effects, documents)
-    config = SimpleNamespace(objective="mixed", similarity="cosine", method="FT")
+    config = SimpleNamespace(objective="mixed", weights="adapter", similarity="cosine", method="FT")
     monkeypatch.setattr(choosing, "load_experience", lambda: found)
     monkeypatch.setattr(choosing, "made_by", lambda _snapshot: "extractive")
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)

@@ -93,7 +93,11 @@ def test_rungs_are_asked_down_to_the_first_with_the_last_word_and_share_the_leve
     few = {"adapted": wide - wide.mean()}
     found = chosen(evidence("judged", few, 100), evidence("document", gained), evidence("extractive", gained))
     assert (found.chosen, found.rung) == ("adapted", "document")
-    assert [(one.rung, one.queries) for one in found.ladder] == [("judged", 100), ("document", 400), ("extractive", 400)]
+    assert [(one.rung, one.queries) for one in found.ladder] == [
+        ("judged", 100),
+        ("document", 400),
+        ("extractive", 400),
+    ]
 
 
 def test_rungs_that_may_prove_share_the_level():
@@ -145,6 +149,23 @@ def test_what_judged_questions_show_to_be_worse_is_excluded_whatever_else_is_pro
     two = {"adapted": np.full(2, -0.1)}
     expected = chosen(evidence("judged", two, 2), foreseen=foreseen(5, 1))
     assert (expected.chosen, outcomes(expected)) == ("base", ["excluded"])
+
+
+def test_a_few_judged_questions_about_one_document_exclude_what_the_table_shows_to_be_worse():
+    """Of one document alone, questions are resampled one by one, in the gate as in the tables."""
+    worse = {"adapted": -0.1 + 0.01 * NOISE[:6]}
+    found = chosen(evidence("judged", worse, 6, np.zeros(6, np.int64)), foreseen=foreseen(5, 1))
+    assert found.candidates[0].difference is not None
+    assert found.candidates[0].difference.high < 0
+    assert (found.chosen, outcomes(found)) == ("base", ["excluded"])
+    one = {"adapted": np.full(1, -0.1)}
+    assert chosen(evidence("judged", one, 1), foreseen=foreseen(5, 1)).chosen == "adapted", "one question says nothing"
+
+
+def test_the_preferences_counted_are_those_of_the_candidate_in_use():
+    given = {"adapted": PreferenceEvidence(40, 25.0, 0.1), "interpolated": PreferenceEvidence(90, 1.0, 1.0)}
+    found = chosen(preferences=given, candidates=BOTH)
+    assert (found.chosen, found.queries) == ("adapted", 40)
 
 
 def test_a_lower_rung_excludes_what_is_expected_and_not_what_is_proved_above_it():

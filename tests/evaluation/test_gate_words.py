@@ -109,7 +109,9 @@ def test_of_several_candidates_the_best_measured_is_named():
 
 
 def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries():
-    few = kept(replace(ROW, outcome="not shown"), rung=None, ladder=(LADDER[0], replace(LADDER[1], queries=99), LADDER[2]))
+    few = kept(
+        replace(ROW, outcome="not shown"), rung=None, ladder=(LADDER[0], replace(LADDER[1], queries=99), LADDER[2])
+    )
     assert numbers(why_kept(few)) == [4, 75, 30, 150, 99], "judged questions have one number"
     assert numbers(why_kept(replace(few, ladder=LADDER[1:]))) == [4, 75, 150, 208]
     assert numbers(why_kept(replace(few, ladder=LADDER[2:]))) == [4, 75]

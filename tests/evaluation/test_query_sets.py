@@ -64,11 +64,15 @@ def test_in_a_corpus_of_few_texts_judged_questions_about_one_passage_belong_toge
 
 @pytest.mark.parametrize(
     ("kind", "backend", "synthetic", "rung"),
-    [("imported", "imported", False, "imported"), ("fact", "gguf", True, "model")],
+    [
+        ("imported", "imported", False, "imported"),
+        ("everyday", "imported", False, "imported"),
+        ("everyday", "gguf", True, "model"),
+    ],
 )
 def test_imported_queries_were_not_made_from_the_documents(
     tmp_path: Path, kind: Any, backend: str, synthetic: bool, rung: str
 ) -> None:
-    queries = [Query("Who pays?", kind, 1, 1, "", "heldout", 1)]
+    queries = [Query("Who pays?", kind, 1, 1, "", "heldout", 1, imported=backend == "imported")]
     (one,) = query_sets(context(tmp_path, 6, [], queries, backend), chunks_of(6))
     assert (one.kind, one.synthetic, one.rung) == ("synthetic", synthetic, rung)

@@ -140,7 +140,7 @@ def test_documents_that_are_not_indexed_yet_are_not_left_out(project: ProjectFol
 
 @pytest.mark.parametrize("kind", ["qdrant", "lancedb", "opensearch"])
 def test_what_is_not_compared_by_cosine_is_refused(kind: str) -> None:
-    source = cast(Any, SimpleNamespace(index=SimpleNamespace(form=LorentzForm())))
+    source = cast(Any, SimpleNamespace(index=SimpleNamespace(form=LorentzForm()), semantic_index=None))
     with fails(UsageError, "similarity-unsupported"):
         kinds.KINDS[kind].check(source)
 

@@ -9,14 +9,16 @@ from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
 
 from engine.core.errors import DatasetError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
-from engine.core.messages.report import QuerySetReport
+from engine.core.messages.report import SEARCH_MODES, QuerySetReport, SearchMode
 from engine.core.records import Chunk
+from engine.evaluation.choosing import ModeSelection
 from engine.evaluation.comparison import Comparison, compare
+from engine.evaluation.gate import Decision
 from engine.evaluation.judgments import judgments_fingerprint, relevant_chunks
 from engine.evaluation.stage import STAGE
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.project.store.artifact_info import EvaluationInfo
+from engine.project.store.artifact_info import EvaluationInfo, InUseInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.service import methods
@@ -199,6 +201,15 @@ def compared(project: ProjectFolder) -> Comparison:
     return compare(rankings, judgments, lambda ids: ids, samples=100, seed=0)
 
 
+def nothing_chosen() -> dict[SearchMode, ModeSelection]:
+    return {
+        mode: ModeSelection(
+            "base", 0.0, "base", f"{mode} because", Decision(mode, "base", "base", "base", None, 0), system="base"
+        )
+        for mode in SEARCH_MODES
+    }
+
+
 def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     from engine.evaluation.reporting.changes import query_changes
     from engine.evaluation.reporting.report import ReportData, write_report
@@ -208,16 +219,17 @@ def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     comparison = compared(project)
     one = QuerySetReport("mine", "judged", comparison.table, query_changes(comparison, "in_use"), "in_use")
     with project.building("reports", "r") as building:
-        write_report(building.folder, ReportData("p", "2031-01-01", "0", None, [one]))
-    info = EvaluationInfo(reason="because")
+        write_report(building.folder, ReportData("p", "2031-01-01", "0", nothing_chosen(), [one]))
+    info = EvaluationInfo(InUseInfo("adapted", 1.0, "adapters/a", standing="proved"))
     store = project.store()
     store.put_artifact(Artifact(info, "f", building.name))
     store.close()
     (project.path / "project.toml").write_text("[serch]\n")
     answer = call("report")
-    assert answer["reason"] == "because"
+    assert [one["sentence"] for one in answer["verdict"]["modes"]] == ["hybrid because", "semantic because"]
     assert answer["folder"] == str(project.path / building.name)
-    assert answer["in_use"] == "base"
+    assert (answer["semantic"], answer["hybrid"]) == ("adapted", "base")
+    assert answer["own_systems"] == ["base", "rrf_base", "weighted_base"]
     (queries,) = answer["query_sets"]
     assert queries["kind"] == "judged"
     changes = queries["changes"]

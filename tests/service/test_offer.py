@@ -86,6 +86,22 @@ def test_enough_evidence_can_prove_a_gain() -> None:
     assert [idle != next(OFFER.lines()), rest == [*OFFER.lines()][1:]] == [True, True]
 
 
+def test_what_experience_may_bring_into_use_and_what_a_second_index_takes_are_said() -> None:
+    plain = [*OFFER.lines()]
+    expects = [*replace(OFFER, expects=True).lines()]
+    assert [one in plain for one in expects] == [True, True, False, True, True, True], "the outlook is another"
+    proved = replace(OFFER, queries=197)
+    assert [*replace(proved, expects=True).lines()] == [*proved.lines()], "a proof is possible"
+    (more,) = [line for line in replace(OFFER, index_megabytes=1_234).lines() if line not in plain]
+    assert numbers(more) == [1_234]
+
+
+def test_a_gate_that_asks_for_proof_expects_nothing(project: ProjectFolder) -> None:
+    assert adaptation_offer(project, timed=False).expects
+    project.change_settings({"evaluation.gate": "strict"})
+    assert not adaptation_offer(project, timed=False).expects
+
+
 @pytest.mark.parametrize("rung", KINDS)
 def test_one_is_named_as_one(rung: str) -> None:
     for count in (1, 2):

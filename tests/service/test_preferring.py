@@ -22,16 +22,19 @@ from engine.core.messages.preferences import (
     TwoLists,
 )
 from engine.core.messages.search import MODES
+from engine.core.records import Chunk, JudgedQuery, Query, Split
 from engine.evaluation.lists.differing import differing_passages
 from engine.evaluation.lists.preferences import read_preferences
 from engine.evaluation.lists.settled import asked_questions
 from engine.evaluation.lists.systems import ChoicePair, choose_pair
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import QueriesInfo
+from engine.project.store.artifacts import Artifact
 from engine.search.searcher import Searcher
 from engine.service import methods
 from engine.service.pooling import FocusedPooler
-from engine.service.preferring import Comparing
+from engine.service.preferring import Comparing, questions_worth_comparing
 from engine.service.system_lists import SystemLists
 
 QUERY = "who must be told when the freezer alarm rings at night"
@@ -104,7 +107,7 @@ def test_what_differs_is_marked(adapted: ProjectFolder, comparing: Comparing) ->
 
 
 def test_questions_with_the_same_list_twice_need_no_look(adapted: ProjectFolder, comparing: Comparing) -> None:
-    found = comparing.questions(adapted, ReadQuestionsToCompare())
+    found = comparing.questions(adapted, ReadQuestionsToCompare(limit=1_000))
     assert found.mode == "hybrid"
     assert found.total == found.same + len(found.questions)
     asked = [one.query for one in found.questions]
@@ -151,6 +154,31 @@ def test_what_is_left_to_judge(adapted: ProjectFolder, comparing: Comparing) -> 
     again = comparing.to_judge(adapted, ReadQuestionsToJudge(limit=2))
     assert again.settled == found.settled + 1
     assert question.query not in [one.query for one in again.questions]
+
+
+@pytest.mark.parametrize(("backend", "made"), [("endpoint", 2), ("extractive", 0)])
+def test_questions_of_people_come_first_then_one_a_passage_that_a_model_wrote(
+    project: ProjectFolder, backend: str, made: int
+) -> None:
+    store = project.store()
+    first, second = store.chunks()[:2]
+    splits: list[tuple[str, Chunk, Split]] = [
+        ("a", first, "heldout"),
+        ("b", first, "heldout"),
+        ("c", second, "heldout"),
+        ("learnt", second, "train"),
+    ]
+    queries = [
+        Query(text, "question", chunk.id, chunk.document_id, "", split, number)
+        for number, (text, chunk, split) in enumerate(splits, 1)
+    ]
+    store.replace_queries(queries, Artifact(QueriesInfo(backend=backend), "f"))
+    store.put_judged([JudgedQuery("k", "Mine?", ("evidence",)), JudgedQuery("l", "Learnt?", ("evidence",))])
+    found = questions_worth_comparing(ProjectSnapshot(project, project.settings(), store))
+    store.close()
+    assert [one.text for one in found if one.origin == "own"] == ["Mine?"] == [one.text for one in found[:1]]
+    assert [one.origin for one in found[1:]] == ["model"] * made
+    assert {one.source for one in found[1:]} == ({first.content_hash, second.content_hash} if made else set())
 
 
 def test_only_passages_that_differ_are_judged_each_text_once(adapted: ProjectFolder) -> None:
@@ -218,9 +246,15 @@ def test_a_query_without_words_is_refused(adapted: ProjectFolder, comparing: Com
         methods(adapted)["prefer"](query="x", better="left")
 
 
-@pytest.mark.parametrize(("counts", "words"), [
-    ((0, 0, 0, 0), "No lists"), ((3, 2, 1, 0), "twice"), ((4, 2, 1, 1), "1 pair was"), ((5, 2, 1, 1), "1 more"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((0, 0, 0, 0), "No lists"),
+        ((3, 2, 1, 0), "twice"),
+        ((4, 2, 1, 1), "1 pair was"),
+        ((5, 2, 1, 1), "1 more"),
+    ],
+)
 def test_what_answers_show_is_said(counts: tuple[int, int, int, int], words: str) -> None:
     answers, wins, losses, ties = counts
     shown = PreferencesShown("hybrid", answers, wins, losses, ties, 1.5, 0.4, 20.0, "neither")

@@ -187,13 +187,12 @@ def test_titles_of_documents_whose_queries_are_all_of_the_validation_part_stop_t
 
 
 @pytest.mark.parametrize(
-    ("backend", "kind", "found"),
-    [("extractive", "question", 0), ("extractive", "imported", 40), ("gguf", "question", 40)],
+    ("backend", "imported", "found"), [("extractive", False, 0), ("both", True, 40), ("gguf", False, 40)]
 )
-def test_queries_that_are_not_extractive_stop_the_training(backend: str, kind: str, found: int) -> None:
+def test_queries_that_are_not_extractive_stop_the_training(backend: str, imported: bool, found: int) -> None:
     chunks = [Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7)]
     sides: list[Split] = ["train", "heldout", *["validation"] * 40]  # type: ignore[list-item]
-    queries = [Query(f"q{row}", kind, 7, 1, "", side) for row, side in enumerate(sides)]
+    queries = [Query(f"q{row}", "question", 7, 1, "", side, imported=imported) for row, side in enumerate(sides)]
     gone = replace(queries[-1], chunk_id=8)
     assert generated_for_stopping([*queries, gone], chunks, backend) == list(range(2, 2 + found))
 

@@ -22,9 +22,7 @@ def test_queries_worded_as_questions_teach_the_chunks_too(backend: str) -> None:
     assert config_of(validate({"queries": {"backend": backend}})).adapter_scope == "both"
 
 
-@pytest.mark.parametrize(
-    ("preset", "numbers"), [("standard", (60, 32, 128)), ("quick", (40, 24, 128))]
-)
+@pytest.mark.parametrize(("preset", "numbers"), [("standard", (60, 32, 128)), ("quick", (40, 24, 128))])
 @pytest.mark.parametrize("backend", ["imported", "gguf", "endpoint"])
 def test_queries_worded_as_questions_are_told_apart_by_the_chunks_of_a_step(
     backend: str, preset: str, numbers: tuple[int, int, int]

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from engine.assistants.http.listener import Answer, Refused, Request, error_body
 from engine.assistants.served import labelled, no_project
 from engine.core.errors import EngineError, ResourceError, UsageError, fault_record
+from engine.core.messages.report import SearchMode
 from engine.core.messages.search import MODE_OF_NAME, MODES
 from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
@@ -24,6 +25,9 @@ from engine.search.workers import OwnSearcher
 MAX_TEXTS = 2048  # OpenAI's
 MAX_SEARCH = 32_768  # bytes of the body of a search: patterns of paths are compared with every path
 WORK_SECONDS = 300.0
+SIDES: tuple[Side, ...] = get_args(Side)
+OF_SEMANTIC_SEARCH = ":semantic"
+"""After a project's name, in the name of a model."""
 STATUS = {2: 400, 3: 409, 4: 503, 6: 503}
 """Of an error's exit code; 500 of others."""
 Body = TypeVar("Body")
@@ -31,12 +35,17 @@ Body = TypeVar("Body")
 
 @dataclass(frozen=True)
 class Embeddings:
-    """The body of `/v1/embeddings`. `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own.
-    `terms`: of queries, their weights for BM25 as well, for an index that was exported."""
+    """The body of `/v1/embeddings`.
+
+    `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own; each with :semantic after the
+    project, as `mode` says of its own, for the encoder of semantic search. `terms`: of queries, their weights for BM25 as well,
+    for an index that was exported.
+    """
 
     model: str
     input: tuple[str, ...]
     input_type: Side | None = None
+    mode: SearchMode | None = None
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
     terms: bool = False
@@ -87,7 +96,12 @@ class LocalApi:
             return Answer(500, error_body(500, "internal-fault", text))
 
     def _models(self, _request: Request) -> Any:
-        names = [name for label in self._projects for name in (label, f"{label}:query", f"{label}:document")]
+        models: list[str] = []
+        for label, worker in self._projects.items():
+            models.append(label)
+            if worker.do(_has_two_encoders, light=True):
+                models.append(f"{label}{OF_SEMANTIC_SEARCH}")
+        names = [f"{model}{side}" for model in models for side in ("", ":query", ":document")]
         return {
             "object": "list",
             "data": [{"id": name, "object": "model", "created": 0, "owned_by": "bmembed"} for name in names],
@@ -114,14 +128,15 @@ class LocalApi:
         if isinstance(params.get("input"), str):
             params["input"] = [params["input"]]
         asked = _read(lambda given: from_json(Embeddings, given, strict=True), params)
-        label, side = self._named(asked.model)
+        label, mode, side = self._named(asked.model)
+        mode = asked.mode or mode
         _check_count("input", asked.input)
         side = asked.input_type or side
         if asked.terms and side != "query":
             raise _wrong('terms are for queries: also send "input_type": "query"')
         check = _until(time.monotonic() + WORK_SECONDS)
         worker = self._worker(label)
-        found = worker.do(lambda own: own.ready().encoders.encode(asked.input, side, check))
+        found = worker.do(lambda own: own.ready().encoders.encode(asked.input, side, check, mode))
         if asked.dimensions not in (None, found.vectors.shape[1]):
             raise _wrong(f"dimensions must be {found.vectors.shape[1]}, which the encoder has, or left out")
         as_text = asked.encoding_format == "base64"
@@ -130,7 +145,7 @@ class LocalApi:
              "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode() if as_text else row.tolist()}
             for index, row in enumerate(found.vectors)
         ]  # fmt: skip
-        terms: dict[str, Any] = worker.do(lambda own: _terms(own, asked.input, data)) if asked.terms else {}
+        terms: dict[str, Any] = worker.do(lambda own: _terms(own, asked.input, data, mode)) if asked.terms else {}
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
         return {"object": "list", "data": data, "model": asked.model, "usage": usage, **terms}
 
@@ -154,12 +169,17 @@ class LocalApi:
         ]  # fmt: skip
         return {"object": "list", "model": asked.model, "results": results}
 
-    def _named(self, model: str) -> tuple[str, Side]:
-        """The project that a model names, and for what: documents where it does not say."""
-        label, _, side = model.rpartition(":")
-        if model not in self._projects and side in ("query", "document"):
-            return label, side  # type: ignore[return-value]  # mypy narrows no text to a Literal
-        return model, "document"
+    def _named(self, model: str) -> tuple[str, SearchMode, Side]:
+        """The project that a model names, and for what: documents, and hybrid search, where it does not say."""
+        side: Side = "document"
+        for one in SIDES:
+            if model not in self._projects and model.endswith(f":{one}"):
+                model = model.removesuffix(f":{one}")
+                side = one
+                break
+        if model not in self._projects and model.endswith(OF_SEMANTIC_SEARCH):
+            return model.removesuffix(OF_SEMANTIC_SEARCH), "semantic", side
+        return model, "hybrid", side
 
     def _worker(self, label: str | None) -> _Worker:
         """That of a project, which need not be named where there is one."""
@@ -187,12 +207,21 @@ class _Worker:
             raise _too_long() from None
 
 
-def _terms(own: OwnSearcher, texts: Sequence[str], data: list[dict[str, Any]]) -> dict[str, Any]:
+def _has_two_encoders(own: OwnSearcher) -> bool:
+    """Whether the search modes of a project have encoders of their own; not before there are any."""
+    try:
+        encoders = own.look().encoders.by_mode()
+    except EngineError:
+        return False
+    return encoders["hybrid"] != encoders["semantic"]
+
+
+def _terms(own: OwnSearcher, texts: Sequence[str], data: list[dict[str, Any]], mode: SearchMode) -> dict[str, Any]:
     """Adds the terms and codes of each text to its part of the answer; what the answer itself says of them."""
     encoders = own.ready().encoders
     for one, found in zip(data, encoders.keywords(texts), strict=True):
         one.update(terms=found.weights, codes=found.codes)
-    return {"fingerprints": encoders.fingerprints()}
+    return {"fingerprints": encoders.fingerprints(mode)}
 
 
 def _read(read: Callable[[Any], Body], data: Any) -> Body:

@@ -14,10 +14,15 @@ from engine.cli.app import print_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.table import Table
 
-    from engine.core.messages.preferences import ListMode, PreferenceAnswer, PreferencesShown, TwoLists
-    from engine.core.messages.search import Hit
+    from engine.core.messages.preferences import (
+        ListedPassage,
+        ListMode,
+        PreferenceAnswer,
+        PreferencesShown,
+        TwoLists,
+    )
     from engine.project.folder import ProjectFolder
     from engine.service.judging_queue import ToJudge
     from engine.service.preferring import Comparing
@@ -187,17 +192,15 @@ class ComparingSession:
         self._console.print()
         head = Text.assemble(f"Query {place + 1} of {len(self._queries)}: ", (harmless(lists.query), "bold"))
         self._console.print(head)
-        columns = [
-            Text("\n").join([Text(title, style="bold"), *(passage_text(one.hit, one.differs) for one in passages)])
-            for title, passages in (("List 1", lists.first), ("List 2", lists.second))
-        ]
+        first = list_table("List 1", lists.first)
+        second = list_table("List 2", lists.second)
         if self._console.width < MIN_SIDE_BY_SIDE or not self._console.is_terminal:
-            self._console.print(*columns, sep="\n\n")
+            self._console.print(first, "", second, sep="\n")
             return
         table = Table.grid(padding=(0, 2), expand=True)
         table.add_column(ratio=1)
         table.add_column(ratio=1)
-        table.add_row(*columns)
+        table.add_row(first, second)
         self._console.print(table)
 
     def _say(self, text: str, style: str = "") -> None:
@@ -218,16 +221,25 @@ class ComparingSession:
         )
 
 
-def passage_text(hit: Hit, differs: bool) -> Text:
-    """A hit in two lines: rank and title, and its snippet; dim where it stands at the same rank in the other list."""
+def list_table(title: str, passages: Sequence[ListedPassage]) -> Table:
+    """A list under its title: ranks, titles and snippets; dim where a passage has the same rank in the other list."""
+    from rich.table import Table
     from rich.text import Text
 
-    name = harmless(hit.title or hit.path)
-    where = harmless(hit.page_name)
-    title = f"{hit.rank:>2}. {name}{f', {where}' if where else ''}"
-    snippet = " ".join(harmless(hit.snippet).split())
-    style = "" if differs else "dim"
-    return Text.assemble((title, f"{style} bold" if differs else style), "\n", (f"    {snippet}", style))
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", width=3)
+    table.add_column()
+    table.add_row("", Text(title, style="bold"))
+    for one in passages:
+        hit = one.hit
+        name = ", ".join(harmless(part) for part in (hit.title or hit.path, hit.page_name) if part)
+        snippet = " ".join(harmless(hit.snippet).split())
+        style = "" if one.differs else "dim"
+        text = Text.assemble((name, "bold" if one.differs else "dim"), "\n", (snippet, style))
+        table.add_row(Text(f"{hit.rank}.", style=style), text)
+    if not passages:
+        table.add_row("", "Nothing was found.")
+    return table
 
 
 def _show_summary(summary: PreferenceSummary) -> None:

@@ -76,7 +76,8 @@ def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJEC
 
     `mode`: the default search mode now, where it is known; advice that is followed is left out. `project`: what commands call it.
     """
-    first: SearchMode = "semantic" if report["settings"].get("search", {}).get("mode") == "semantic" else "hybrid"
+    default = mode or report["settings"].get("search", {}).get("mode")
+    first: SearchMode = "semantic" if default == "semantic" else "hybrid"
     modes = sorted(SEARCH_MODES, key=lambda one: one != first)
     notes = [str(report["reranker"]["reason"])] if report.get("reranker") else []
     if report["advice"] and mode != BM25:

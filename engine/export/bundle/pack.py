@@ -33,7 +33,13 @@ from engine.export.bundle.archive import (
 from engine.export.bundle.password import check_password, encrypt
 from engine.export.folder import checked_target, remember, workplace
 from engine.project.folder import KEPT, ProjectFolder
-from engine.project.store.artifact_info import ArtifactInfo, CorpusInfo, LexicalInfo, VectorsInfo
+from engine.project.store.artifact_info import (
+    ArtifactInfo,
+    CorpusInfo,
+    LexicalInfo,
+    SemanticVectorsInfo,
+    VectorsInfo,
+)
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
 from engine.settings.schema import Settings
@@ -152,7 +158,11 @@ def _search_half(project: ProjectFolder, store: Store) -> list[str]:
             f"The project {project.name} has no keyword index yet.", "Without it there is nothing to search.",
             f"Run 'engine run {project.argument}'.", stage="index",
         )  # fmt: skip
-    return [lexical.folder, *((vectors.folder, *vectors.info.folders_read) if vectors else ())]
+    folders = [lexical.folder]
+    for made in (vectors, store.artifact(SemanticVectorsInfo)):
+        if made is not None:
+            folders += [made.folder, *made.info.folders_read]
+    return list(dict.fromkeys(folders))
 
 
 def _found(project: ProjectFolder, names: list[str], search_only: bool) -> Iterator[tuple[str, Path]]:
@@ -216,6 +226,9 @@ def unfinished(store: Store) -> tuple[ExportNote, ...]:
         lacking.append("Not all documents are read.")
     if lexical is None:
         lacking.append("There is no keyword index.")
+    semantic = store.artifact(SemanticVectorsInfo)
+    if semantic is not None and not semantic.info.shared:
+        embedded = min(embedded, semantic.info.chunks)
     if embedded < chunks:
         lacking.append(f"{embedded:,} of {chunks:,} chunks are embedded: search by meaning finds no others.")
     to_do = "'engine run' completes the project; then bundle it again."

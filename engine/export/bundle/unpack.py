@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +32,8 @@ from engine.export.bundle.pack import unfinished
 from engine.export.bundle.password import BODY, check_password, decrypt, is_encrypted
 from engine.export.folder import workplace
 from engine.project.folder import ProjectFolder, locate, projects_root
-from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
+from engine.project.store.artifact_info import EvaluationInfo, SemanticVectorsInfo, VectorsInfo
+from engine.project.store.artifacts import Artifact
 from engine.project.store.schema import foreign_part
 from engine.project.store.store import Store
 from engine.reranking.chosen import reranker_of
@@ -199,12 +200,12 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
         evaluation = store.artifact(EvaluationInfo)
         if evaluation is not None and evaluation.info.reranker is not None and is_server(settings.search.reranker):
             store.put_artifact(replace(evaluation, info=replace(evaluation.info, reranker=None), fingerprint=""))
-        if vectors is not None and moved:
-            info, here = vectors.info, moved.get
-            info = replace(
-                info, model=here(info.model, info.model), small_model=here(info.small_model, info.small_model)
-            )
-            store.put_artifact(replace(vectors, info=info))
+        for made in (vectors, store.artifact(SemanticVectorsInfo)):
+            if made is not None and moved:
+                info = made.info
+                model = moved.get(info.model, info.model)
+                small_model = moved.get(info.small_model, info.small_model)
+                store.put_artifact(replace(made, info=replace(info, model=model, small_model=small_model)))
     (project.path / "settings.lock").unlink(missing_ok=True)
 
 
@@ -213,6 +214,7 @@ def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
     settings = project.settings()
     with closing(project.store()) as store:
         vectors = store.artifact(VectorsInfo)
+        semantic = store.artifact(SemanticVectorsInfo)
         yield from unfinished(store)
     embedding, reranker = settings.encoder.endpoint, settings.search.reranker
     servers = [("encoder.endpoint", embedding), ("queries.endpoint", settings.queries.endpoint)]
@@ -240,15 +242,20 @@ def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
             to_do = "To bring it up to date here, set corpus.paths."
             yield ExportNote(code="path-missing", what=what, to_do=to_do)
     if vectors is not None:
-        yield from _of_model(project, vectors.info, project.path / vectors.folder)
+        yield from _of_model(project, [vectors] if semantic is None else [vectors, semantic])
 
 
-def _of_model(project: ProjectFolder, info: VectorsInfo, index: Path) -> Iterator[ExportNote]:
+def _of_model(project: ProjectFolder, indexes: Sequence[Artifact[VectorsInfo]]) -> Iterator[ExportNote]:
+    """Whether the model is here that the `indexes` of the search modes, the first of hybrid search, were made with."""
     from engine.encoders.for_project import source_of
     from engine.encoders.graph.query_graph import QueryGraph
 
+    info = indexes[0].info
     adapter = project.path / info.adapter if info.adapter else None
-    search = "can search by meaning" if QueryGraph.open(index, info.encoder) else "cannot search by meaning"
+    graphs = [QueryGraph.open(project.path / made.folder, made.info.encoder) for made in indexes]
+    search = "can search by meaning" if all(graphs) else "cannot search by meaning"
+    if any(graphs) and not all(graphs):
+        search = f"can search by meaning only in {'hybrid' if graphs[0] else 'semantic'} search"
     to_do = f"The project {search} without it. Put the model there, or name its folder with --model."
     try:
         source = source_of(info, project.settings())

@@ -180,7 +180,9 @@ class InUseInfo(Record):
         """An evaluation of before 0.2 has the candidate's former name."""
         found = super().from_dict(data)
         found = replace(found, name=current_name(found.name))
-        proved = found.name != "base" and "standing" not in data  # nothing else came into use before there were expectations
+        proved = (
+            found.name != "base" and "standing" not in data
+        )  # nothing else came into use before there were expectations
         return replace(found, standing="proved") if proved else found
 
     def to_former_dict(self) -> dict[str, Any]:

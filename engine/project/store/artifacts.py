@@ -33,15 +33,15 @@ class ArtifactTables(Database):
             (artifact.info.kind, artifact.fingerprint, artifact.folder, time.time(), info),
         )
 
-    def put_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
-        """Make an artifact, already complete on disk, the current one of its kind."""
+    def put_artifact(self, artifact: Artifact[ArtifactInfo], *, instead_of: type[ArtifactInfo] | None = None) -> None:
+        """Make an artifact, already complete on disk, the current one of its kind.
+
+        That of the kind `instead_of` is forgotten at the same moment; its folder is swept later.
+        """
         with self.transaction(), guarded(self.path):
             self._put_artifact(artifact)
-
-    def drop_artifact(self, kind: type[ArtifactInfo]) -> None:
-        """Forget the artifact of a kind; its folder is swept later."""
-        with self.transaction(), guarded(self.path):
-            self._db.execute("DELETE FROM artifacts WHERE kind = ?", (kind.kind,))
+            if instead_of is not None:
+                self._db.execute("DELETE FROM artifacts WHERE kind = ?", (instead_of.kind,))
 
     def mark_incomplete(self, kind: type[ArtifactInfo]) -> None:
         """Within the transaction that begins to change what a kind stands for: it is not done until it is put again."""

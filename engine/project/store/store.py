@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from engine.core.records import Chunk
-from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
+from engine.project.store.artifact_info import (
+    CorpusInfo,
+    EvaluationInfo,
+    LexicalInfo,
+    SemanticVectorsInfo,
+    VectorsInfo,
+)
 from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.chunks import IN_MEMORY, ChunkTables, StoredChunk
 from engine.project.store.connection import guarded
@@ -88,8 +94,8 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
         tables = (
             "queries", "rejected_queries", "judged_queries", "document_queries", "adaptation_chunks", "parts", "left_out",
         )  # fmt: skip
-        kinds = [one.kind for one in (CorpusInfo, LexicalInfo, VectorsInfo, EvaluationInfo)]
+        kinds = [one.kind for one in (CorpusInfo, LexicalInfo, VectorsInfo, SemanticVectorsInfo, EvaluationInfo)]
         with self.transaction(), guarded(self.path):
             for table in tables:
                 self._db.execute(f"DELETE FROM {table}")
-            self._db.execute("DELETE FROM artifacts WHERE kind NOT IN (?, ?, ?, ?)", kinds)
+            self._db.execute("DELETE FROM artifacts WHERE kind NOT IN (?, ?, ?, ?, ?)", kinds)

@@ -15,7 +15,7 @@ import pytest
 from fixtures.pipeline import environment
 
 from engine.core.disk import SHARED
-from engine.encoders.graph import query_graph
+from engine.encoders.graph import onnx_file
 from engine.encoders.graph.graph_files import FILES, FOLDER, read_facts
 from engine.encoders.graph.query_graph import QueryGraph, is_settled, take_over, write_query_graph
 from engine.encoders.graph.shared_graphs import (
@@ -90,7 +90,7 @@ def test_the_graph_lies_in_the_data_folder_and_a_second_project_adds_a_pointer(
     assert {(graph / name).stat().st_mode & 0o777 for name in FILES} == {0o600}
     assert names_in(first / FOLDER) == {POINTER}
 
-    monkeypatch.setattr(query_graph, "_write", None)  # it is not written again
+    monkeypatch.setattr(onnx_file, "write_graph", None)  # it is not written again
     before = size_of(root)
     write_query_graph(source, MAX_TOKENS, None, 1.0, second, TEXTS)
     assert names_in(second / FOLDER) == {POINTER}
@@ -111,24 +111,16 @@ def test_other_lengths_and_prompts_are_other_graphs(source: FolderSource, encode
 
 
 def test_that_of_an_adapted_encoder_stays_in_its_project(
-    source: FolderSource, encoder: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: FolderSource, encoder: str, adapter: Path, tmp_path: Path
 ) -> None:
     index = tmp_path / "project" / "vectors" / "index"
     index.mkdir(parents=True)
-    monkeypatch.setattr(
-        FolderSource,
-        "vectors_fingerprint",
-        lambda _self, _length, adapter=None, _weight=1.0: encoder if adapter else "",
-    )
-    monkeypatch.setattr(query_graph, "read_geometry", lambda _adapter: None)
-    monkeypatch.setattr(query_graph, "_in_float32", lambda *_: None)
-    monkeypatch.setattr(
-        query_graph, "_write", lambda _encoder, _prompt, folder: shutil.copytree(written, folder, dirs_exist_ok=True)
-    )
-    monkeypatch.setattr(query_graph, "_compare", lambda *_: None)
-    write_query_graph(source, MAX_TOKENS, tmp_path / "adapter", 1.0, index, TEXTS)
+    write_query_graph(source, MAX_TOKENS, adapter, 0.5, index, TEXTS)
     assert names_in(index / FOLDER) == set(FILES)
     assert not graphs_root().exists()
+    adapted = source.vectors_fingerprint(MAX_TOKENS, adapter, 0.5)
+    assert QueryGraph.open(index, adapted) is not None
+    assert QueryGraph.open(index, encoder) is None
 
 
 @pytest.mark.parametrize("name", FILES)

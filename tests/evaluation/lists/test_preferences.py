@@ -55,9 +55,16 @@ def test_the_order_of_the_lists_is_a_coin_that_falls_the_same_way_for_a_question
     assert others != first, "another adapter's coin is another one"
 
 
-@pytest.mark.parametrize(("answer", "shown_first", "outcome"), [
-    ("first", ADAPTED, 1), ("second", ADAPTED, -1), ("same", ADAPTED, 0), ("first", BASE, -1), ("second", BASE, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "shown_first", "outcome"),
+    [
+        ("first", ADAPTED, 1),
+        ("second", ADAPTED, -1),
+        ("same", ADAPTED, 0),
+        ("first", BASE, -1),
+        ("second", BASE, 1),
+    ],
+)
 def test_an_answer_is_for_the_candidate_or_against_it(
     answer: PreferenceAnswer, shown_first: ListedSystem, outcome: int
 ) -> None:
@@ -99,8 +106,14 @@ def test_of_queries_of_one_text_the_first_counts_and_extractive_or_trained_ones_
     project: ProjectFolder, store: Store
 ) -> None:
     store.replace_queries([Query("learnt", "question", 1, 1, "", "train", 1)], Artifact(QueriesInfo(), "f"))
-    rows = [("a", "model", "x.md"), ("b", "model", "x.md"), ("c", "own", ""), ("d", "own", ""), ("e", "extractive", ""),
-            ("Learnt?", "own", "")]  # fmt: skip
+    rows = [
+        ("a", "model", "x.md"),
+        ("b", "model", "x.md"),
+        ("c", "own", ""),
+        ("d", "own", ""),
+        ("e", "extractive", ""),
+        ("Learnt?", "own", ""),
+    ]
     for query, origin, source in rows:
         made = replace(prefer(project, query, "same"), origin=origin, source=source)  # type: ignore[arg-type]
         keep_preference(project, made)

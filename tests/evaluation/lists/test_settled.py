@@ -19,14 +19,17 @@ CHUNKS = [
 ]
 
 
-@pytest.mark.parametrize(("first", "second", "wrong", "settled"), [
-    ([1, 2, 3], [1, 2, 3], [], True),
-    ([1, 2, 3], [1, 3, 2], [], False),
-    ([1, 2, 3], [1, 3, 2], [2, 3], True),
-    ([1, 2, 3], [1, 3, 2], [2], False),
-    ([1, 4, -1], [1, 5, -1], [], True),  # chunks 4 and 5 are copies
-    ([1, 2, 4], [1, 2, 3], [5, 3], True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "second", "wrong", "settled"),
+    [
+        ([1, 2, 3], [1, 2, 3], [], True),
+        ([1, 2, 3], [1, 3, 2], [], False),
+        ([1, 2, 3], [1, 3, 2], [2, 3], True),
+        ([1, 2, 3], [1, 3, 2], [2], False),
+        ([1, 4, -1], [1, 5, -1], [], True),  # chunks 4 and 5 are copies
+        ([1, 2, 4], [1, 2, 3], [5, 3], True),
+    ],
+)
 def test_lists_that_differ_in_wrong_passages_alone_are_as_good(
     first: list[int], second: list[int], wrong: list[int], settled: bool
 ) -> None:

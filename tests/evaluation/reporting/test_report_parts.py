@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from lxml import html
 
 from engine.core.events import Choice, EventLog, Warned
 from engine.core.figures import Difference, Interval
+from engine.core.messages.report import GateOutcome
 from engine.core.systems import label_of
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import choices_and_warnings, read_report, write_report
@@ -162,7 +164,7 @@ def test_no_difference_is_shown_without_a_verdict(tmp_path):
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     signed = [cell for cell in page.xpath("//td | //li") if re.match(r".*[+-]\d", cell.xpath("string()"), re.DOTALL)]
     assert len(signed) > 40
-    verdicts = ("better", "worse", "no difference shown")
+    verdicts = ("better", "worse", "no difference shown", *get_args(GateOutcome))
     rows = [(cell, cell.getparent().xpath("string()") if cell.tag == "td" else "") for cell in signed]
     bare = [
         cell.xpath("string()")

@@ -11,7 +11,9 @@ from fixtures.shown_numbers import numbers
 from engine.core.messages.report import ReportVerdict
 from engine.evaluation.reporting.verdict import gates_of, own_systems_of, rung_of, verdict_of
 
-KINDS = {"judged": 60, "document": 81, "synthetic": 144}
+KINDS = {"judged": 60, "document": 81, "synthetic": 144, "measuring": 130}
+BEFORE = ("judged", "document", "synthetic")
+"""Those without questions that only measure."""
 SYSTEMS = {"bm25": 11.0, "base": 12.0, "adapted": 13.0, "in_use": 14.0, "weighted_base": 15.0, "weighted_adapted": 16.0,
            "weighted_in_use": 17.0}  # fmt: skip
 
@@ -24,7 +26,9 @@ def gap(value: float) -> dict[str, Any]:
 def query_set(kind: str, made: int) -> dict[str, Any]:
     first = 20 * list(KINDS).index(kind)  # so that no figure comes twice
     systems = {name: {"ndcg@10": {"value": first + value, "low": 0.0, "high": 99.0}} for name, value in SYSTEMS.items()}
-    pairs = {f"weighted_{name} − weighted_base": {"ndcg@10": gap(value)} for name, value in (("in_use", 2), ("adapted", 1))}
+    pairs = {
+        f"weighted_{name} − weighted_base": {"ndcg@10": gap(value)} for name, value in (("in_use", 2), ("adapted", 1))
+    }
     differences = {name: {"ndcg@10": gap(value)} for name, value in (("in_use", 4), ("adapted", 3))}
     table = {"base": "base", "queries": KINDS[kind], "left_out": 0, "systems": systems, "differences": differences,
              "pairs": pairs, "synthetic": made}  # fmt: skip
@@ -38,7 +42,14 @@ def chosen(
     """What is in use in a mode; `shown`: the rung that candidates were measured on where none decided."""
     encoder = "base" if standing == "base" else "adapted"
     share = 0.6 if mode == "hybrid" else None
-    row = {"name": "adapted", "encoder": "adapted", "share": share, "difference": gap(2), "p": 0.01, "outcome": standing}
+    row = {
+        "name": "adapted",
+        "encoder": "adapted",
+        "share": share,
+        "difference": gap(2),
+        "p": 0.01,
+        "outcome": standing,
+    }
     decision = {"mode": mode, "chosen": encoder, "reference": "base", "standing": standing, "rung": rung, "queries": 60,
                 "candidates": [{**row, "outcome": "not shown" if standing == "base" else standing}] if rung or shown else [],
                 "ladder": [{"rung": one} for one in ladder], "judged_needed": needed, "judged_points": 4.0,
@@ -48,7 +59,7 @@ def chosen(
 
 
 def report(
-    semantic: dict[str, Any] | None = None, hybrid: dict[str, Any] | None = None, kinds: tuple[str, ...] = tuple(KINDS),
+    semantic: dict[str, Any] | None = None, hybrid: dict[str, Any] | None = None, kinds: tuple[str, ...] = BEFORE,
     made: int = 0, mode: str = "hybrid", **parts: Any,
 ) -> dict[str, Any]:  # fmt: skip
     sets = [query_set(kind, KINDS[kind] if kind == "synthetic" else made) for kind in kinds]
@@ -80,6 +91,7 @@ def test_the_default_mode_comes_first() -> None:
     assert [one.mode for one in verdict_of(report(mode="semantic")).modes] == ["semantic", "hybrid"]
     assert [one.mode for one in verdict_of(report(mode="bm25")).modes] == ["hybrid", "semantic"]
     assert [one.mode for one in verdict_of(report(settings={})).modes] == ["hybrid", "semantic"]
+    assert [one.mode for one in verdict_of(report(), "semantic").modes] == ["semantic", "hybrid"], "it is another now"
 
 
 def test_the_outcome_is_of_one_mode() -> None:
@@ -91,7 +103,9 @@ def test_the_outcome_is_of_one_mode() -> None:
     (hybrid, semantic) = found.modes
     assert hybrid.difference is not None
     assert semantic.difference is not None
-    assert (hybrid.difference.value, semantic.difference.value) == (1, 4), "of what would have been, and of what is in use"
+    assert (hybrid.difference.value, semantic.difference.value) == (1, 4), (
+        "of what would have been, and of what is in use"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,6 +126,15 @@ def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(
     table = next(one for one in report()["query_sets"] if one["kind"] == kind)["comparison"]["systems"]
     for bar in found.bars:
         assert bar.figure.value == table[bar.system]["ndcg@10"]["value"]
+
+
+def test_questions_that_only_measure_are_shown_whatever_decided() -> None:
+    found = verdict_of(report(hybrid=chosen("hybrid", rung="document"), kinds=tuple(KINDS)))
+    assert {(one.kind, one.queries) for one in found.modes} == {("measuring", 130)}
+    assert [[numbers(one.format_difference)[0], numbers(one.format_difference)[-1]] for one in found.modes] == [
+        [2, 130],
+        [4, 130],
+    ]
 
 
 def test_imported_queries_that_are_too_few_have_figures() -> None:

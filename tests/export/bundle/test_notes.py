@@ -11,7 +11,14 @@ from fixtures.stored import put_document
 from engine.export.bundle.pack import bundle_project, unfinished
 from engine.export.bundle.unpack import unbundle, verify
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, RerankerInfo, VectorsInfo
+from engine.project.store.artifact_info import (
+    CorpusInfo,
+    EvaluationInfo,
+    InUseInfo,
+    LexicalInfo,
+    RerankerInfo,
+    VectorsInfo,
+)
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 
 RERANKER = RerankerInfo(used=True, fingerprint="forged")
@@ -25,7 +32,9 @@ def moved(folder: Path, reranker: str) -> tuple[list[tuple[str, str]], list[tupl
         "queries.endpoint": "https://9.9.9.9/v1", "queries.endpoint_allow_public": True,
     })  # fmt: skip
     with closing(project.store()) as store:
-        store.put_artifact(Artifact(EvaluationInfo(reason="why", reranker=RERANKER), "e", "reports/e"))
+        store.put_artifact(
+            Artifact(EvaluationInfo(hybrid=InUseInfo(reason="why"), reranker=RERANKER), "e", "reports/e")
+        )
         store.put_artifact(Artifact(VectorsInfo(endpoint="https://1.1.1.1/v1", dimension=4), "v", "vectors/v"))
     for name in ("reports/e", "vectors/v"):
         (project.path / name).mkdir(parents=True)
@@ -47,7 +56,7 @@ def test_no_server_gets_text_without_a_note(tmp_path: Path) -> None:
     with closing(project.store()) as store:
         evaluation = store.artifact(EvaluationInfo)
     assert evaluation is not None
-    assert (evaluation.info.reranker, evaluation.info.reason, evaluation.fingerprint) == (None, "why", "")
+    assert (evaluation.info.reranker, evaluation.info.hybrid.reason, evaluation.fingerprint) == (None, "why", "")
 
 
 def test_folders_here_that_a_run_would_read_are_named(tmp_path: Path) -> None:

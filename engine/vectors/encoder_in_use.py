@@ -1,0 +1,54 @@
+"""Which encoder the vectors of a search mode are to be made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core.errors import NotBuiltError
+from engine.core.messages.report import SearchMode
+from engine.encoders.for_project import chunk_adapter, model_fingerprint
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import EvaluationInfo
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderInUse:
+    """Adapter folder (None: base), interpolation weight and scope."""
+
+    adapter: Path | None
+    weight: float
+    scope: str
+
+    @property
+    def chunk_adapter(self) -> Path | None:
+        """The adapter that chunks are encoded with."""
+        return chunk_adapter(self.adapter, self.scope)
+
+
+BASE_ENCODER = EncoderInUse(None, 1.0, "both")
+
+
+def encoder_in_use(snapshot: ProjectSnapshot, mode: SearchMode) -> EncoderInUse:
+    """Return the encoder that evaluation chose for a mode; the base encoder before the first evaluation. Raises NotBuiltError."""
+    evaluation = snapshot.store.artifact(EvaluationInfo)
+    if evaluation is None:
+        return BASE_ENCODER
+    chosen = evaluation.info.in_use[mode]
+    if not chosen.adapter:
+        return BASE_ENCODER
+    if evaluation.info.model != model_fingerprint(snapshot):
+        raise NotBuiltError(
+            "The adapter in use belongs to another model.",
+            "encoder.model, or the files in its folder, have changed since the evaluation.",
+            f"Run 'engine adapt {snapshot.project.argument}'.",
+            code="adapter-mismatch",
+            stage="evaluate",
+            command="adapt",
+        )
+    return EncoderInUse(snapshot.project.path / chosen.adapter, chosen.interpolation_weight, chosen.adapter_scope)
+
+
+def relative_folder(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
+    """Return the folder of an adapter as the database names it; None for none."""
+    return adapter.relative_to(snapshot.project.path).as_posix() if adapter else None

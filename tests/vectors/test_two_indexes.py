@@ -1,0 +1,326 @@
+"""Where semantic search encodes otherwise than hybrid search: a second index, or a second encoder of queries on the first."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from fixtures.errors import fails
+from fixtures.pipeline import environment, import_path, stage_here
+from fixtures.two_encoders import (
+    BASE,
+    ON_BOTH,
+    ON_QUERIES,
+    OTHER,
+    QUERY,
+    artifact_of,
+    choose,
+    embed,
+    similarities,
+    two_encoders,
+    two_encoders_built,
+    vector_folders,
+)
+
+from engine.core.errors import DamagedError, ResourceError
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import InUseInfo, SemanticVectorsInfo, VectorsInfo
+from engine.project.store.artifacts import INCOMPLETE
+from engine.runs import pipeline
+from engine.runs.pipeline import stage_of, stage_status
+from engine.search.loaded import Loaded
+from engine.search.searcher import Searcher
+
+__all__ = ["two_encoders", "two_encoders_built"]
+
+
+def scores_of(project: ProjectFolder, mode: Any) -> dict[int, float]:
+    """What an index of a mode gives for a query, by chunk."""
+    with closing(Loaded(project)) as loaded:
+        _, index, vector = loaded.query_vector(QUERY, mode)
+        ids, found = index.search(vector, 100)
+    return dict(zip(ids.tolist(), found.tolist(), strict=True))
+
+
+def state_of(project: ProjectFolder) -> str:
+    with closing(project.store()) as store:
+        return stage_status(ProjectSnapshot(project, project.settings(), store), "embed").state
+
+
+def check(project: ProjectFolder) -> None:
+    """Look into the files of the stage. Raises DamagedError."""
+    with closing(project.store()) as store:
+        stage_of("embed").verify(ProjectSnapshot(project, project.settings(), store))
+
+
+def sweep(project: ProjectFolder) -> None:
+    with closing(project.store()) as store:
+        project.sweep(pipeline.in_use(store))
+
+
+@contextmanager
+def second_fails(monkeypatch: pytest.MonkeyPatch, error: Exception) -> Iterator[None]:
+    """Whatever writes the second index fails."""
+    building = ProjectFolder.building
+
+    def refuse(self: ProjectFolder, root: str, name: str) -> Any:
+        if name.endswith("-semantic"):
+            raise error
+        return building(self, root, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProjectFolder, "building", refuse)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("semantic", "hybrid", "shared"),
+    [(ON_BOTH, BASE, False), (ON_QUERIES, BASE, True), (BASE, ON_QUERIES, True), (OTHER, ON_BOTH, False)],
+    ids=["both sides", "queries", "base for semantic search", "two adapters"],
+)
+def test_each_mode_compares_by_its_own_encoder(
+    two_encoders: ProjectFolder, semantic: InUseInfo, hybrid: InUseInfo, shared: bool
+) -> None:
+    choose(two_encoders, semantic, hybrid)
+    summary = embed(two_encoders)
+    second = artifact_of(two_encoders, SemanticVectorsInfo)
+    assert second is not None
+    assert second.info.shared == shared
+    assert summary["embedded"] == 4 if shared else 8
+    for mode, chosen in (("semantic", semantic), ("hybrid", hybrid)):
+        found = scores_of(two_encoders, mode)
+        wanted = similarities(two_encoders, chosen, QUERY)
+        assert found.keys() == wanted.keys()
+        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
+    assert scores_of(two_encoders, "semantic") != scores_of(two_encoders, "hybrid")
+    check(two_encoders)
+    assert state_of(two_encoders) == "done"
+
+
+def test_one_encoder_has_one_index(two_encoders: ProjectFolder) -> None:
+    choose(two_encoders, ON_BOTH, ON_BOTH)
+    embed(two_encoders)
+    assert artifact_of(two_encoders, SemanticVectorsInfo) is None
+    assert len(vector_folders(two_encoders)) == 1
+    assert scores_of(two_encoders, "semantic") == scores_of(two_encoders, "hybrid")
+
+
+@pytest.mark.parametrize("moment", ["building", "publishing"])
+def test_a_kill_between_the_two_leaves_the_first_to_search_with(two_encoders: ProjectFolder, moment: str) -> None:
+    choose(two_encoders, ON_BOTH, BASE)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED[moment], str(two_encoders.path)], env={**environment(), "PYTHONPATH": import_path()},
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    first = artifact_of(two_encoders, VectorsInfo)
+    assert first is not None
+    assert (first.fingerprint, first.info.chunks) == (INCOMPLETE, 4)
+    assert state_of(two_encoders) == "stale"
+    wanted = similarities(two_encoders, BASE, QUERY)
+    for mode in ("semantic", "hybrid"):
+        np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
+    with closing(Searcher(two_encoders)) as searcher:
+        assert len(searcher.search(QUERY, mode="semantic").hits) == 4
+    assert embed(two_encoders)["embedded"] == (4 if moment == "building" else 0), "the first is not embedded again"
+    sweep(two_encoders)
+    assert state_of(two_encoders) == "done"
+    assert len(vector_folders(two_encoders)) == 2
+    adapted = similarities(two_encoders, ON_BOTH, QUERY)
+    np.testing.assert_allclose(
+        sorted(scores_of(two_encoders, "semantic").values()), sorted(adapted.values()), atol=2e-3
+    )
+
+
+_KILL = """
+import os, signal, sys
+from pathlib import Path
+from fixtures.pipeline import stage_here
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import SemanticVectorsInfo
+from engine.project.store.store import Store
+def kill(): os.kill(os.getpid(), signal.SIGKILL)
+"""
+KILLED = {
+    "building": _KILL
+    + """
+building = ProjectFolder.building
+def killed(self, root, name): return kill() if name.endswith("-semantic") else building(self, root, name)
+ProjectFolder.building = killed
+stage_here(Path(sys.argv[1]), "embed")
+""",
+    "publishing": _KILL
+    + """
+put = Store.put_artifact
+def killed(self, artifact, **named):
+    return kill() if isinstance(artifact.info, SemanticVectorsInfo) else put(self, artifact, **named)
+Store.put_artifact = killed
+stage_here(Path(sys.argv[1]), "embed")
+""",
+}
+
+
+@pytest.mark.parametrize("gone", ["cut", "missing"])
+def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
+    two_encoders: ProjectFolder, gone: str
+) -> None:
+    choose(two_encoders, ON_BOTH, BASE)
+    embed(two_encoders)
+    second = artifact_of(two_encoders, SemanticVectorsInfo)
+    first = artifact_of(two_encoders, VectorsInfo)
+    assert second is not None
+    assert first is not None
+    folder = two_encoders.path / second.folder
+    if gone == "cut":
+        next(folder.glob("part-*.vec")).write_bytes(b"")
+    else:
+        folder.rename(folder.with_name(".tmp-moved"))
+    with pytest.raises(DamagedError):
+        check(two_encoders)
+    wanted = similarities(two_encoders, BASE, QUERY)
+    for mode in ("semantic", "hybrid"):
+        np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
+    with closing(Searcher(two_encoders)) as searcher:
+        found = searcher.search(QUERY, mode="semantic")
+    assert len(found.hits) == 4
+    assert found.commands == ("embed",)
+    assert embed(two_encoders)["embedded"] == 0
+    check(two_encoders)
+    adapted = similarities(two_encoders, ON_BOTH, QUERY)
+    np.testing.assert_allclose(
+        sorted(scores_of(two_encoders, "semantic").values()), sorted(adapted.values()), atol=2e-3
+    )
+
+
+def test_back_to_one_encoder_the_second_index_goes(two_encoders: ProjectFolder) -> None:
+    choose(two_encoders, ON_BOTH, BASE)
+    embed(two_encoders)
+    sweep(two_encoders)
+    assert len(vector_folders(two_encoders)) == 2
+    choose(two_encoders, ON_BOTH, ON_BOTH)
+    assert state_of(two_encoders) == "stale"
+    assert embed(two_encoders)["embedded"] == 0, "what the second index holds is not embedded again"
+    sweep(two_encoders)
+    assert artifact_of(two_encoders, SemanticVectorsInfo) is None
+    assert len(vector_folders(two_encoders)) == 1
+    wanted = similarities(two_encoders, ON_BOTH, QUERY)
+    for mode in ("semantic", "hybrid"):
+        np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
+
+
+def test_semantic_search_keeps_its_encoder_while_another_index_becomes_the_first(
+    two_encoders: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(two_encoders, ON_BOTH, ON_BOTH)
+    embed(two_encoders)
+    choose(two_encoders, ON_BOTH, BASE)
+    error = ResourceError("The disk is full.", code="disk-full")
+    with second_fails(monkeypatch, error), fails(ResourceError, "disk-full"):
+        embed(two_encoders)
+    sweep(two_encoders)
+    for mode, chosen in (("semantic", ON_BOTH), ("hybrid", BASE)):
+        wanted = similarities(two_encoders, chosen, QUERY)
+        found = scores_of(two_encoders, mode)
+        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
+    assert embed(two_encoders)["embedded"] == 0
+    assert state_of(two_encoders) == "done"
+
+
+def test_an_adapter_on_queries_alone_copies_no_vectors(two_encoders: ProjectFolder) -> None:
+    choose(two_encoders, ON_QUERIES, BASE)
+    embed(two_encoders)
+    second = artifact_of(two_encoders, SemanticVectorsInfo)
+    assert second is not None
+    assert {one.name for one in (two_encoders.path / second.folder).iterdir()} == {"query-encoder"}
+
+
+def change_documents(project: ProjectFolder) -> None:
+    """One document changes, one goes, one comes."""
+    documents = project.path / "documents"
+    (documents / "lease.md").write_text("# Lease\n\nThe tenant repairs the roof of the hall and pays no rent.\n")
+    (documents / "loan.md").unlink()
+    (documents / "pump.md").write_text("# Pump\n\nThe pump of the hall failed on Monday.\n")
+    for stage in ("ingest", "index"):
+        stage_here(project.path, stage)
+
+
+def test_changed_documents_come_into_both(two_encoders: ProjectFolder) -> None:
+    choose(two_encoders, ON_BOTH, BASE)
+    embed(two_encoders)
+    change_documents(two_encoders)
+    assert embed(two_encoders)["embedded"] == 4, "two new chunks by each encoder"
+    for mode, chosen in (("semantic", ON_BOTH), ("hybrid", BASE)):
+        found = scores_of(two_encoders, mode)
+        wanted = similarities(two_encoders, chosen, QUERY)
+        assert found.keys() == wanted.keys()
+        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
+
+
+def test_chunks_that_the_second_index_still_names_are_kept_until_it_is_made(
+    two_encoders: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(two_encoders, ON_BOTH, BASE)
+    embed(two_encoders)
+    change_documents(two_encoders)
+    error = ResourceError("The disk is full.", code="disk-full")
+    with second_fails(monkeypatch, error), fails(ResourceError, "disk-full"):
+        embed(two_encoders)
+    with closing(two_encoders.store()) as store:
+        live = {key[0] for key in store.chunk_keys()}
+        former = {*scores_of(two_encoders, "semantic")}
+        assert len(former - live) == 2
+        assert store.chunks_by_id([*former]).keys() == former
+    embed(two_encoders)
+    with closing(two_encoders.store()) as store:
+        assert store.chunks_by_id([*former]).keys() == former & live
+
+
+def test_a_full_disk_while_the_second_is_made_leaves_both_modes(
+    two_encoders: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(two_encoders, ON_BOTH, BASE)
+    error = ResourceError("The disk is full.", code="disk-full")
+    with second_fails(monkeypatch, error), fails(ResourceError, "disk-full"):
+        embed(two_encoders)
+    with closing(Searcher(two_encoders)) as searcher:
+        for mode in ("semantic", "hybrid"):
+            assert searcher.search(QUERY, mode=mode).hits
+    assert not [one for one in (two_encoders.path / "vectors").iterdir() if one.name.startswith(".tmp")]
+    assert embed(two_encoders)["embedded"] == 4
+
+
+def test_an_index_of_before_serves_both_modes_without_a_run(two_encoders: ProjectFolder) -> None:
+    """Projects of former versions have neither two decisions nor a second index."""
+    choose(two_encoders, ON_BOTH, ON_BOTH)
+    embed(two_encoders)
+    with closing(two_encoders.store()) as store, store.transaction():
+        former = (
+            '{"in_use": {"name": "merged", "scale": 1.0, "adapter": "adapters/first", "side": "both"}, "model": "x"}'
+        )
+        store._rows("UPDATE artifacts SET info = ? WHERE kind = 'evaluation'", (former,))
+    wanted = similarities(two_encoders, ON_BOTH, QUERY)
+    for mode in ("semantic", "hybrid"):
+        np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
+    with closing(Searcher(two_encoders)) as searcher:
+        assert len(searcher.search(QUERY, mode="semantic").hits) == 4
+
+
+def test_an_adapter_of_the_second_index_is_not_swept(two_encoders: ProjectFolder) -> None:
+    choose(two_encoders, ON_BOTH, BASE)
+    embed(two_encoders)
+    choose(two_encoders, OTHER, BASE)  # evaluated, not embedded yet
+    sweep(two_encoders)
+    assert (two_encoders.path / "adapters" / "first").is_dir()
+    assert (two_encoders.path / "adapters" / "second").is_dir()
+    np.testing.assert_allclose(
+        sorted(scores_of(two_encoders, "semantic").values()),
+        sorted(similarities(two_encoders, ON_BOTH, QUERY).values()),
+        atol=2e-3,
+    )
