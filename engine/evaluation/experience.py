@@ -13,16 +13,19 @@ from functools import cache
 from typing import Any, Literal
 
 from engine.core.assets import asset_path
+from engine.core.disk import file_sha256
+from engine.core.errors import EngineError
 from engine.core.messages.report import SearchMode
 from engine.metrics.random_effects import MIN_COLLECTIONS, Normal, predicted_effect
 
 QueryOrigin = Literal["model-written", "extractive"]
 WIDENING = 2.0
 """The standard deviation of what is expected of an encoder that nothing was measured with is so many times as large."""
-SHARED = 0.5
-"""Of a collection's sampled documents, the share that a project must have to count as that collection."""
+SHARED = 0.1
+"""Of a collection's sampled documents, the share that a project must have for its prior to do without that collection."""
 
 
+FILE = "experience.json"
 DIGITS = 16
 SAMPLED = 32
 
@@ -119,7 +122,16 @@ class Experience:
 @cache
 def load_experience() -> Experience:
     """Read what ships with the product. Raises EngineError where it is missing."""
-    return experience_of(json.loads(asset_path("experience.json").read_text(encoding="utf-8")))
+    return experience_of(json.loads(asset_path(FILE).read_text(encoding="utf-8")))
+
+
+@cache
+def experience_fingerprint() -> str:
+    """Return what names the experience that ships with the product; empty where it is missing."""
+    try:
+        return file_sha256(asset_path(FILE))[:DIGITS]
+    except EngineError:
+        return ""
 
 
 def experience_of(data: Mapping[str, Any]) -> Experience:

@@ -9,6 +9,7 @@ from typing import Any
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.evaluating import Evaluation
+from engine.evaluation.experience import experience_fingerprint
 from engine.evaluation.judgments import judgments_fingerprint
 from engine.evaluation.lists.preferences import preferences_fingerprint
 from engine.evaluation.results import publish_results
@@ -39,6 +40,7 @@ class EvaluateStage(Stage):
             "adapter": adapter.fingerprint,
             "judged": judgments_fingerprint(snapshot.store),
             "preferences": preferences_fingerprint(snapshot.project),
+            "experience": experience_fingerprint() if snapshot.settings.evaluation.gate == "expected" else "",
             "evaluation": snapshot.settings.evaluation.model_dump(),
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
             "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],

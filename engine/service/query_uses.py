@@ -13,7 +13,7 @@ from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
-from engine.training.dataset import generated_for_stopping, train_rows, written_for_stopping
+from engine.training.dataset import MIN_TO_STOP, generated_for_stopping, train_rows, written_for_stopping
 from engine.written_queries.document_queries import document_queries
 
 Use = tuple[QueryUse, UnusedReason | None]
@@ -41,10 +41,11 @@ class QueryUses:
         free = untrained(snapshot, chunks, self.written) if self._made else expected_untrained(snapshot, self.written)
         self._as_evidence = {query for group in deciding_groups(snapshot, free, chunks) for query in group}
         self._untrained = set(free)
-        stopping, _ = written_for_stopping(queries, self.written, chunks, related_in(store, store.documents()))
-        self._stopping = set(stopping)
-        rows = [] if self._stopping else generated_for_stopping(queries, chunks, self._backend)
-        self._generated_stopping = {queries[row].id for row in rows}
+        stopping = written_for_stopping(queries, self.written, chunks, related_in(store, store.documents()))
+        rows = generated_for_stopping(queries, chunks, self._backend)
+        enough = len(stopping) + len(rows) >= MIN_TO_STOP
+        self._stopping = set(stopping) if enough else set()
+        self._generated_stopping = {queries[row].id for row in rows} if enough else set()
 
     def of_written(self, query: DocumentQuery) -> Use:
         """Of a document-written query."""
@@ -68,7 +69,7 @@ class QueryUses:
         if query.chunk_id not in self._present:
             return "unused", "chunk-gone"
         if query.split == "validation":
-            return "unused", "written-stop" if self._stopping else "unfit-stop"
+            return "unused", "unfit-stop"
         if query.split == "train":
             return "unused", "share"
         return "unused", "model-measured" if extractive and self._by_model else "over-limit"

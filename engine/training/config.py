@@ -234,8 +234,8 @@ PRESETS: dict[str, TrainingConfig] = {
     "pipelines": TrainingConfig(objective="infonce", queries_per_step=32, negatives_per_query=5, epochs=3),
 }
 
-# docs/log/training.md, "Model-written and everyday queries: the recipe": of queries that are worded as questions, the other
-# evidence chunks of a step are the negatives. The teacher of the mixed loss gains less, and costs twice the chunks.
+# The chunks of a step's other queries are the negatives; BM25's own would double what a step encodes
+# (docs/log/training.md, "Model-written and everyday queries: the recipe").
 WRITTEN_QUERIES: dict[str, dict[str, Any]] = {
     "quick": {"objective": "infonce", "negatives_per_query": 0},
     "standard": {

@@ -70,9 +70,8 @@ def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
     numbers = WRITTEN_QUERIES.get(chosen.preset)
     if numbers is None or chosen.objective not in (None, "infonce") or chosen.teacher not in (None, "auto"):
         return {}
-    if (
-        settings.encoder.small_model or chosen.similarity == "lorentz"
-    ):  # whose recipes were measured with the mixed loss
+    # not measured beside a black box, nor in hyperbolic space
+    if settings.encoder.small_model or chosen.similarity == "lorentz":
         return {}
     return {} if resolve_backend(settings).backend in EXTRACTIVE else numbers
 

@@ -20,22 +20,21 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from engine.core.disk import json_sha256
 from engine.core.events import Event, TrainStep
-from engine.core.systems import BASE, BM25, candidate_name
+from engine.core.systems import BM25, candidate_name
 from engine.encoders.for_project import model_fingerprint, project_model, training_hardware
 from engine.evaluation.candidates import Candidate
 from engine.evaluation.comparison import measure
+from engine.evaluation.experience import document_digests
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.studies.fusion import HybridFusion
@@ -46,20 +45,21 @@ from engine.training.dataset import training_data
 from engine.training.job import Job
 from engine.training.recipe import config_of
 from engine.training.trainer import train
+from tests.benchmarks.experience_results import (
+    SEMANTIC,
+    SHARES,
+    Figures,
+    Line,
+    format_experience,
+    format_run,
+    format_table,
+)
 from tests.benchmarks.experience_sets import KINDS, SETS, PublicSet, open_project
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 ASSET = Path(__file__).resolve().parents[2] / "assets" / "experience.json"
-SHARES = (0.4, 0.5, 0.6, 0.7)
-"""Of the semantic score in hybrid search."""
-REFERENCE_SHARE = 0.5
-SEMANTIC = "semantic"
 OF_CHECKS = ("eval_every", "patience", "heldout_queries", "heldout_pool", "checkpoint_every")
 RUNGS = {"judged": "judged", "synthetic": "heldout"}
-Line = dict[str, Any]
-"""Of runs.jsonl."""
-Figures = dict[str, dict[str, list[float]]]
-"""Encoder → `semantic`, or the share in hybrid search → nDCG@10 of each question."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def main() -> None:
     """Make the runs that are missing, then write what they found."""
     options = _options()
     if options.keep is None:
-        print(_format_table(json.loads(options.out.read_text(encoding="utf-8"))))
+        print(format_table(json.loads(options.out.read_text(encoding="utf-8"))))
         return
     options.keep.mkdir(parents=True, exist_ok=True)
     runs_file = options.keep / "runs.jsonl"
@@ -108,10 +108,23 @@ def main() -> None:
             found = _make_run(run, weights, known, options)
             with runs_file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")
-            print(_format_run(found), flush=True)
-    lines = [run.find(_read_lines(runs_file)) for run in wanted]
-    found = [line for line in lines if line is not None]
-    options.out.write_text(_format_experience(found), encoding="utf-8")
+            print(format_run(found), flush=True)
+    runs = [run.find(_read_lines(runs_file)) for run in wanted]
+    found = [line for line in runs if line is not None]
+    documents = {name: _digests(PublicSet(name, options.data, options.keep)) for name in options.sets}
+    recipes = {run.kind: run.recipe for run in wanted}
+    options.out.write_text(format_experience(found, recipes, documents), encoding="utf-8")
+
+
+def _digests(one: PublicSet) -> list[str]:
+    """What a project over the same documents is known by."""
+    project = open_project(one, "both")
+    with closing(project.folder.store()) as store:
+        known = store.documents()
+    if not known:
+        project.run(("ingest",))
+    with closing(project.folder.store()) as store:
+        return document_digests(document.content_hash for document in store.documents())
 
 
 def _options() -> argparse.Namespace:
@@ -247,81 +260,6 @@ def _ignore_event(_event: Event) -> None:
 def _print_progress(event: Event) -> None:
     if isinstance(event, TrainStep) and event.step % 10 == 0:
         print(f"step {event.step}, loss {event.loss:.3f}", file=sys.stderr)
-
-
-def _effects(figures: Figures) -> dict[str, dict[str, list[float]]]:
-    """Encoder → mode → mean difference to base and its standard error, in points; hybrid search to base with `REFERENCE_SHARE`."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for name, modes in figures.items():
-        if name == BM25:
-            continue
-        found[name] = {}
-        for mode, values in modes.items():
-            if name == BASE and mode in (SEMANTIC, f"{REFERENCE_SHARE:g}"):
-                continue
-            reference = figures[BASE][SEMANTIC if mode == SEMANTIC else f"{REFERENCE_SHARE:g}"]
-            gains = 100 * (np.array(values) - np.array(reference))
-            error = gains.std(ddof=1) / len(gains) ** 0.5
-            found[name][mode] = [round(float(gains.mean()), 3), round(float(error), 3)]
-    return found
-
-
-def _format_run(run: Line) -> str:
-    """Some lines on a run, for whoever watches; ±: half of the 95 % interval."""
-    lines = [f"{run['key']} ({run['training_seconds']} s)"]
-    for rung, figures in run["figures"].items():
-        base = " ".join(f"{value:.1f}" for value in _means(figures[BASE]).values())
-        lines.append(f"{rung}, {len(figures[BASE][SEMANTIC])} questions, base {base}")
-        for name, modes in _effects(figures).items():
-            effects = [f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()]
-            lines.append(f"{name}: " + " ".join(effects))
-    return "\n   ".join(lines)
-
-
-def _means(modes: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Mode → mean nDCG@10 in points."""
-    return {mode: round(100 * float(np.mean(values)), 2) for mode, values in modes.items()}
-
-
-def _format_experience(runs: Sequence[Line]) -> str:
-    """The JSON of all runs of a recipe, one figure table a line."""
-    sets: dict[str, Any] = {}
-    rows: list[str] = []
-    for run in runs:
-        judged = run["figures"]["judged"]
-        sets[run["set"]] = {
-            "chunks": run["chunks"],
-            "questions": len(judged[BASE][SEMANTIC]),
-            "bm25": _means(judged[BM25])[SEMANTIC],
-            "base": _means(judged[BASE]),
-        }
-        for rung, figures in run["figures"].items():
-            row = {"set": run["set"], "kind": run["kind"], "seed": run["seed"], "rung": rung}
-            row["questions"] = len(figures[BASE][SEMANTIC])
-            row["effects"] = _effects(figures)
-            rows.append(json.dumps(row))
-    head = {
-        "what": "differences of nDCG@10 to base in points, each with its standard error",
-        "date": max(run["date"] for run in runs),
-        "command": "python tests/benchmarks/experience.py --data DATA --keep FOLDER --out FILE",
-        "encoder": runs[0]["encoder"],
-        "reference_share": REFERENCE_SHARE,
-        "recipes": {run["kind"]: run["config"] for run in runs},
-        "sets": sets,
-    }
-    start = json.dumps(head, indent=1).removesuffix("\n}")
-    return start + ',\n "runs": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
-
-
-def _format_table(experience: Mapping[str, Any]) -> str:
-    """A line for each run and encoder: effects, each with half of its 95 % interval."""
-    lines = []
-    for row in experience["runs"]:
-        for encoder, modes in row["effects"].items():
-            effects = [f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()]
-            names = f"{row['set']}, {row['kind']}, seed {row['seed']}, {row['rung']}, {encoder}"
-            lines.append(f"{names}: " + " ".join(effects))
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ and how often experience brings one into use that is shown to be worse.
 Documents are split, related, grouped and clustered by the product's own code; what each query gains is drawn. A query of the same
 words about the same text moves with its twins in four of five cases, and every text has an effect of its own. Titles and headings
 compare each encoder with one share of the score in hybrid search, judged questions with four.
-`python tests/benchmarks/null_adapters.py [--runs 400]`
+`python tests/benchmarks/null_adapters.py [--runs 400] [--only judged]`
 """
 
 from __future__ import annotations
@@ -212,11 +212,15 @@ def main() -> None:
     """Print a row for each structure."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=400)
-    runs = parser.parse_args().runs
+    parser.add_argument("--only", default="", help="structures whose name has this in it")
+    wanted = parser.parse_args()
+    runs = wanted.runs
     print("Proved, in semantic search | hybrid search | either; the adapter gains in semantic/hybrid search:")
     print("structure | queries | last word in hybrid search | null | +3/+3 | +3/+1.2")
     print("and with experience: null adapters in use | shown to be worse | both")
     for name, rung, moving, asked in structures():
+        if wanted.only not in name:
+            continue
         sizes = []
         decided = 0
         effects = {(0.0, 0.0): Counts(), (0.03, 0.03): Counts(), (0.03, 0.012): Counts()}

@@ -173,7 +173,8 @@ def test_status_and_report_as_json(finished: Path) -> None:
             assert line.strip().startswith(bar["label"])
             assert f" {bar['figure']['value']:.1f} " in line
         place += 1 + len(one["bars"]) + bool(one["bars"] and one["difference"])
-    assert [line.partition(". ")[2] for line in short if line.startswith("  1.")] == report["verdict"]["to_do"][:1]
+    steps = report["verdict"]["next_steps"]
+    assert [line for line in short if steps and line.startswith(f"  1. {steps[0]['what']}")]
     text = engine_here("report", str(finished), "--full").stdout
     assert text.splitlines()[:place] == short[:place]
     assert "BM25" in text

@@ -18,7 +18,7 @@ def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     assert [hit.rank for hit in found.hits] == [1, 2, 3]
     assert all(hit.path.startswith("incidents/") for hit in found.hits)
     assert {stage.state for stage in project.status()} == {"done"}
-    assert project.counts()["judged_queries"] == 60
+    assert project.counts()["judged_queries"] == 130
     assert project.skipped() == {}
     report = project.report()
     assert report.in_use.keys() == report.rungs.keys() == {"semantic", "hybrid"}

@@ -126,10 +126,14 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
     assert rungs == {"imported"}
 
 
-@pytest.mark.parametrize(("most", "warned"), [(70, ["too-few-questions"]), (71, [])])
+@pytest.mark.parametrize(
+    ("gate", "most", "warned"),
+    [("strict", 70, ["too-few-questions"]), ("strict", 71, []), ("expected", 70, [])],
+)
 def test_a_run_says_before_it_trains_that_the_result_could_not_come_into_use(
-    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, most: int, warned: list[str]
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, gate: str, most: int, warned: list[str]
 ) -> None:
+    project.change_settings({"evaluation.gate": gate})
     monkeypatch.setattr(
         expected, "expected_evidence", lambda *_: {"judged": 3, "document": most, "model": 0, "imported": 0}
     )

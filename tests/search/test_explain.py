@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fixtures.serving import code, one, request
 from fixtures.shown_numbers import numbers
+from fixtures.two_encoders import save_adapter
 
 from engine.core.errors import NotBuiltError
 from engine.core.messages.search import RankComparison
@@ -328,22 +329,6 @@ def test_wrong_params(adapted: Any, project: ProjectFolder, params: dict[str, An
 # with a model
 
 
-def save_adapter(model: Path, folder: Path) -> None:
-    """A LoRA adapter of random weights, large enough to move every vector."""
-    import torch
-    from peft import LoraConfig, get_peft_model
-    from transformers import BertModel
-
-    torch.manual_seed(1)
-    wrapped = get_peft_model(
-        BertModel.from_pretrained(model), LoraConfig(r=4, lora_alpha=8, target_modules=["query", "intermediate.dense"])
-    )
-    for name, weight in wrapped.named_parameters():
-        if "lora_" in name:
-            torch.nn.init.normal_(weight, std=0.3)
-    wrapped.save_pretrained(folder)
-
-
 def test_with_a_real_model_and_adapter(
     corpus: Any, project: ProjectFolder, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -358,7 +343,7 @@ def test_with_a_real_model_and_adapter(
 
     prepare()
     model = Path(build_tiny_model(tmp_path_factory.mktemp("model") / "tiny"))
-    save_adapter(model, project.path / "adapters" / "x")
+    save_adapter(model, project.path / "adapters" / "x", 1)
     write_text(project.path / "project.toml", "[encoder]\ndevice = 'cpu'\ndtype = 'float32'")
     hardware = choose_hardware("cpu", "float32")
     base = TransformerEncoder.load(resolve_model(str(model)), hardware=hardware, max_tokens=64)

@@ -16,7 +16,7 @@ from engine.core.records import JudgedQuery, Origin
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
-from engine.service import methods
+from engine.service import methods, query_uses
 from engine.settings.edit import change
 from engine.written_queries.document_queries import document_queries
 
@@ -189,6 +189,18 @@ def test_queries_by_origin(project: ProjectFolder, monkeypatch: pytest.MonkeyPat
     assert not learnt & {query.path for query in found.queries if query.use == "evidence" and query.origin != "judged"}
     first = headings.queries[0]
     assert (first.path, first.start >= 0, first.chunk_id is None) == (first.written_in, True, False)
+
+
+@pytest.mark.parametrize(("least", "stopped"), [(2, True), (3, False)])
+def test_validation_queries_stop_the_training_where_they_are_enough(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, least: int, stopped: bool
+) -> None:
+    monkeypatch.setattr(query_uses, "written_for_stopping", lambda _queries, written, *_: written[:2])
+    monkeypatch.setattr(query_uses, "MIN_TO_STOP", least)
+    opened = Project(project)
+    found = opened.queries_by_origin().queries
+    opened.close()
+    assert any(query.use == "stopping the training" for query in found) == stopped
 
 
 def test_what_queries_are_used_for(project: ProjectFolder) -> None:

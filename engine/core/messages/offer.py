@@ -35,19 +35,11 @@ class AdaptationOffer:
     all is `up_to_date`; `rough`: as the machine was busy.
 
     `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions
-<<<<<<< HEAD
     decide from `judged_needed` on. `helps`: what would help more, the least effort first. `possible`: whether any kind has as
     many queries as it takes to decide at all; `measured`: whether an evaluation has found out how many are needed here, which
     are those that are usual else. `counted`: else there may be more, as the training queries are not made yet. `expects`:
     without proof the adapted encoder may come into use by experience. `index_megabytes`: disk space of one more vector index,
     should one search mode use the adapted encoder and the other not.
-=======
-    decide from `judged_needed` on. `helps`: what would help more, the least effort first.
-    `possible`: whether any kind has as many queries as it takes to decide at all; `measured`: whether an evaluation has found
-    out how many are needed here, which are those that are usual else. `counted`: else there may be more, as the training
-    queries are not made yet. `expects`: without proof the adapted encoder may come into use by experience.
-    `index_megabytes`: disk space of one more vector index, should one search mode use the adapted encoder and the other not.
->>>>>>> core
     """
 
     seconds: dict[str, float]

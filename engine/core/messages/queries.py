@@ -13,7 +13,7 @@ PAGE = 100
 QueryUse = Literal["evidence", "stopping the training", "trained on", "measured only", "unused"]
 """Whether a query is evidence for what comes into use, stops the training, is learnt from, or is only measured."""
 UnusedReason = Literal[
-    "document-trained", "document-to-train", "over-limit", "share", "written-stop", "unfit-stop", "model-measured", "chunk-gone",
+    "document-trained", "document-to-train", "over-limit", "share", "unfit-stop", "model-measured", "chunk-gone",
     "trained", "asked", "no-answer",
 ]  # fmt: skip
 UNUSED: dict[UnusedReason, str] = {
@@ -21,7 +21,6 @@ UNUSED: dict[UnusedReason, str] = {
     "document-to-train": "training is expected to use its document",
     "over-limit": "more than evaluation.max_heldout",
     "share": "beyond training.query_share",
-    "written-stop": "validation, and titles and headings stop the training",
     "unfit-stop": "validation, and extractive or too few to stop the training",
     "model-measured": "those of a language model are measured",
     "chunk-gone": "its passage is gone",

@@ -69,8 +69,8 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             "threshold": {"similarity": 0.3, "kind": "judged", "reason": "", "encoder": "e", "hubs": "k"},
         },
         EvaluationInfo(
-            INTERPOLATED, INTERPOLATED, "m", "less", FusionInfo("weighted", 0.4),
-            ThresholdInfo(None, "'engine evaluate' learns it anew", "e"),
+            INTERPOLATED, INTERPOLATED, model="m", advice="less", fusion=FusionInfo("weighted", 0.4),
+            threshold=ThresholdInfo(None, "'engine evaluate' learns it anew", "e"),
         ),
     ),
     (
@@ -83,7 +83,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             "in_use": {"name": "adapted", "interpolation_weight": 1.0, "adapter": "adapters/a", "adapter_scope": "queries"},
             "model": "m", "reason": "better", "fusion": {"method": "weighted", "weight": 0.5}, "judgments": "j",
         },
-        EvaluationInfo(PROVED, PROVED, "m", fusion=FusionInfo("weighted", 0.5), judgments="j"),  # of before 0.4
+        EvaluationInfo(PROVED, PROVED, model="m", fusion=FusionInfo("weighted", 0.5), judgments="j"),  # of before 0.4
     ),
     (
         "vectors", {"model": "m", "max_tokens": 64, "adapter": "adapters/a", "chunk_adapter": "adapters/a", "scale": 0.5,

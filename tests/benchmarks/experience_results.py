@@ -1,0 +1,152 @@
+"""What `experience.py` writes of its runs: `assets/experience.json`, as `engine/evaluation/experience.py` reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.core.systems import BASE, BM25
+from engine.evaluation.experience import QueryOrigin
+from engine.training.config import TrainingConfig
+
+SHARES = (0.4, 0.5, 0.6, 0.7)
+"""Of the semantic score in hybrid search."""
+REFERENCE = "0.5"
+"""The share that hybrid search has with base."""
+SEMANTIC = "semantic"
+ORIGINS: Mapping[str, QueryOrigin] = {"both": "model-written", "extractive": "extractive"}
+RECIPE = ("objective", "weights", "adapter_scope", "similarity", "method")
+LOGGED = Path(__file__).with_name("experience_logged.jsonl")
+"""Effects that docs/log has of sets and kinds of queries without a run."""
+HALF_INTERVAL = 1.96
+Line = dict[str, Any]
+"""Of runs.jsonl."""
+Figures = dict[str, dict[str, list[float]]]
+"""Encoder → `semantic`, or the share in hybrid search → nDCG@10 of each question."""
+Estimate = tuple[float, float]
+"""A mean difference in points, and its standard error."""
+
+
+def format_experience(
+    runs: Sequence[Line], recipes: Mapping[str, TrainingConfig], documents: Mapping[str, Sequence[str]]
+) -> str:
+    """The JSON of runs, one effect a line, with what docs/log has of others. ValueError without a run."""
+    if not runs:
+        raise ValueError("no run of these recipes is there yet")
+    effects = [effect for run in runs for effect in _effects_of(run)]
+    measured = {(effect["collection"], effect["queries"]) for effect in effects}
+    wanted = {ORIGINS[kind] for kind in recipes if kind in ORIGINS}
+    for effect in _read_logged():
+        if effect["queries"] in wanted and (effect["collection"], effect["queries"]) not in measured:
+            effects.append(effect)
+    kinds = {kind: recipe for kind, recipe in recipes.items() if kind in ORIGINS}
+    head = {
+        "what": "points of nDCG@10 over the base encoder (hybrid search: with share 0.5), with standard errors",
+        "date": max(run["date"] for run in runs),
+        "command": "python tests/benchmarks/experience.py --data DATA --keep FOLDER",
+        "encoder": runs[0]["encoder"]["name"],
+        "model": runs[0]["encoder"]["fingerprint"],
+        "recipes": {ORIGINS[kind]: {name: getattr(recipe, name) for name in RECIPE} for kind, recipe in kinds.items()},
+        "rung_errors": _rung_errors(runs),
+        "documents": documents,
+    }
+    start = json.dumps(head, indent=1).removesuffix("\n}")
+    lines = [json.dumps(effect) for effect in effects]
+    return start + ',\n "effects": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
+
+
+def format_run(run: Line) -> str:
+    """Some lines on a run, for whoever watches; ±: half of the 95 % interval."""
+    lines = [f"{run['key']} ({run['training_seconds']} s)"]
+    for rung, figures in run["figures"].items():
+        base = " ".join(f"{100 * float(np.mean(values)):.1f}" for values in figures[BASE].values())
+        lines.append(f"{rung}, {len(figures[BASE][SEMANTIC])} questions, base {base}")
+        for encoder in figures:
+            found = [
+                f"{mode} {points:+.1f}±{HALF_INTERVAL * error:.1f}"
+                for mode, (points, error) in _estimates(figures, encoder).items()
+            ]
+            lines.append(f"{encoder}: " + " ".join(found))
+    return "\n   ".join(lines)
+
+
+def format_table(experience: Mapping[str, Any]) -> str:
+    """A line for each effect, with half of its 95 % interval."""
+    lines = []
+    for effect in experience["effects"]:
+        share = "" if effect["share"] is None else f" {effect['share']:g}"
+        names = f"{effect['collection']}, {effect['queries']}, seed {effect['seed']}, {effect['encoder']}"
+        interval = HALF_INTERVAL * effect["error"]
+        lines.append(f"{names}, {effect['mode']}{share}: {effect['points']:+.1f} ± {interval:.1f}")
+    return "\n".join(lines)
+
+
+def _effects_of(run: Line) -> Iterator[dict[str, Any]]:
+    """The effects on judged questions."""
+    figures = run["figures"]["judged"]
+    if run["kind"] not in ORIGINS:
+        return
+    for encoder in figures:
+        for mode, (points, error) in _estimates(figures, encoder).items():
+            yield {
+                "collection": run["set"],
+                "queries": ORIGINS[run["kind"]],
+                "encoder": encoder,
+                "mode": "semantic" if mode == SEMANTIC else "hybrid",
+                "share": None if mode == SEMANTIC else float(mode),
+                "seed": run["seed"],
+                "points": round(points, 3),
+                "error": round(error, 3),
+            }
+
+
+def _estimates(figures: Figures, encoder: str) -> dict[str, Estimate]:
+    """Mode → the effect of an encoder; of base alone those of other shares, of BM25 none."""
+    found: dict[str, Estimate] = {}
+    if encoder == BM25:
+        return found
+    for mode, values in figures[encoder].items():
+        if encoder == BASE and mode in (SEMANTIC, REFERENCE):
+            continue
+        reference = figures[BASE][SEMANTIC if mode == SEMANTIC else REFERENCE]
+        gains = 100 * (np.array(values) - np.array(reference))
+        found[mode] = float(gains.mean()), float(gains.std(ddof=1) / len(gains) ** 0.5)
+    return found
+
+
+def _rung_errors(runs: Sequence[Line]) -> dict[str, dict[str, float]]:
+    """By how many points held-out model-written queries are off, beyond the sampling errors of both.
+
+    The root of the mean over sets, adapted encoders and, in hybrid search, shares of d² − s² − t²: d is the difference of
+    the effects on held-out and on judged queries, s and t are their standard errors.
+    """
+    squares: dict[str, list[float]] = {"semantic": [], "hybrid": []}
+    for run in runs:
+        if ORIGINS.get(run["kind"]) != "model-written" or "heldout" not in run["figures"]:
+            continue
+        for encoder in run["figures"]["judged"].keys() - {BASE, BM25}:
+            judged = _estimates(run["figures"]["judged"], encoder)
+            heldout = _estimates(run["figures"]["heldout"], encoder)
+            for mode, (points, error) in judged.items():
+                other = heldout[mode]
+                square = (other[0] - points) ** 2 - other[1] ** 2 - error**2
+                squares["semantic" if mode == SEMANTIC else "hybrid"].append(square)
+    if not squares["semantic"]:
+        return {}
+    errors = {mode: round(max(0.0, float(np.mean(found))) ** 0.5, 2) for mode, found in squares.items()}
+    return {"model": errors, "imported": errors}
+
+
+def _read_logged() -> list[dict[str, Any]]:
+    """What docs/log has; of each line the half interval is made a standard error, and the source left out."""
+    found = []
+    for text in LOGGED.read_text(encoding="utf-8").splitlines():
+        effect = json.loads(text)
+        effect["error"] = round(effect.pop("half_interval") / HALF_INTERVAL, 3)
+        del effect["source"]
+        found.append(effect)
+    return found
