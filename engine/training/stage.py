@@ -159,7 +159,7 @@ def _check_memory(settings: Settings, config: TrainingConfig) -> None:
         if device == "cpu":
             raise
         number = int(device.partition(":")[2] or 0)
-        check_all_weights_fit(size, device, model.name, find_gpus().usable[number].total)
+        check_all_weights_fit(size, device, model.name, find_gpus().usable[number].memory)
 
 
 def _graded(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:

@@ -63,7 +63,8 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
             found, matrix = 0.0, weights.detach().numpy()
             if pool is not None:
                 asked, ranked = given(data.base_heldout)[pool.queries], chunks[pool.chunks]
-                found = measure(unit_rows(asked @ matrix.T), unit_rows(ranked @ matrix.T), pool.positives)[1]
+                figures = measure(unit_rows(asked @ matrix.T), unit_rows(ranked @ matrix.T), pool.positives)
+                found = figures.ndcg_at_10
             stale = 0 if pool is None or found > reached else stale + 1
             best, reached = (best, reached) if stale else (matrix, found)
         if last or stale >= config.patience:
