@@ -42,7 +42,7 @@ STEP_WAYS: dict[StepName, str] = {
 }
 """By what to do next after an evaluation, as step Evaluate shows it."""
 HELP_WAYS: dict[Help, str] = {
-    "language-model": "choose it in step 3, Queries",
+    "language-model": "step 3, Queries",
     "encoder": "see step 2, Encoder",
 }
 """By what would help more than an adaptation as it stands."""

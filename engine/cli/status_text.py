@@ -161,13 +161,13 @@ def to_refresh(stale: Sequence[str], name: str) -> str:
 
 def _format_in_use(in_use: InUse) -> Iterator[str]:
     """A line for each search mode."""
-    from engine.core.systems import label_of
+    from engine.evaluation.gate_words import label_of_encoder
 
     share = f"{1 - in_use.weight:.0%} keywords, {in_use.weight:.0%} meaning"
     fusion = "keywords and meaning by rank (RRF)" if in_use.fusion == "rrf" else share
     for mode, chosen in in_use.encoders.items():
         how = f" · {fusion}" if mode == "hybrid" else ""
-        yield f"  in use    {mode} search: {label_of(chosen.name)} encoder{STANDINGS[chosen.standing]}{how}"
+        yield f"  in use    {mode} search: {label_of_encoder(chosen.name)}{STANDINGS[chosen.standing]}{how}"
 
 
 def _place(progress: RunProgress) -> list[str]:

@@ -26,7 +26,7 @@ def label_of_row(row: GateRow) -> str:
 
 def label_of_encoder(name: str) -> str:
     """Return what a sentence calls an encoder."""
-    mixed = "a mix of the encoder before and after adaptation"
+    mixed = "a mix of the base and the adapted encoder"
     return {BASE: "the base encoder", ADAPTED: "the adapted encoder"}.get(name, mixed)
 
 

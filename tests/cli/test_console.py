@@ -17,7 +17,7 @@ from engine.cli.run_view import RunView, summary_line
 from engine.core import events
 from engine.core.errors import CancelledError, InputError
 from engine.core.figures import Difference, Differences, FigureTable, Interval, Verdict
-from engine.core.messages.report import Bar, Expectation, GateRow, GateTable, ModeVerdict, ReportVerdict
+from engine.core.messages.report import Bar, Expectation, GateRow, GateTable, ModeVerdict, NextStep, ReportVerdict
 from engine.core.systems import label_of, ordered, own_systems
 from engine.core.text import harmless, language_name, visible
 
@@ -240,12 +240,13 @@ def test_each_mode_of_the_verdict_has_a_sentence_with_its_bars() -> None:
         ModeVerdict("hybrid", "stays", "base", "One stays."),
         ModeVerdict("semantic", "proved", "adapted", "One is proved.", "judged", 60, bars),
     )
-    lines = printed(lambda out: console.show_verdict(ReportVerdict(modes, ("A note.",), ("First.", "Then.")), out))
+    steps = (NextStep("lists", "First"), NextStep("adapt", "Then", ("engine adapt own",)))
+    lines = printed(lambda out: console.show_verdict(ReportVerdict(modes, ("A note.",), steps), out))
     assert lines[:2] == ["One stays.", "One is proved."]
     assert [numbers(line) for line in lines[2:4]] == [[50.0], [55.0]]
-    assert lines[-3:] == ["A note.", "  1. First.", "  2. Then."]
-    (last,) = printed(lambda out: console.show_verdict(ReportVerdict(modes[:1], (), ("Only.",)), out))[1:]
-    assert last.endswith("Only.")
+    assert lines[-3:] == ["A note.", "  1. First.", "  2. Then: 'engine adapt own'."]
+    (last,) = printed(lambda out: console.show_verdict(ReportVerdict(modes[:1], (), steps[:1]), out))[1:]
+    assert last.endswith("First.")
     assert len(printed(lambda out: console.show_verdict(ReportVerdict(modes[:1]), out))) == 1
 
 

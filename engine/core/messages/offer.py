@@ -12,7 +12,7 @@ from engine.core.text import about_count, estimate_line
 
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
-    "language-model": "Let a local language model write the training queries: {way}.",
+    "language-model": "Let a local language model write queries: {way}.",
     "judge": "Judge hits of your own questions: {judged}.",
     "encoder": "Use an encoder that is larger or made for your languages: {way}.",
 }
@@ -102,10 +102,7 @@ class AdaptationOffer:
         else:
             yield "Outlook: too few. The adapted encoder will probably not be used."
         if self.index_megabytes:
-            yield (
-                f"Disk: about {self.index_megabytes:,} MB for a second vector index, if semantic and hybrid search come to use "
-                "different encoders."
-            )
+            yield f"Disk: up to {self.index_megabytes:,} MB more, for a second vector index."
         if self.helps:
             yield "What would help more:" if self.provable else "What would change that, or help more:"
         for name in self.helps:

@@ -56,7 +56,8 @@ def test_what_is_expected_to_help_is_advised_and_keys_are_named(
         dialog = await until_screen(pilot, AdaptDialog)
         await until(pilot, lambda: dialog.query_one("#answer-now").has_focus, "the estimate")
         shown = " ".join(str(dialog.query_one(".dialog-body > SafeStatic").render()).split())
-        assert "about 12 MB" in shown
+        assert "12 MB" in shown
+        assert dialog.query_one(".dialog-body").max_scroll_y == 0
         for name in ("language-model", "encoder"):
             assert [HELP_WAYS[name] in shown, SHELL_WAYS[name] in shown] == [True, False]
 
