@@ -124,7 +124,7 @@ def open_project(one: PublicSet, kind: str) -> Project:
         project.import_queries(path)
     if one.name == "sample":
         project.import_judgments(asset_path("sample/questions.jsonl"))
-        project.import_judgments(one.data / "sample-questions" / "questions.jsonl")
+        project.import_judgments(asset_path("sample/questions-measuring.jsonl"))
     _share_vectors(one, place)
     return project
 
