@@ -7,6 +7,7 @@ out of its prior, so that nothing is expected of a collection because of itself.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,7 +21,8 @@ from engine.metrics.random_effects import MIN_COLLECTIONS, Normal, predicted_eff
 
 QueryOrigin = Literal["model-written", "extractive"]
 WIDENING = 2.0
-"""The standard deviation of what is expected of an encoder that nothing was measured with is so many times as large."""
+"""Of an encoder that nothing was measured with, the standard deviation is so many times √(mean² + deviation²): too wide for
+experience to suffice without evidence of the project's own."""
 SHARED = 0.1
 """Of a collection's sampled documents, the share that a project must have for its prior to do without that collection."""
 
@@ -108,7 +110,7 @@ class Experience:
         errors = [_mean(one.error for one in same) for same in by_collection.values()]
         effect = predicted_effect(points, errors)
         if widened:
-            effect = Normal(effect.mean, WIDENING * effect.deviation)
+            effect = Normal(effect.mean, WIDENING * math.hypot(effect.mean, effect.deviation))
         helped = sum(value > 0 for value in points)
         return Prior(effect, len(points), helped, _mean(points), widened)
 

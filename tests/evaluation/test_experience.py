@@ -61,7 +61,8 @@ def test_of_another_encoder_less_is_known():
     prior = THREE.prior("model-written", "adapted", "semantic", None, widened=True)
     assert prior is not None
     assert (prior.effect.mean, prior.widened) == (pytest.approx(3), True)
-    assert prior.effect.deviation == pytest.approx(2 * math.sqrt(13 / 3))
+    assert prior.effect.deviation == pytest.approx(2 * math.sqrt(3**2 + 13 / 3))
+    assert prior.effect.below(-0.3) > 0.2, "too much for the gate, without evidence of the project's own"
 
 
 @pytest.mark.parametrize(
