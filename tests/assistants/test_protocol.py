@@ -165,7 +165,7 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": "a", "paths": "x"}, "arguments-invalid"),
     ("search", {"query": "a", "paths": [HUGE]}, "arguments-invalid"),
     ("search", {"query": "a", "paths": ["x"] * 21}, "arguments-invalid"),
-    ("search", {"query": "a", "mode": "hybrid"}, "arguments-invalid"),
+    ("search", {"query": "a", "mode": "telepathic"}, "arguments-invalid"),
     ("search", {"query": "a", HUGE: 1}, "arguments-invalid"),
     ("search", {"query": "a", "after": "yesterday"}, "date-invalid"),
     *(("search", {"query": value}, "query-empty") for value in ("", " \t", "!!!", "-draft")),

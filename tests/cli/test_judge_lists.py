@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from fixtures.pipeline import engine_here
 
+from engine.core.messages.preferences import MAX_QUESTIONS
 from engine.evaluation.lists.differing import differing_passages
 from engine.evaluation.lists.preferences import read_preferences
 from engine.evaluation.marks import read_marks
@@ -95,8 +96,9 @@ def test_it_says_how_many_questions_need_no_look(adapted: ProjectFolder, judge: 
     same, _ = judge("q", "--lists")
     store = adapted.store()
     judged = len(store.judged())
+    assert judged > MAX_QUESTIONS
     store.close()
-    assert same["questions"] == judged
+    assert same["questions"] == MAX_QUESTIONS
     if found["need_no_look"]:
         assert f"{found['need_no_look']} of {found['questions']}" in said
 
