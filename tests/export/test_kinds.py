@@ -16,7 +16,8 @@ from engine.export.kinds import KINDS
 
 
 def test_an_adapter_with_all_weights_is_no_peft_adapter(tmp_path: Path) -> None:
-    source = cast(Any, SimpleNamespace(adapter=lambda: (tmp_path, 1.0)))
+    settings = SimpleNamespace(encoder=SimpleNamespace(small_model=""))
+    source = cast(Any, SimpleNamespace(adapter=lambda: (tmp_path, 1.0), settings=settings))
     layers = {"base_model.model.query.lora_A.weight": np.zeros((1, 2), np.float32)}
     save_file(layers, tmp_path / "adapter_model.safetensors")
     (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')

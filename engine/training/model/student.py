@@ -84,7 +84,8 @@ class Student:
             parameter.requires_grad_(name in self._working)
         self.untrained = {name: p.detach().clone() for name, p in layers.items()} if whole else {}
         self.masters = {name: p.detach().float().clone().requires_grad_() for name, p in self._working.items()}
-        loaded[0].to(getattr(torch, hardware.dtype))
+        if hardware.dtype != "float32":
+            loaded[0].to(getattr(torch, hardware.dtype))
         self.has_dropout = config.has_dropout
         self._whole_model_dropout = config.model_dropout
         self._checkpointing = False
