@@ -84,8 +84,7 @@ class Student:
             parameter.requires_grad_(name in self._working)
         self.untrained = {name: p.detach().clone() for name, p in layers.items()} if whole else {}
         self.masters = {name: p.detach().float().clone().requires_grad_() for name, p in self._working.items()}
-        if hardware.dtype != "float32":
-            loaded[0].to(getattr(torch, hardware.dtype))
+        _convert(loaded[0], hardware.dtype)
         self.has_dropout = config.has_dropout
         self._whole_model_dropout = config.model_dropout
         self._checkpointing = False
@@ -279,3 +278,9 @@ class StudentEncoder:
             self._workers.map(encode, self._peers.mine(batches[start : start + stride]))
         self._peers.add([torch.from_numpy(vectors)])
         return vectors
+
+
+def _convert(module: nn.Module, dtype: str) -> None:
+    """Convert the weights to another precision; of the same one, each must stay the very tensor that is trained."""
+    if dtype != "float32":
+        module.to(getattr(torch, dtype))
