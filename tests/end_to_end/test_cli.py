@@ -206,7 +206,8 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
     assert {"alignment", "uniformity", "COE, percent"} <= set(report["diagnostics"]["adapted"])
     assert "weighted_in_use − weighted_base" in after["tables"]["judged"]["pairs"]
     text = engine_here("report", str(project), "--full").stdout
-    assert "hybrid (weighted), adapted − hybrid (weighted), base: " in text, "as users search"
+    compared = "adapted" if after["in_use"]["hybrid"]["name"] == "base" else "in use"
+    assert f"hybrid (weighted), {compared} − hybrid (weighted), base: " in text, "as users search"
     assert "(p " in text
     found = json.loads(engine_here("search", str(project), "cold room door", "--mode", "semantic", "--json").stdout)
     assert len(found["notes"]) == 1

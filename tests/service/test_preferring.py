@@ -21,6 +21,7 @@ from engine.core.messages.preferences import (
     ReadQuestionsToJudge,
     TwoLists,
 )
+from engine.core.messages.report import SEARCH_MODES
 from engine.core.messages.search import MODES
 from engine.core.records import Chunk, JudgedQuery, Query, Split
 from engine.evaluation.lists.differing import differing_passages
@@ -68,17 +69,17 @@ def test_the_lists_are_those_that_search_gives_with_either_encoder(adapted: Proj
     searcher = Searcher(adapted)
     try:
         in_use = {mode: [hit.chunk_id for hit in searcher.search(QUERY, mode=mode, top=10).hits] for mode in MODES}
-        in_use_name = searcher.explain(QUERY, [1]).in_use
+        names = {mode: searcher.explain(QUERY, [1], mode).in_use for mode in SEARCH_MODES}
         unused = [hit.chunk_id for hit in searcher.search_unused(QUERY, 10)]
     finally:
         searcher.close()
-    assert in_use_name == "base"
-    for mode in ("semantic", "hybrid"):
-        lists = SystemLists(adapted, mode)  # type: ignore[arg-type]
+    for mode, name in names.items():
+        lists = SystemLists(adapted, mode)
         found = lists.shown(QUERY)
         lists.close()
-        assert [hit.chunk_id for hit in found.reference] == in_use[mode]  # type: ignore[index]
-        if mode == "semantic":
+        used = found.reference if name == "base" else found.candidate
+        assert [hit.chunk_id for hit in used] == in_use[mode]
+        if mode == "semantic" and set(names.values()) == {"base"}:
             assert [hit.chunk_id for hit in found.candidate] == unused[:10]
 
 
