@@ -112,6 +112,8 @@ def test_an_adapter_of_another_model_is_not_used(project: Path, tmp_path: Path) 
 
 
 def test_hits_of_an_adapter_that_is_not_in_use_are_there_to_be_judged(project: Path) -> None:
+    ProjectFolder.open(project).change_settings({"evaluation.gate": "strict"})
+    engine_here("adapt", str(project))
     opened = Project.open(project)
     with closing(opened.folder.store()) as store:
         trained, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
