@@ -21,7 +21,7 @@ from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.lists.preferences import preferences_between, preferred, read_preferences
 from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.fusion import FOREIGN, FOREIGN_SHARES, SHARES, HybridFusion
+from engine.evaluation.studies.fusion import EQUAL, FOREIGN, FOREIGN_SHARES, SHARES, HybridFusion
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo, ContenderInfo, EvaluationInfo, FusionInfo
 from engine.queries.choosing import EXTRACTIVE, made_by
@@ -155,7 +155,7 @@ class Choosing:
 
     def usual_share(self, encoder: str) -> float | None:
         """Return the share of an encoder where no judged question chooses it."""
-        if self.experience is None or self.reference_share != 0.5 or self.settings.search.fusion != "auto":
+        if self.experience is None or self.reference_share != EQUAL or self.settings.search.fusion != "auto":
             return self.reference_share
         found = self.experience.experience.best_share(self.experience.queries, encoder, SHARES)
         return self.reference_share if found is None else found
@@ -173,7 +173,7 @@ class Choosing:
         self, mode: SearchMode, ladder: Sequence[Evidence], reference: Option, options: list[Option]
     ) -> Decision:
         foreseen = NOTHING_FORESEEN
-        comparable = mode == "semantic" or self.reference_share == 0.5
+        comparable = mode == "semantic" or self.reference_share == EQUAL
         if self.experience is not None and comparable:
             foreseen = self.experience.foreseen(mode, options)
         return decide(
@@ -256,18 +256,13 @@ class Choosing:
 def contenders_of(snapshot: ProjectSnapshot) -> dict[SearchMode, ContenderInfo]:
     """Return the candidates that people compare with the reference, by mode, as the last evaluation named them."""
     evaluation = snapshot.store.artifact(EvaluationInfo)
-    if evaluation is None:
-        return {}
-    found: dict[SearchMode, ContenderInfo | None] = {
-        "semantic": evaluation.info.semantic_contender,
-        "hybrid": evaluation.info.hybrid_contender,
-    }
-    return {mode: one for mode, one in found.items() if one is not None}
+    return dict(evaluation.info.contenders) if evaluation is not None else {}
 
 
 def preferences_of(snapshot: ProjectSnapshot, trained: AdapterInfo, reference_share: float | None) -> Preferences:
     """Return what people said of the lists of every candidate and the reference's."""
-    if not read_preferences(snapshot.project):
+    answered = {one.key[1] for one in read_preferences(snapshot.project)}
+    if not answered:
         return {}
     weights = (*sorted(snapshot.settings.evaluation.interpolation_weights), 1.0)
     shares: tuple[float | None, ...] = (reference_share,)
@@ -275,21 +270,19 @@ def preferences_of(snapshot: ProjectSnapshot, trained: AdapterInfo, reference_sh
         shares = tuple(dict.fromkeys((reference_share, *SHARES, *FOREIGN_SHARES)))
     found: dict[SearchMode, dict[str, PreferenceEvidence]] = {"semantic": {}, "hybrid": {}}
     for mode in SEARCH_MODES:
-        reference = SystemChoice(mode, _fusion_info(reference_share)).listed(snapshot)
+        reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).listed(snapshot)
         for weight in weights:
             for share in shares if mode == "hybrid" else (reference_share,):
-                choice = SystemChoice(mode, _fusion_info(share), trained.adapter, trained.adapter_scope, weight)
+                choice = SystemChoice(mode, FusionInfo.of_share(share), trained.adapter, trained.adapter_scope, weight)
                 systems = SystemPair(reference, choice.listed(snapshot))
+                if frozenset((systems.reference, systems.candidate)) not in answered:
+                    continue  # what decides which answers count is read from the database
                 answers = preferences_between(snapshot.project, snapshot.store, systems)
                 if answers:
                     name = candidate_name(weight) if mode == "semantic" else pair(candidate_name(weight), share).name
                     counted = preferred(answers, systems)
                     found[mode][name] = PreferenceEvidence(len(answers), counted.better, counted.worse)
     return {mode: known for mode, known in found.items() if known}
-
-
-def _fusion_info(share: float | None) -> FusionInfo:
-    return FusionInfo("rrf", 0.5) if share is None else FusionInfo("weighted", share)
 
 
 def pair(encoder: str, share: float | None) -> Option:

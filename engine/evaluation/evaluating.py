@@ -179,9 +179,11 @@ class Evaluation:
                 table[IN_USE] = table[selection.semantic.encoder]
             encoders = [name for name in ENCODERS if name in one.rankings and name != IN_USE]
             for name in encoders:
-                share = chosen.share if name == chosen.encoder != BASE else self._choosing.usual_share(name)
+                share = self._choosing.usual_share(name)
                 if name == BASE:
                     share = self._choosing.reference_share
+                elif name == chosen.encoder:
+                    share = chosen.share
                 one.rankings[f"{way}{name}"] = self._fuser.fused(one, name, share)
             one.rankings[f"{way}{IN_USE}"] = self._fuser.fused(one, chosen.encoder, chosen.share)
 

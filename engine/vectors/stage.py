@@ -160,5 +160,5 @@ def _contender_weights(context: StageContext) -> list[float]:
     evaluation = context.store.artifact(EvaluationInfo)
     if evaluation is None:
         return []
-    contenders = (evaluation.info.semantic_contender, evaluation.info.hybrid_contender)
-    return [one.interpolation_weight for one in contenders if one is not None and one.interpolation_weight]
+    contenders = evaluation.info.contenders.values()
+    return [one.interpolation_weight for one in contenders if one.interpolation_weight]

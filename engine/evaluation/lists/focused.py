@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.core.records import Chunk
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.differing import DEPTH, undecided_passages
-from engine.evaluation.lists.settled import asked_questions, focused_questions
+from engine.evaluation.lists.settled import asked_questions, focused_questions, passages_of
 from engine.evaluation.marks import marked_chunks, read_marks
 from engine.evaluation.query_sets import QuerySet, document_names
 from engine.project.stage import ProjectSnapshot
@@ -88,9 +88,7 @@ def _focused_set(snapshot: ProjectSnapshot, judgments: list[Judgment], chunks: S
         query = marks.get(question_key(judgment.text))
         marked = marked_chunks(snapshot.store, query) if query is not None else {}
         judged.append(frozenset(marked) | frozenset(judgment.grades))
-    texts: dict[str, int] = {}
-    passages = {chunk.id: texts.setdefault(" ".join(chunk.text.split()), chunk.id) for chunk in chunks}
     names = document_names(snapshot)
     matches = [names.match(judgment.text) for judgment in judgments]
     name = "questions judged where two lists differ"
-    return FocusedSet(name, "focused", judgments, matches, judged=judged, passages=passages)
+    return FocusedSet(name, "focused", judgments, matches, judged=judged, passages=passages_of(chunks))

@@ -62,8 +62,7 @@ def settled_rows(questions: Sequence[AskedQuestion], rankings: Sequence[Ids], ch
     """
     if not rankings:
         return []
-    texts: dict[str, int] = {}
-    passage_of = {chunk.id: texts.setdefault(" ".join(chunk.text.split()), chunk.id) for chunk in chunks}
+    passage_of = passages_of(chunks)
     rows: list[int] = []
     for row, question in enumerate(questions):
         lists = [_passages(ranking[row], passage_of) for ranking in rankings]
@@ -71,6 +70,12 @@ def settled_rows(questions: Sequence[AskedQuestion], rankings: Sequence[Ids], ch
         if all(not undecided_passages(lists[0], other, wrong) for other in lists[1:]):
             rows.append(row)
     return rows
+
+
+def passages_of(chunks: Iterable[Chunk]) -> dict[int, int]:
+    """Return chunk id → the first chunk of the same text, white space single: copies of a text are one passage."""
+    texts: dict[str, int] = {}
+    return {chunk.id: texts.setdefault(" ".join(chunk.text.split()), chunk.id) for chunk in chunks}
 
 
 def _passages(ids: Ids, passage_of: dict[int, int]) -> list[int]:

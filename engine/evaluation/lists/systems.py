@@ -116,15 +116,12 @@ def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> Choi
     adapter = trained.info.adapter
     reference = SystemChoice(chosen, _reference_fusion(snapshot))
     evaluated = snapshot.store.artifact(EvaluationInfo)
-    contender = None
-    if evaluated is not None:
-        info = evaluated.info
-        contender = info.semantic_contender if chosen == "semantic" else info.hybrid_contender
+    contender = evaluated.info.contenders.get(chosen) if evaluated is not None else None
     if contender is None:
         return ChoicePair(reference, SystemChoice(chosen, reference.fusion, adapter, trained.info.adapter_scope))
     fusion = reference.fusion
     if contender.share is not None and fusion.method == "weighted":
-        fusion = FusionInfo("weighted", contender.share)
+        fusion = FusionInfo.of_share(contender.share)
     weight = contender.interpolation_weight or 1.0
     return ChoicePair(reference, SystemChoice(chosen, fusion, adapter, trained.info.adapter_scope, weight))
 
@@ -138,5 +135,4 @@ def _reference_fusion(snapshot: ProjectSnapshot) -> FusionInfo:
     """How hybrid search fuses before anything is adapted."""
     from engine.evaluation.studies.fusion import default_share
 
-    share = default_share(snapshot)
-    return FusionInfo("rrf", 0.5) if share is None else FusionInfo("weighted", share)
+    return FusionInfo.of_share(default_share(snapshot))

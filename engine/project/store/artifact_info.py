@@ -208,6 +208,11 @@ class FusionInfo(Record):
     method: str = "rrf"
     weight: float = 0.5
 
+    @classmethod
+    def of_share(cls, share: float | None) -> FusionInfo:
+        """Return a weighted sum with a share of the semantic score; RRF where there is none."""
+        return cls("rrf") if share is None else cls("weighted", share)
+
 
 @dataclass(frozen=True)
 class ThresholdInfo(Record):
@@ -267,6 +272,15 @@ class EvaluationInfo(ArtifactInfo):
     def in_use(self) -> Mapping[SearchMode, InUseInfo]:
         """The encoders in use, by search mode."""
         return {"semantic": self.semantic, "hybrid": self.hybrid}
+
+    @property
+    def contenders(self) -> Mapping[SearchMode, ContenderInfo]:
+        """The candidates whose lists people are asked to compare with those of base, by search mode; none where there is none."""
+        found: dict[SearchMode, ContenderInfo | None] = {
+            "semantic": self.semantic_contender,
+            "hybrid": self.hybrid_contender,
+        }
+        return {mode: one for mode, one in found.items() if one is not None}
 
     @property
     def folders_read(self) -> tuple[str, ...]:
