@@ -281,7 +281,9 @@ def preferences_of(snapshot: ProjectSnapshot, trained: AdapterInfo, reference_sh
                 if answers:
                     name = candidate_name(weight) if mode == "semantic" else pair(candidate_name(weight), share).name
                     counted = preferred(answers, systems)
-                    found[mode][name] = PreferenceEvidence(len(answers), counted.better, counted.worse)
+                    found[mode][name] = PreferenceEvidence(
+                        len(answers), counted.better, counted.worse, counted.wins, counted.losses
+                    )
     return {mode: known for mode, known in found.items() if known}
 
 

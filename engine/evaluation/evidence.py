@@ -86,11 +86,13 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class PreferenceEvidence:
     """What people said of a candidate's lists and the reference's: `count` preferences, and the wealth of a bettor on either
-    (engine/metrics/e_process.py), which is 1/p at any time."""
+    (engine/metrics/e_process.py), which is 1/p at any time. `wins` and `losses` are the candidate's; the others are ties."""
 
     count: int
     wealth_better: float
     wealth_worse: float
+    wins: int = 0
+    losses: int = 0
 
 
 def queries_to_decide(gain: float, deviation: float) -> int:

@@ -93,7 +93,8 @@ class Decision:
     None where none could decide.
 
     `candidates` are those `measured_on` a rung with so many `queries` (None: nothing was measured). `judged_needed`: judged
-    questions that would decide, and show a gain of `judged_points`; None where nothing was measured.
+    questions that would decide, and show a gain of `judged_points`; None where nothing was measured. `preferences`: those that
+    proved it.
     """
 
     mode: SearchMode
@@ -107,6 +108,7 @@ class Decision:
     judged_needed: int | None = None
     judged_points: float = DIFFERENCE
     measured_on: RungName | None = None
+    preferences: PreferenceEvidence | None = None
 
     @property
     def row(self) -> GateRow | None:
@@ -148,7 +150,7 @@ def decide(
     if not candidates or not known:
         return Decision(mode, reference.name, reference.name, "base", None, 0)
     trials = [_Trial(rung, reference.name, candidates, samples, seed) for rung in measured]
-    work = _Gate(mode, trials, reference.name, foreseen, preferences or {})
+    work = _Gate(mode, trials, reference.name, candidates, foreseen, preferences or {})
     rows = [work.row(one) for one in candidates]
     chosen = work.choose(rows)
     return work.decision(rows, chosen)
@@ -241,12 +243,14 @@ class _Gate:
         mode: SearchMode,
         trials: Sequence[_Trial],
         reference: str,
+        candidates: Sequence[Option],
         foreseen: Foreseen,
         preferences: Mapping[str, PreferenceEvidence],
     ) -> None:
         self._mode: SearchMode = mode
         self._trials = trials
         self._reference = reference
+        self._adapted = [one.name for one in candidates if one.encoder != BASE]
         self._foreseen = foreseen
         self._preferences = preferences
         self._proving = self._rungs_that_may_prove()
@@ -278,7 +282,7 @@ class _Gate:
             outcome = "excluded"
         elif proof is not None:
             outcome = "proved"
-        elif expectation is not None and expectation.mean > 0 and expectation.risk < MAX_RISK:
+        elif self._is_promising(expectation) and not self._is_doubtful(option):
             outcome = "expected"
         return GateRow(
             name,
@@ -290,6 +294,31 @@ class _Gate:
             excluded_by=excluded_by,
             expectation=expectation,
         )
+
+    def _is_promising(self, expectation: Expectation | None) -> bool:
+        return expectation is not None and expectation.mean > 0 and expectation.risk < MAX_RISK
+
+    def _is_doubtful(self, option: Option) -> bool:
+        """Tell whether a kind of evidence that says nothing of a candidate found every other adapted one worse.
+
+        People compare one candidate with the reference. If that one is worse, experience is wrong about this adaptation, and no
+        reason to use it at another weight or share.
+        """
+        if option.encoder == BASE:
+            return False
+        preferred = [name for name in self._adapted if name in self._preferences]
+        if preferred and option.name not in preferred and all(map(self._is_disliked, preferred)):
+            return True
+        for trial in self._trials:
+            measured = [name for name in self._adapted if trial.has(name)]
+            if measured and option.name not in measured and all(map(trial.harms, measured)):
+                return True
+        return False
+
+    def _is_disliked(self, name: str) -> bool:
+        """Tell whether people prefer the reference's lists."""
+        found = self._preferences.get(name)
+        return found is not None and found.wealth_worse >= 1 / LEVEL
 
     @property
     def _trial_shown(self) -> _Trial | None:
@@ -320,8 +349,7 @@ class _Gate:
     def _excluded_by(self, name: str, proof: RungName | None) -> RungName | None:
         """Return the highest rung that shows a candidate to be worse; of one that is proved, only if it is above the proof."""
         harms: list[RungName] = [one.rung for one in self._trials if one.harms(name)]
-        preferred = self._preferences.get(name)
-        if preferred is not None and preferred.wealth_worse >= 1 / LEVEL:
+        if self._is_disliked(name):
             harms.append("preferred")
         if proof is not None:
             harms = [rung for rung in harms if RUNGS.index(rung) < RUNGS.index(proof)]
@@ -414,6 +442,7 @@ class _Gate:
             ladder,
             self._judged_needed(),
             measured_on=proof or (trial.rung if trial is not None else None),
+            preferences=self._preferences[chosen.name] if chosen is not None and proof == "preferred" else None,
         )
 
     def _as_shown(self, row: GateRow, trial: _Trial | None, chosen: GateRow | None) -> GateRow:

@@ -8,7 +8,7 @@ from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, Expectation, GateRow
 from engine.core.systems import ADAPTED, BASE
 from engine.core.text import about_count
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, RungName
+from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, PreferenceEvidence, RungName
 from engine.evaluation.gate import TOLERANCE, Decision, RungResult
 from engine.metrics.differences import MIN_QUERIES
 
@@ -38,7 +38,10 @@ def reason(decision: Decision, kept: str = "the base encoder", subject: str = ""
         return f"{subject} keeps {kept}: {why_kept(decision, label)}."
     what = label(row)
     if decision.standing == "proved" and decision.rung is not None:
-        return f"{subject} uses {what}: proved on {decision.queries:,} {EVIDENCE[decision.rung]}{format_gain(row)}."
+        proof = f"{decision.queries:,} {EVIDENCE[decision.rung]}"
+        if decision.preferences is not None:
+            return f"{subject} uses {what}: proved on {proof}{format_preferences(decision.preferences)}."
+        return f"{subject} uses {what}: proved on {proof}{format_gain(row)}."
     expectation = row.expectation
     assert expectation is not None, "a candidate that is not proved is in use by experience"
     return (
@@ -57,11 +60,20 @@ def format_experience(found: Expectation) -> str:
 
 
 def format_gain(row: GateRow) -> str:
-    """Return words such as ", better by 6.7 points (95 % interval 3.9 to 9.6)"; empty where preferences proved it."""
+    """Return words such as ", better by 6.7 points (95 % interval 3.9 to 9.6)"; empty where nothing was measured."""
     gap = row.difference
     if gap is None:
         return ""
     return f", better by {gap.value:.1f} points (95 % interval {gap.low:.1f} to {gap.high:.1f})"
+
+
+def format_preferences(found: PreferenceEvidence) -> str:
+    """Return words such as " (30 for it, 6 against it, 4 undecided)"."""
+    text = f"{found.wins:,} for it, {found.losses:,} against it"
+    undecided = found.count - found.wins - found.losses
+    if undecided:
+        text += f", {undecided:,} undecided"
+    return f" ({text})"
 
 
 def format_measured(decision: Decision, row: GateRow) -> str:
@@ -82,6 +94,9 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     if not decision.candidates:
         return "there is nothing to compare it with"
     best = max(rows, key=lambda row: row.difference.value if row.difference else 0.0, default=decision.candidates[-1])
+    disliked = [row for row in decision.candidates if row.excluded_by == "preferred"]
+    if disliked:
+        best = disliked[0]
     if best.outcome == "excluded" and best.excluded_by is not None:
         return f"{label(best)} is worse on {EVIDENCE[best.excluded_by]}"
     if decision.rung is None:

@@ -232,6 +232,25 @@ def test_preferences_prove_and_exclude():
     assert (found.chosen, found.candidates[0].excluded_by) == ("base", "preferred")
 
 
+def test_where_people_prefer_the_reference_experience_brings_no_other_adapted_candidate_into_use():
+    worse = {"adapted": PreferenceEvidence(40, 0.1, 25.0)}
+    found = chosen(preferences=worse, candidates=BOTH, foreseen=foreseen_of_both())
+    assert (found.chosen, outcomes(found)) == ("base", ["not shown", "excluded"])
+    unclear = {"adapted": PreferenceEvidence(40, 1.0, 1.0)}
+    found = chosen(preferences=unclear, candidates=BOTH, foreseen=foreseen_of_both())
+    assert outcomes(found) == ["expected", "expected"]
+    measured = evidence("judged", {"adapted": NOISE / 2 - 0.02})
+    found = chosen(measured, candidates=BOTH, foreseen=foreseen_of_both())
+    assert (found.chosen, outcomes(found)) == ("base", ["not shown", "excluded"])
+    measured = evidence("judged", {"adapted": NOISE / 2 - 0.02, "interpolated": NOISE})
+    found = chosen(measured, candidates=BOTH, foreseen=foreseen_of_both())
+    assert outcomes(found) == ["expected", "excluded"], "that one was measured itself"
+
+
+def foreseen_of_both() -> Foreseen:
+    return Foreseen({name: Prior(Normal(4, 1), 5, 5, 4.0) for name in ("interpolated", "adapted")}, {})
+
+
 def test_without_experience_the_candidate_nearest_to_base_within_one_standard_error_is_taken():
     gains = {"interpolated": 0.028 + NOISE[::-1], "adapted": 0.03 + NOISE}
     error = (NOISE - NOISE[::-1]).std() / 400**0.5

@@ -9,6 +9,7 @@ import pytest
 
 from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, Expectation, GateRow
+from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.gate import Decision, RungResult
 from engine.evaluation.gate_words import NUMBERS, SUBJECTS, label_of_encoder, label_of_row, reason, why_kept
 
@@ -43,12 +44,15 @@ def test_what_is_proved_is_named_with_its_evidence_and_figures():
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
 
 
-def test_what_preferences_prove_has_no_figures():
-    row = replace(ROW, difference=None)
-    found = replace(PROVED, rung="preferred", measured_on="preferred", queries=40, candidates=(row,))
+@pytest.mark.parametrize(("losses", "expected"), [(6, [40, 30, 6, 4]), (10, [40, 30, 10])])
+def test_what_preferences_prove_is_told_by_their_counts_and_not_by_what_queries_measured(
+    losses: int, expected: list[int]
+):
+    given = PreferenceEvidence(40, 50.0, 0.1, 30, losses)
+    found = replace(PROVED, rung="preferred", measured_on="judged", queries=40, preferences=given)
     text = reason(found)
     assert EVIDENCE["preferred"] in text
-    assert numbers(text) == [40]
+    assert numbers(text) == expected
 
 
 def test_hybrid_search_names_its_share():

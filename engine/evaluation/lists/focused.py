@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from engine.core.records import Chunk
 from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.lists.asked import asked_questions, focused_questions, passages_of
 from engine.evaluation.lists.differing import DEPTH, undecided_passages
-from engine.evaluation.lists.settled import asked_questions, focused_questions, passages_of
 from engine.evaluation.marks import marked_chunks, read_marks
 from engine.evaluation.query_sets import QuerySet, document_names
 from engine.project.stage import ProjectSnapshot
@@ -77,7 +77,7 @@ def split_focused(
             one.judgments = [one.judgments[row] for row in rows]
             one.matches = [one.matches[row] for row in rows]
             found.append(one)
-    taken += [Judgment(one.text, one.text, "chunk", {}) for one in asked_questions(snapshot, chunks)]
+    taken += [Judgment(text, text, "chunk", {}) for text in asked_questions(snapshot)]
     return found, _focused_set(snapshot, taken, chunks) if taken else None
 
 

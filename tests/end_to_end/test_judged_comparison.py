@@ -1,0 +1,136 @@
+"""What people answer about two lists, or about the passages in which these differ, decides what is in use after the next run."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import engine_here
+from fixtures.shown_numbers import numbers
+
+from engine.core.messages.preferences import ReadQuestionsToJudge
+from engine.evaluation.lists.preferences import read_preferences
+from engine.evaluation.marks import read_marks
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo
+from engine.service.preferring import Comparing
+from engine.service.system_lists import SystemLists
+
+WORDS = (
+    "alarm", "audit", "batch", "boiler", "bridge", "cable", "claim", "cleaning", "contract", "customer", "delivery", "door",
+    "driver", "fire", "freezer", "gate", "holiday", "invoice", "key", "label", "leak", "leave", "night", "order", "pallet",
+    "pump", "repair", "roof", "shift", "truck",
+)  # fmt: skip
+
+
+@pytest.fixture
+def adapted(finished_built: Path, tmp_path: Path) -> ProjectFolder:
+    """A copy of the project after an adaptation, with base in use: its judged questions are too few."""
+    ignored = shutil.ignore_patterns("project.db-*")
+    return ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "adapted", ignore=ignored)))
+
+
+@pytest.fixture
+def judge(adapted: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Answer `engine judge` about some questions, a letter a line; return its summary."""
+
+    def run(questions: list[str], letters: list[str], *arguments: str) -> Any:
+        file = tmp_path / "questions.txt"
+        file.write_text("\n".join(questions), encoding="utf-8")
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{letter}\n" for letter in letters)))
+        done = engine_here("judge", str(adapted.path), "--queries", str(file), *arguments, "--json")
+        return json.loads(done.stdout)
+
+    return run
+
+
+def evaluation(project: ProjectFolder) -> EvaluationInfo:
+    with closing(project.store()) as store:
+        found = store.artifact(EvaluationInfo)
+    assert found is not None
+    return found.info
+
+
+def choice_of(project: ProjectFolder, mode: str) -> Any:
+    """Return what the report says of the encoder in use for a search mode."""
+    return json.loads(engine_here("report", str(project.path), "--json").stdout)["in_use"][mode]
+
+
+def answer_lists(project: ProjectFolder, judge: Callable[..., Any], better: bool) -> int:
+    """Say of thirty questions that the candidate's list is better, or the reference's; return the number of answers."""
+    questions = [f"what happened with the {word}" for word in WORDS]
+    lists = SystemLists(project)
+    letters = []
+    for question in questions:
+        first, second = lists.texts(lists.rank(question))
+        if first != second:
+            letters.append("1" if lists.pair.candidate_first(question) == better else "2")
+    lists.close()
+    said = judge(questions, letters, "--lists")
+    assert (said["ended"], said["answered"]) == ("done", len(letters))
+    assert said["preferences"]["shown"] == ("better" if better else "worse")
+    assert len(read_preferences(project)) == len(letters) >= 20
+    return len(letters)
+
+
+def test_what_people_prefer_comes_into_use(adapted: ProjectFolder, judge: Callable[..., Any]) -> None:
+    assert evaluation(adapted).hybrid.name == "base"
+    contender = evaluation(adapted).hybrid_contender
+    assert contender is not None
+    answers = answer_lists(adapted, judge, better=True)
+    engine_here("adapt", str(adapted.path))
+    found = evaluation(adapted)
+    assert (found.hybrid.name, found.hybrid.standing) == (contender.name, "proved")
+    assert found.fusion.weight == contender.share
+    assert numbers(found.hybrid.reason)[-3:] == [answers, answers, 0]
+    assert choice_of(adapted, "hybrid")["standing"] == "proved"
+    assert evaluation(adapted).semantic.name == "base", "they compared hybrid search"
+
+
+def test_what_people_do_not_prefer_is_not_in_use_whatever_experience_foresees(
+    adapted: ProjectFolder, judge: Callable[..., Any]
+) -> None:
+    answer_lists(adapted, judge, better=False)
+    adapted.change_settings({"evaluation.gate": "expected"})
+    engine_here("adapt", str(adapted.path))
+    assert choice_of(adapted, "hybrid")["name"] == "base"
+    report = json.loads(engine_here("report", str(adapted.path), "--json").stdout)
+    assert "preferred" in {row["excluded_by"] for row in report["gates"]["hybrid"]["candidates"]}
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_judged_passages_in_which_two_lists_differ_decide(
+    adapted: ProjectFolder, judge: Callable[..., Any], better: bool
+) -> None:
+    questions = [
+        f"{start} the {word}" for start in ("who looks after", "what is said of", "when was") for word in WORDS
+    ]
+    lists = SystemLists(adapted)
+    comparing = Comparing()
+    letters = []
+    for question in questions:
+        reference, candidate = lists.rank(question)
+        for passage in comparing.to_judge(adapted, ReadQuestionsToJudge(question)).questions[0].passages:
+            ranks = [_rank(passage.chunk_id, ranking.ids) for ranking in (reference, candidate)]
+            letters.append("y" if (ranks[1] < ranks[0]) == better else "n")
+    lists.close()
+    comparing.close()
+    said = judge(questions, letters)
+    assert said["ended"] == "done"
+    assert said["right"] + said["wrong"] == len(letters)
+    assert all(one.focused for one in read_marks(adapted).values())
+    engine_here("adapt", str(adapted.path))
+    found = evaluation(adapted)
+    assert (found.hybrid.name != "base") == better
+    assert found.hybrid.standing == ("proved" if better else "base")
+
+
+def _rank(chunk_id: int, ids: list[int]) -> int:
+    return ids.index(chunk_id) if chunk_id in ids else len(ids)
