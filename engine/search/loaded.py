@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltError
+from engine.core.errors import DamagedError, ModelError, NotBuiltError
 from engine.core.messages.report import SearchMode
 from engine.core.records import Document
 from engine.project.folder import ProjectFolder
@@ -22,8 +20,9 @@ from engine.project.store.artifact_info import (
     SemanticVectorsInfo,
     VectorsInfo,
 )
-from engine.project.store.artifacts import INCOMPLETE, Artifact, Info
+from engine.project.store.artifacts import Artifact, Info
 from engine.project.store.store import Store
+from engine.search.behind import Behind, IndexLag
 from engine.search.latest import Latest
 from engine.settings.schema import SearchSettings, Settings
 
@@ -39,14 +38,6 @@ if TYPE_CHECKING:
 Documents = dict[int, Document]
 Owners = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 Opened = TypeVar("Opened")
-
-
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """What an index does not know yet, and the command that brings it in line; empty where a run does so now."""
-
-    text: str
-    command: str = ""
 
 
 class Loaded:
@@ -66,7 +57,7 @@ class Loaded:
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._vectors: defaultdict[SearchMode, Latest[NDArray[np.float32]]] = defaultdict(Latest)
         self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
-        self._behind: dict[str, tuple[tuple[object, ...], int, float]] = {}
+        self._lag = IndexLag(self)
         self._damaged: set[str] = set()
         """Folders of indexes of semantic search that could not be opened."""
 
@@ -164,59 +155,14 @@ class Loaded:
         return self.vector_index(mode)
 
     def behind(self, ranker: str, mode: SearchMode = "hybrid") -> Behind | None:
-        """What a ranker does not know yet, since its index is older than the documents, or not finished; None where it knows all.
+        """What a ranker does not know yet; None where it knows all documents."""
+        return self._lag.behind(ranker, mode)
 
-        While a run changes the documents again and again, this is looked up for a twentieth of the time at most.
-        """
-        if ranker != "bm25" and mode == "semantic" and self._uses_another_index():
-            text = "The index of semantic search is damaged: the encoder of hybrid search answers."
-            return Behind(f"{text} 'engine run {self.project.argument}' builds it again.", "embed")
-        called = "keyword search" if ranker == "bm25" else "semantic search"
-        key = ranker if ranker == "bm25" else f"{ranker} in {mode} search"
-        try:
-            artifact: Artifact[ArtifactInfo] = self._need(LexicalInfo) if ranker == "bm25" else self.vectors(mode)
-            state = (*self.state, artifact.folder)
-            former, _, until = self._behind.get(key, (None, 0, 0.0))
-            if former != state and (began := time.monotonic()) >= until:
-                count = self._unknown_to(artifact, mode)
-                self._behind[key] = state, count, began + 20 * (time.monotonic() - began)
-        except EngineError:  # replaced a moment ago
-            return None
-        if not (count := self._behind[key][1]):
-            return None
-        if artifact.fingerprint == INCOMPLETE:
-            return self._unfinished(count)
-        some = "1 chunk is" if count == 1 else f"{count:,} chunks are"
-        command = f"engine {artifact.info.stage} {self.project.argument}"
-        if self.project.is_running() or self.project.is_running("watch"):
-            return Behind(f"{some} not in {called} yet.")
-        text = f"{some} not in {called} yet: '{command}' adds {'it' if count == 1 else 'them'}."
-        return Behind(text, "index" if ranker == "bm25" else "embed")
-
-    def _uses_another_index(self) -> bool:
+    @property
+    def has_damaged_index(self) -> bool:
         """Whether semantic search uses the first index as its own was found damaged."""
         own = self.artifact(SemanticVectorsInfo)
         return own is not None and own.folder in self._damaged
-
-    def _unfinished(self, count: int) -> Behind:
-        """Of a vector index that lacks `count` chunks since embedding is not finished."""
-        total = self.store.counts()["chunks"]
-        text = f"{total - count:,} of {total:,} chunks are searched by meaning so far, the others by keyword."
-        if self.project.is_running():
-            return Behind(text)
-        return Behind(f"{text} 'engine run {self.project.argument}' continues it.", "embed")
-
-    def _unknown_to(self, artifact: Artifact[ArtifactInfo], mode: SearchMode) -> int:
-        """How many live chunks an index lacks."""
-        import numpy as np
-
-        if isinstance(artifact.info, LexicalInfo):
-            if artifact.info.chunks_fingerprint == self.store.corpus_fingerprint():
-                return 0
-            known = self.lexical_index().ids()
-        else:
-            known = self.vector_index(mode)[1].keys()
-        return int((~np.isin(self.store.chunk_ids(), known)).sum())
 
     def query_vector(
         self, query: str, mode: SearchMode

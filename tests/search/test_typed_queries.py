@@ -331,7 +331,7 @@ def test_codes_that_no_document_holds_are_named(searcher: Searcher, mode: Any) -
 
 
 def test_a_code_that_is_not_indexed_yet_is_not_called_missing(indexed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.search.loaded.time", SimpleNamespace(monotonic=lambda: 0.0))  # looks each time
+    monkeypatch.setattr("engine.search.behind.time", SimpleNamespace(monotonic=lambda: 0.0))  # looks each time
     with closing(Searcher(indexed.project)) as searcher:
         assert any("PHX-777" in note for note in search(searcher, "roof PHX-777").notes)
         indexed.put("new.md", ["The pump PHX-777."])
