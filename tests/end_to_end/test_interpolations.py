@@ -37,7 +37,7 @@ def test_the_default_mode_changes_nothing_of_what_each_mode_uses(project: Path) 
         {"search.mode": "bm25"},
         {"search.mode": "semantic"},
         {"search.mode": "hybrid"},
-        {"evaluation.gate": "strict"},
+        {"evaluation.gate": "expected"},
     ):
         ProjectFolder.open(project).change_settings(changes)
         states.append(state())
