@@ -4,6 +4,7 @@ one of the same encoder."""
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import DamagedError
 from engine.core.events import Warned
+from engine.core.text import about
 from engine.encoders.for_project import chunk_rows, encoder_fingerprint_of, load_encoder, open_cache
 from engine.encoders.graph.query_graph import take_over, write_query_graph
 from engine.encoders.kinds.augmented import AugmentedEncoder
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 SAMPLES = 5  # chunks that the graph of the query encoder is compared on
+TIMED = 16  # chunks whose encoding tells how long that of all takes
 FEW = 10_000  # chunks that may be embedded in any order
 BYTES = {"f32": 4, "f16": 2, "i8": 1}
 """Of a stored number."""
@@ -39,6 +42,13 @@ BYTES = {"f32": 4, "f16": 2, "i8": 1}
 def index_megabytes(chunks: int, dimension: int, dtype: str) -> int:
     """Return about how much an index of so many chunks takes on disk."""
     return math.ceil(chunks * dimension * BYTES[dtype] / 1_000_000)
+
+
+def seconds_a_chunk(encoder: Encoder, texts: Sequence[str]) -> float:
+    """Return how long the encoding of a chunk takes, by encoding these."""
+    began = time.monotonic()
+    encoder.encode_chunks(texts)
+    return (time.monotonic() - began) / len(texts)
 
 
 class IndexBuild:
@@ -61,12 +71,12 @@ class IndexBuild:
         adapter = self._chosen.chunk_adapter
         fingerprint = encoder_fingerprint_of(context, adapter, self._chosen.weight if adapter else 1.0)
         shared = shared_with is not None and shared_with.chunk_encoder == fingerprint
-        if shared_with is not None and not shared:
-            self._announce(shared_with.dimension)
         encoder = load_encoder(context, *((adapter, self._chosen.weight) if adapter else ()))
         self.info = self._info(encoder, shared=shared)
         cache = open_cache(context)
         before = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
+        if shared_with is not None and not shared:
+            self._announce(encoder, before)
         with context.project.building("vectors", self._name) as building:
             if not shared:
                 self._write_index(building.folder, encoder, cache)
@@ -92,12 +102,16 @@ class IndexBuild:
             return SemanticVectorsInfo(**{**vars(info), "shared": shared})
         return info
 
-    def _announce(self, dimension: int) -> None:
-        """Say what the second index takes before it is made."""
+    def _announce(self, encoder: Encoder, cached: int) -> None:
+        """Say what disk and time the second index takes before it is made."""
         chunks = len(self._ids)
-        megabytes = index_megabytes(chunks, dimension, self._context.settings.vectors.dtype)
-        what = f"{chunks:,} chunks, about {megabytes:,} MB on disk; search works meanwhile"
-        self._context.choose("index", "one more for semantic search", what)
+        megabytes = index_megabytes(chunks, encoder.dimension, self._context.settings.vectors.dtype)
+        what = f"{chunks:,} chunks, about {megabytes:,} MB on disk"
+        missing = chunks - cached
+        if missing > 0:
+            texts = self._context.store.sample_chunk_texts(TIMED)
+            what += f", {about(missing * seconds_a_chunk(encoder, texts))}"
+        self._context.choose("index", "one more for semantic search", f"{what}; search works meanwhile")
 
     def _write_index(self, folder: Path, encoder: Encoder, cache: EmbeddingCache) -> None:
         import numpy as np

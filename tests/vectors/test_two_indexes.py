@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 import subprocess
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.errors import fails
-from fixtures.pipeline import environment, import_path, stage_here
+from fixtures.pipeline import engine_here, environment, import_path, stage_here
+from fixtures.shown_numbers import numbers
 from fixtures.two_encoders import (
     BASE,
     ON_BOTH,
@@ -30,6 +32,7 @@ from fixtures.two_encoders import (
 )
 
 from engine.core.errors import DamagedError, ResourceError
+from engine.core.text import about
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import InUseInfo, SemanticVectorsInfo, VectorsInfo
@@ -103,6 +106,20 @@ def test_each_mode_compares_by_its_own_encoder(
     assert scores_of(two_encoders, "semantic") != scores_of(two_encoders, "hybrid")
     check(two_encoders)
     assert state_of(two_encoders) == "done"
+
+
+@pytest.mark.parametrize(("semantic", "announced"), [(ON_BOTH, 1), (ON_QUERIES, 0)])
+def test_disk_and_time_of_a_second_index_are_said_before_it_is_made(
+    two_encoders: ProjectFolder, semantic: InUseInfo, announced: int
+) -> None:
+    choose(two_encoders, semantic, BASE)
+    done = engine_here("embed", str(two_encoders.path), "--force", "--json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    told = [one["reason"] for one in events if one["event"] == "choice" and one["setting"] == "index"]
+    assert len(told) == announced
+    for reason in told:
+        assert numbers(reason) == [4, 1], "chunks and megabytes"
+        assert about(1) in reason
 
 
 def test_one_encoder_has_one_index(two_encoders: ProjectFolder) -> None:
