@@ -291,6 +291,9 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(new_project:
         pane = await _at_documents(pilot)
         table = pane.query_one("#skipped", SafeTable)
         await until(pilot, lambda: table.row_count == 2 and table.region.height > 2, "the list")
+        await until(
+            pilot, lambda: any("binary.txt" in label for label in _labels(pane)), "the tree, which moves the list"
+        )
         table.focus()
         await pilot.press("down")
         await until(pilot, lambda: is_shown(pilot, "binary.txt"), "the second reason")
