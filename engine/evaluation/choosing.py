@@ -12,7 +12,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.report import SEARCH_MODES, SearchMode, Standing
 from engine.core.systems import ADAPTED, BASE, IN_USE, candidate_name, weight_of
 from engine.evaluation.comparison import DocumentOf, measure
-from engine.evaluation.evidence import DECIDE_SHARE, MIN_TO_PROVE, Evidence, PreferenceEvidence
+from engine.evaluation.evidence import DECIDE_SHARE, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
 from engine.evaluation.gate_words import reason
@@ -211,25 +211,27 @@ class Choosing:
     def _with_focused(
         self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: Sequence[Option]
     ) -> list[Evidence]:
-        """Add questions that were judged only where two lists differ, while fully judged ones are too few to prove anything.
+        """Add questions that were judged only where two lists differ to the judged ones of the candidate that they are about.
 
-        They say nothing of the other candidates, which judged questions then do not measure.
+        They say nothing of the other candidates, which the fully judged questions alone measure.
         """
         contender = self._contender(mode, options)
-        judged = next((one for one in ladder if one.rung == "judged"), None)
-        enough = judged is not None and judged.queries >= MIN_TO_PROVE
-        if self.focused is None or contender is None or enough or not self.settings.evaluation.use_judged:
+        if self.focused is None or contender is None or not self.settings.evaluation.use_judged:
             return ladder
         rankings = {option.name: self._ranking(self.focused, option) for option in (reference, contender)}
         rows = self.focused.decided_rows(rankings[reference.name], rankings[contender.name])
+        if not rows:
+            return ladder
         values = {name: self.focused.values(rows, ranking, self._measure) for name, ranking in rankings.items()}
-        clusters = self.focused.clusters(rows)
-        if judged is not None and judged.clusters is not None:
-            values = {name: np.concatenate([judged.systems[name], own]) for name, own in values.items()}
-            lonely = clusters < 0  # numbers of their own, which must not meet those of the judged ones
-            clusters = np.concatenate([judged.clusters, np.where(lonely, clusters - len(judged.clusters), clusters)])
-        others = [one for one in ladder if one is not judged]
-        return [Evidence("judged", values, clusters), *others]
+        about_contender = Evidence("judged", values, self.focused.clusters(rows))
+        judged = next((one for one in ladder if one.rung == "judged"), None)
+        if judged is None:
+            return [about_contender, *ladder]
+        joined = judged.of((reference.name, contender.name)).followed_by(about_contender)
+        others = [name for name in judged.systems if name not in (reference.name, contender.name)]
+        about_others = [judged.of((reference.name, *others))] if others else []
+        below = [one for one in ladder if one is not judged]
+        return [joined, *about_others, *below]
 
     def _contender(self, mode: SearchMode, options: Sequence[Option]) -> Option | None:
         """Return the candidate whose lists people compared with the reference's."""

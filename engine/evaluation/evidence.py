@@ -9,8 +9,8 @@ trained on their like (docs/log/hybrid-search.md, "What decides").
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -58,6 +58,25 @@ class Evidence:
     def gaps(self, name: str, reference: str) -> Floats:
         """Return how much a system lies above another, per query (q,)."""
         return self.systems[name] - self.systems[reference]
+
+    def of(self, names: Iterable[str]) -> Evidence:
+        """Return the same queries for some of the systems."""
+        return replace(self, systems={name: self.systems[name] for name in names})
+
+    def followed_by(self, other: Evidence) -> Evidence:
+        """Return these queries and other ones of the same systems."""
+        systems = {name: np.concatenate([values, other.systems[name]]) for name, values in self.systems.items()}
+        first = self._numbered()
+        second = other._numbered()
+        # Numbers below 0 stand for themselves, and must not meet those of the first.
+        second = np.where(second < 0, second - self.queries, second)
+        return replace(self, systems=systems, clusters=np.concatenate([first, second]))
+
+    def _numbered(self) -> NDArray[np.int64]:
+        """Return the clusters (q,), each query one of its own where none are known."""
+        if self.clusters is not None:
+            return self.clusters
+        return -1 - np.arange(self.queries, dtype=np.int64)
 
     def needed(self, reference: str, points: float = DIFFERENCE) -> int:
         """Return how many queries of this kind would show a gain of so many points by the system that varies most.

@@ -260,20 +260,25 @@ class _Gate:
         self._shown = measured_on(rungs, reference) if rungs else None
 
     def _rungs_that_may_prove(self) -> list[_Trial]:
-        """From the top down to the first rung that has the last word."""
+        """From the top down to the first rung that has the last word.
+
+        Judged questions may be there twice: those that measure one candidate, and those that measure the others.
+        """
         found = []
+        last: RungName | None = None
         for trial in self._trials:
+            if last is not None and trial.rung != last:
+                break
             if trial.evidence.may_prove:
                 found.append(trial)
             if trial.evidence.suffices(self._reference):
-                break
+                last = trial.rung
         return found
 
     def row(self, option: Option) -> GateRow:
         """Judge one candidate."""
         name = option.name
-        shown = self._trial_shown
-        measured = shown is not None and shown.has(name)
+        shown = self._trial_of(self._shown.rung, name) if self._shown is not None else None
         proof = self._proved_by(name)
         expectation = self._expectation(name)
         excluded_by = self._excluded_by(name, proof)
@@ -288,15 +293,18 @@ class _Gate:
             name,
             option.encoder,
             option.share,
-            shown.difference(name) if shown is not None and measured else None,
-            shown.p(name) if shown is not None and measured else 1.0,
+            shown.difference(name) if shown is not None else None,
+            shown.p(name) if shown is not None else 1.0,
             outcome,
             excluded_by=excluded_by,
             expectation=expectation,
         )
 
-    def _is_promising(self, expectation: Expectation | None) -> bool:
-        return expectation is not None and expectation.mean > 0 and expectation.risk < MAX_RISK
+    def _is_promising(self, found: Expectation | None) -> bool:
+        """Tell whether a gain is to be expected, and by experience: what own evidence alone promises is to be proved."""
+        if found is None or found.average <= 0 or 2 * found.helped <= found.collections:
+            return False
+        return found.mean > 0 and found.risk < MAX_RISK
 
     def _is_doubtful(self, option: Option) -> bool:
         """Tell whether a kind of evidence that says nothing of a candidate found every other adapted one worse.
@@ -309,9 +317,10 @@ class _Gate:
         preferred = [name for name in self._adapted if name in self._preferences]
         if preferred and option.name not in preferred and all(map(self._is_disliked, preferred)):
             return True
-        for trial in self._trials:
-            measured = [name for name in self._adapted if trial.has(name)]
-            if measured and option.name not in measured and all(map(trial.harms, measured)):
+        for rung in dict.fromkeys(trial.rung for trial in self._trials):
+            measured = {name: self._trial_of(rung, name) for name in self._adapted}
+            harmed = [trial.harms(name) for name, trial in measured.items() if trial is not None]
+            if harmed and all(harmed) and measured[option.name] is None:
                 return True
         return False
 
@@ -330,7 +339,7 @@ class _Gate:
             one.rung for one in self._proving if one.proves(name, self._level) and self._is_beyond_flattery(one, name)
         ]
         preferred = self._preferences.get(name)
-        if preferred is not None and preferred.wealth_better >= 1 / self._level:
+        if preferred is not None and preferred.wealth_better >= len(self._preferences) / self._level:
             proofs.append("preferred")
         return min(proofs, key=RUNGS.index, default=None)
 
@@ -387,7 +396,7 @@ class _Gate:
         admitted = [one for one in rows if one.outcome in ("proved", "expected")]
         if any(one.expectation is not None for one in admitted):
             return self._first_within_one_error(admitted)
-        shown = self._trial_of(self._proved_by(admitted[0].name)) if admitted else None
+        shown = self._proving_trial(admitted[0].name) if admitted else None
         if shown is None:
             return admitted[0] if admitted else None
         measured = [one for one in admitted if shown.has(one.name)]
@@ -411,26 +420,28 @@ class _Gate:
         """Return what a candidate will probably gain; what its proof measured where experience does not know it."""
         if row.expectation is not None:
             return row.expectation.mean
-        trial = self._trial_of(self._proved_by(row.name))
+        trial = self._proving_trial(row.name)
         return trial.mean(row.name) if trial is not None else 0.0
 
-    def _trial_of(self, rung: RungName | None) -> _Trial | None:
-        return next((one for one in self._trials if one.rung == rung), None)
+    def _trial_of(self, rung: RungName, name: str) -> _Trial | None:
+        """Return the trial of a rung that measures a candidate."""
+        return next((one for one in self._trials if one.rung == rung and one.has(name)), None)
+
+    def _proving_trial(self, name: str) -> _Trial | None:
+        """Return the trial that shows a candidate to be better; None where none, or preferences do."""
+        proof = self._proved_by(name)
+        return self._trial_of(proof, name) if proof is not None else None
 
     def decision(self, rows: Sequence[GateRow], chosen: GateRow | None) -> Decision:
         """Sum up; the rows are of the rung that proved the candidate in use, else of the one that is shown."""
         proof = self._proved_by(chosen.name) if chosen is not None and chosen.outcome == "proved" else None
         last_word = next((one for one in self._trials if one.evidence.suffices(self._reference)), None)
         rung = proof or (last_word.rung if last_word is not None else None)
-        trial = self._trial_of(proof) or self._trial_shown
+        trial = self._described_by(chosen, proof)
         standing: Standing = "base"
         if chosen is not None:
             standing = "proved" if chosen.outcome == "proved" else "expected"
         shown = [self._as_shown(row, trial, chosen) for row in rows]
-        ladder = tuple(
-            RungResult(one.rung, one.evidence.queries, one.evidence.needed(self._reference), one.evidence.independent)
-            for one in self._trials
-        )
         return Decision(
             self._mode,
             chosen.name if chosen is not None else self._reference,
@@ -439,15 +450,38 @@ class _Gate:
             rung,
             self._queries(proof, trial, chosen),
             tuple(shown),
-            ladder,
+            self._ladder(),
             self._judged_needed(),
             measured_on=proof or (trial.rung if trial is not None else None),
             preferences=self._preferences[chosen.name] if chosen is not None and proof == "preferred" else None,
         )
 
-    def _as_shown(self, row: GateRow, trial: _Trial | None, chosen: GateRow | None) -> GateRow:
+    def _described_by(self, chosen: GateRow | None, proof: RungName | None) -> _Trial | None:
+        """Return the trial whose figures describe the decision: the one that proved it; of a candidate that is only expected, the
+        highest with enough queries, as lower kinds may flatter; else the one that is shown."""
+        if chosen is None:
+            return self._trial_shown
+        if proof is not None:
+            return self._trial_of(proof, chosen.name) or self._trial_shown
+        for trial in self._trials:
+            able = trial.rung in CERTIFYING and trial.evidence.queries >= MIN_FOR_SPREAD
+            if able and trial.has(chosen.name):
+                return trial
+        return self._trial_shown
+
+    def _ladder(self) -> tuple[RungResult, ...]:
+        """Return each rung once, judged questions as those of the candidate that has most of them."""
+        found: dict[RungName, RungResult] = {}
+        for trial in self._trials:
+            evidence = trial.evidence
+            result = RungResult(evidence.rung, evidence.queries, evidence.needed(self._reference), evidence.independent)
+            found.setdefault(evidence.rung, result)
+        return tuple(found.values())
+
+    def _as_shown(self, row: GateRow, described: _Trial | None, chosen: GateRow | None) -> GateRow:
         row = replace(row, in_use=row is chosen)
-        if trial is None or not trial.has(row.name):
+        trial = self._trial_of(described.rung, row.name) if described is not None else None
+        if trial is None:
             return row
         return replace(row, difference=trial.difference(row.name), p=trial.p(row.name))
 
@@ -459,7 +493,7 @@ class _Gate:
     def _judged_needed(self) -> int | None:
         if self._shown is None:
             return None
-        judged = self._trial_of("judged")
+        judged = next((one for one in self._trials if one.rung == "judged"), None)
         if judged is not None and judged.evidence.queries >= MIN_FOR_SPREAD:
             return judged.evidence.needed(self._reference, PLANNED)
         # Nobody knows how many of the questions to come a document will have.

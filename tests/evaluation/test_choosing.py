@@ -17,6 +17,7 @@ from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.experience import Effect, Experience, Recipe, document_digests
 from engine.evaluation.gate import Decision, Option
 from engine.evaluation.judgments import Judgment
+from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EQUAL, FOREIGN, HybridFusion
 from engine.lexical.filenames import FilenameMatch
@@ -58,10 +59,10 @@ GAIN = 100 * (1 - SECOND) / 3
 """Points that a third of the queries gain or lose."""
 
 
-def query_set(kind: Any = "judged", queries: Queries = QUERIES, **parts: Any) -> QuerySet:
+def query_set(kind: Any = "judged", queries: Queries = QUERIES, made: Any = QuerySet, **parts: Any) -> Any:
     rows = [(bm25, encoders) for bm25, encoders, count in queries for _ in range(count)]
     judgments = [Judgment(str(row), f"q{row}", "chunk", {RIGHT: 1}) for row in range(len(rows))]
-    found = QuerySet(kind, kind, judgments, [FilenameMatch(one.text) for one in judgments], **parts)
+    found = made(kind, kind, judgments, [FilenameMatch(one.text) for one in judgments], **parts)
     given = {"bm25": np.array([BM25[bm25] for bm25, _ in rows])}
     for name in rows[0][1]:
         given[name] = np.array([encoders[name] for _, encoders in rows])
@@ -70,6 +71,15 @@ def query_set(kind: Any = "judged", queries: Queries = QUERIES, **parts: Any) ->
         found.rankings[name] = order + 1
         found.scores[name] = np.take_along_axis(scores, order, axis=1)
         found.beside[name] = np.take_along_axis(scores, found.rankings["bm25"] - 1, axis=1)
+    return found
+
+
+def focused_set(queries: Queries) -> FocusedSet:
+    """Questions of which every passage is judged."""
+    count = sum(number for *_, number in queries)
+    every = [frozenset(range(1, 5))] * count
+    passages = {chunk_id: chunk_id for chunk_id in range(1, 5)}
+    found: FocusedSet = query_set("focused", queries, FocusedSet, judged=every, passages=passages)
     return found
 
 
@@ -235,6 +245,35 @@ def test_an_interpolation_has_its_weight():
     for one in found.by_mode.values():
         assert (one.encoder, one.weight, one.system) == (INTERPOLATED, 0.5, IN_USE), "as good, and nearer to base"
     assert found.hybrid.share == EQUAL
+
+
+def encoders(base: list[float], interpolated: list[float], adapted: list[float], count: int) -> Queries:
+    return [("close", {BASE: base, INTERPOLATED: interpolated, ADAPTED: adapted}, count)]
+
+
+def outcomes(decision: Decision) -> dict[str, str]:
+    return {one.name: one.outcome for one in decision.candidates}
+
+
+def test_questions_judged_where_two_lists_differ_count_beside_any_number_of_fully_judged_ones():
+    full = query_set(queries=encoders(NEVER, NEVER, NEVER, 100))
+    gained = choice_of(full, focused=focused_set(encoders(NEVER, NEVER, ALWAYS, 200)))
+    found = gained.semantic([INTERPOLATED, ADAPTED])
+    assert (found.chosen, found.standing, found.rung, found.queries) == (ADAPTED, "proved", "judged", 300)
+    assert found.row is not None
+    assert found.row.difference is not None
+    assert found.row.difference.value == pytest.approx(100 * (1 - 0.5) * 200 / 300), "NEVER: the right chunk is third"
+    lost = choice_of(full, focused=focused_set(encoders(ALWAYS, ALWAYS, NEVER, 200)), experience=known())
+    found = lost.semantic([INTERPOLATED, ADAPTED])
+    assert (found.chosen, outcomes(found)[ADAPTED]) == (BASE, "excluded")
+
+
+def test_questions_about_one_candidate_take_nothing_from_what_judged_ones_say_of_another():
+    full = query_set(queries=encoders(ALWAYS, NEVER, ALWAYS, 100))
+    about_adapted = focused_set(encoders(NEVER, NEVER, ALWAYS, 1))
+    found = choice_of(full, focused=about_adapted).semantic([INTERPOLATED, ADAPTED])
+    assert outcomes(found) == {INTERPOLATED: "excluded", ADAPTED: "not shown"}
+    assert [(one.rung, one.queries) for one in found.ladder] == [("judged", 101)]
 
 
 def test_preferences_are_of_one_mode_and_one_pair():

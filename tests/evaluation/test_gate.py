@@ -163,7 +163,7 @@ def test_a_few_judged_questions_about_one_document_exclude_what_the_table_shows_
 
 
 def test_the_preferences_counted_are_those_of_the_candidate_in_use():
-    given = {"adapted": PreferenceEvidence(40, 25.0, 0.1), "interpolated": PreferenceEvidence(90, 1.0, 1.0)}
+    given = {"adapted": PreferenceEvidence(40, 45.0, 0.1), "interpolated": PreferenceEvidence(90, 1.0, 1.0)}
     found = chosen(preferences=given, candidates=BOTH)
     assert (found.chosen, found.queries) == ("adapted", 40)
 
@@ -245,6 +245,32 @@ def test_where_people_prefer_the_reference_experience_brings_no_other_adapted_ca
     measured = evidence("judged", {"adapted": NOISE / 2 - 0.02, "interpolated": NOISE})
     found = chosen(measured, candidates=BOTH, foreseen=foreseen_of_both())
     assert outcomes(found) == ["expected", "excluded"], "that one was measured itself"
+
+
+def test_experience_that_helped_on_few_collections_brings_nothing_into_use():
+    helped_on_two_of_five = Foreseen({"adapted": Prior(Normal(4, 1), 5, 2, 4.0)}, {})
+    assert outcomes(chosen(foreseen=helped_on_two_of_five)) == ["not shown"]
+    gain = evidence("document", {"adapted": 0.01 + NOISE})
+    lost_on_average = Foreseen({"adapted": Prior(Normal(-0.1, 1), 5, 3, -0.1)}, {})
+    found = chosen(gain, foreseen=lost_on_average)
+    assert found.candidates[0].expectation is not None
+    assert found.candidates[0].expectation.mean > 0
+    assert outcomes(found) == ["not shown"], "what own evidence alone promises is to be proved"
+
+
+def test_the_more_candidates_people_compare_the_more_each_proof_takes():
+    enough_for_one = PreferenceEvidence(40, 25.0, 0.1)
+    alone = chosen(preferences={"adapted": enough_for_one}, candidates=BOTH)
+    assert alone.chosen == "adapted"
+    both = {"adapted": enough_for_one, "interpolated": PreferenceEvidence(40, 1.0, 1.0)}
+    assert chosen(preferences=both, candidates=BOTH).chosen == "base"
+
+
+def test_what_is_expected_is_described_by_the_highest_kind_of_evidence():
+    judged = {"adapted": NOISE[:60]}
+    flattering = {"adapted": 0.05 + NOISE}
+    found = chosen(evidence("judged", judged, 60), evidence("imported", flattering), foreseen=foreseen(4, 1))
+    assert (found.standing, found.measured_on, found.queries) == ("expected", "judged", 60)
 
 
 def foreseen_of_both() -> Foreseen:
