@@ -12,6 +12,7 @@ from engine.core.disk import disk_errors
 from engine.core.records import Chunk, JudgedQuery
 from engine.evaluation.judgments import relevant_chunks
 from engine.project.folder import ProjectFolder
+from engine.project.stage import fingerprint
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold, question_key
 from engine.written_queries.imports import JUDGING, JUDGING_SECONDS, MARKED, MARKS_FILE, keep_rows, kept_rows
@@ -62,6 +63,13 @@ class MarkedQuery:
         paths = {mark.path for mark in right}
         is_short = any(len("".join(text.split())) <= SHORT for text in evidence)
         return JudgedQuery(self.key, self.text, evidence, path=paths.pop() if is_short and len(paths) == 1 else None)
+
+
+def focused_fingerprint(project: ProjectFolder) -> str:
+    """A hash of what was said of passages that tell two systems apart, wrong ones included; empty where nothing was."""
+    asked = [one for one in read_marks(project).values() if one.focused and not one.generated]
+    rows = [[one.text, *sorted([mark.content_hash, mark.relevant] for mark in one.marks)] for one in asked]
+    return fingerprint(focused=sorted(rows)) if rows else ""
 
 
 def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:

@@ -12,6 +12,7 @@ from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.experience import experience_fingerprint
 from engine.evaluation.judgments import judgments_fingerprint
 from engine.evaluation.lists.preferences import preferences_fingerprint
+from engine.evaluation.marks import focused_fingerprint
 from engine.evaluation.results import publish_results
 from engine.evaluation.studies.forgetting import general_folder, general_set
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
@@ -40,6 +41,7 @@ class EvaluateStage(Stage):
             "adapter": adapter.fingerprint,
             "judged": judgments_fingerprint(snapshot.store),
             "preferences": preferences_fingerprint(snapshot.project),
+            "focused": focused_fingerprint(snapshot.project),
             "experience": experience_fingerprint() if snapshot.settings.evaluation.gate == "expected" else "",
             "evaluation": snapshot.settings.evaluation.model_dump(),
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),

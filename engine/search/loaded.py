@@ -58,8 +58,8 @@ class Loaded:
         self._vectors: defaultdict[SearchMode, Latest[NDArray[np.float32]]] = defaultdict(Latest)
         self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
         self._lag = IndexLag(self)
-        self._damaged: set[str] = set()
-        """Folders of indexes of semantic search that could not be opened."""
+        self._damaged: tuple[str, tuple[int, int]] | None = None
+        """Folder of an index of semantic search that could not be opened, and the state of the database then."""
 
     def close(self) -> None:
         """Let go of the database."""
@@ -129,7 +129,7 @@ class Loaded:
         """
         first = self._need(VectorsInfo)
         own = self.artifact(SemanticVectorsInfo) if mode == "semantic" else None
-        if own is None or own.folder in self._damaged:
+        if own is None or self.has_damaged_index:
             return first
         if own.info.shared and own.info.chunk_encoder != first.info.chunk_encoder:
             return first
@@ -149,7 +149,7 @@ class Loaded:
         try:
             return self._current(SemanticVectorsInfo, VectorIndex.open)
         except DamagedError:
-            self._damaged.add(own.folder)
+            self._damaged = own.folder, self.state
         except NotBuiltError:  # a run has dropped it a moment ago
             pass
         return self.vector_index(mode)
@@ -160,9 +160,9 @@ class Loaded:
 
     @property
     def has_damaged_index(self) -> bool:
-        """Whether semantic search uses the first index as its own was found damaged."""
+        """Whether semantic search uses the first index as its own was found damaged; it is tried again once anything changes."""
         own = self.artifact(SemanticVectorsInfo)
-        return own is not None and own.folder in self._damaged
+        return own is not None and self._damaged == (own.folder, self.state)
 
     def query_vector(
         self, query: str, mode: SearchMode

@@ -81,7 +81,7 @@ class EmbedStage(Stage):
         if semantic == hybrid:
             first.publish(context.fingerprint, alone=True)
         else:
-            _keep_for_semantic(context, semantic)
+            _keep_for_semantic(context, first.info)
             first.publish(INCOMPLETE)  # it is searched while the second is made; the stage is done after that
             second = IndexBuild(context, semantic, SemanticVectorsInfo, ids)
             embedded += second.build(shared_with=first.info)
@@ -111,14 +111,16 @@ def _encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str
     return found
 
 
-def _keep_for_semantic(context: StageContext, chosen: EncoderInUse) -> None:
-    """Let semantic search keep the present first index where that has its encoder, before another one becomes the first."""
+def _keep_for_semantic(context: StageContext, coming: VectorsInfo) -> None:
+    """Let semantic search keep the present first index until its own is made, before one of another encoder becomes the first.
+
+    Otherwise it would use an encoder meanwhile that was not chosen for it.
+    """
     former = context.store.artifact(VectorsInfo)
     if former is None or former.fingerprint == INCOMPLETE or context.store.artifact(SemanticVectorsInfo) is not None:
         return
-    info = former.info
-    if (info.adapter, info.interpolation_weight) == (relative_folder(context, chosen.adapter), chosen.weight):
-        kept = SemanticVectorsInfo(**vars(info))
+    if former.info.encoder != coming.encoder:
+        kept = SemanticVectorsInfo(**vars(former.info))
         context.store.put_artifact(Artifact(kept, former.fingerprint, former.folder))
 
 

@@ -185,6 +185,10 @@ stage_here(Path(sys.argv[1]), "embed")
 }
 
 
+def searcher_scores(found: Any) -> dict[int, float]:
+    return {hit.chunk_id: hit.rankers["semantic"].score for hit in found.hits}
+
+
 @pytest.mark.parametrize("gone", ["cut", "missing"])
 def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
     two_encoders: ProjectFolder, gone: str
@@ -207,9 +211,12 @@ def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
         np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
     with closing(Searcher(two_encoders)) as searcher:
         found = searcher.search(QUERY, mode="semantic")
-    assert len(found.hits) == 4
-    assert found.commands == ("embed",)
-    assert embed(two_encoders)["embedded"] == 0
+        assert len(found.hits) == 4
+        assert found.commands == ("embed",)
+        assert embed(two_encoders)["embedded"] == 0
+        repaired = searcher.search(QUERY, mode="semantic")
+    assert repaired.commands == ()
+    assert searcher_scores(repaired) != searcher_scores(found), "the repaired index is used without a new start"
     check(two_encoders)
     adapted = similarities(two_encoders, ON_BOTH, QUERY)
     np.testing.assert_allclose(
@@ -233,22 +240,38 @@ def test_back_to_one_encoder_the_second_index_goes(two_encoders: ProjectFolder) 
         np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("former", "semantic", "hybrid"),
+    [(ON_BOTH, ON_BOTH, BASE), (BASE, OTHER, ON_BOTH)],
+    ids=["it stays as it was", "it has its own later"],
+)
 def test_semantic_search_keeps_its_encoder_while_another_index_becomes_the_first(
-    two_encoders: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+    two_encoders: ProjectFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    former: InUseInfo,
+    semantic: InUseInfo,
+    hybrid: InUseInfo,
 ) -> None:
-    choose(two_encoders, ON_BOTH, ON_BOTH)
+    choose(two_encoders, former, former)
     embed(two_encoders)
-    choose(two_encoders, ON_BOTH, BASE)
+    choose(two_encoders, semantic, hybrid)
     error = ResourceError("The disk is full.", code="disk-full")
     with second_fails(monkeypatch, error), fails(ResourceError, "disk-full"):
         embed(two_encoders)
     sweep(two_encoders)
-    for mode, chosen in (("semantic", ON_BOTH), ("hybrid", BASE)):
-        wanted = similarities(two_encoders, chosen, QUERY)
-        found = scores_of(two_encoders, mode)
-        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
-    assert embed(two_encoders)["embedded"] == 0
+    check_scores(two_encoders, former, hybrid)
+    assert state_of(two_encoders) == "stale"
+    assert embed(two_encoders)["embedded"] == (0 if semantic == former else 4)
     assert state_of(two_encoders) == "done"
+    check_scores(two_encoders, semantic, hybrid)
+
+
+def check_scores(project: ProjectFolder, semantic: InUseInfo, hybrid: InUseInfo) -> None:
+    """Each mode finds what these encoders, loaded by hand, find."""
+    for mode, chosen in (("semantic", semantic), ("hybrid", hybrid)):
+        wanted = similarities(project, chosen, QUERY)
+        found = scores_of(project, mode)
+        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
 
 
 def test_an_adapter_on_queries_alone_copies_no_vectors(two_encoders: ProjectFolder) -> None:
