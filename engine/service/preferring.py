@@ -169,15 +169,24 @@ class Comparing:
             first, second = second, first
         shown, beside = _listed(first, second, texts)
         same = not any(one.differs for one in (*shown, *beside))
-        return TwoLists(query, shown, beside, same, _answers(project, pair).get(question_key(query)))
+        answer = _answers(project, pair).get(question_key(query))
+        return TwoLists(query, shown, beside, same, answer, pair.digest)
 
     def prefer(self, project: ProjectFolder, request: Prefer) -> PreferencesShown:
-        """Keep an answer, or take it back. Raises ProjectBusyError, ResourceError, else as `compare`."""
+        """Keep an answer, or take it back. Raises UsageError where other lists have come in place of those that were shown,
+        ProjectBusyError, ResourceError, else as `compare`."""
         from engine.evaluation.lists.preferences import Preference, drop_preference, keep_preference
 
         query = _checked_query(request.query)
         lists = self._open(project, request.mode)
         pair = lists.pair
+        if request.systems not in ("", pair.digest):
+            raise UsageError(
+                "The answer was not kept: it is about lists that are no longer compared.",
+                "An evaluation has ended since they were shown.",
+                "Look at both lists again.",
+                code="lists-changed",
+            )
         if request.better is None:
             drop_preference(project, query, pair)
         else:

@@ -134,3 +134,14 @@ def test_judged_passages_in_which_two_lists_differ_decide(
 
 def _rank(chunk_id: int, ids: list[int]) -> int:
     return ids.index(chunk_id) if chunk_id in ids else len(ids)
+
+
+def test_wrong_answers_alone_are_measured_by_the_next_run(adapted: ProjectFolder, judge: Callable[..., Any]) -> None:
+    def state() -> str:
+        stages = json.loads(engine_here("status", str(adapted.path), "--json").stdout)["stages"]
+        return next(one["state"] for one in stages if one["stage"] == "evaluate")
+
+    assert state() == "done"
+    judge(["what is said of the boiler"], ["n"] * 40)
+    assert {mark.relevant for one in read_marks(adapted).values() for mark in one.marks} == {False}
+    assert state() == "stale"

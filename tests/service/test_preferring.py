@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +32,7 @@ from engine.evaluation.lists.preferences import read_preferences
 from engine.evaluation.lists.systems import ChoicePair, choose_pair
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.project.store.artifact_info import QueriesInfo
+from engine.project.store.artifact_info import EvaluationInfo, QueriesInfo
 from engine.project.store.artifacts import Artifact
 from engine.search.searcher import Searcher
 from engine.service import methods
@@ -211,6 +213,26 @@ def test_answers_are_kept_and_can_be_taken_back(adapted: ProjectFolder, comparin
     assert (shown.answers, shown.wins, shown.losses, shown.ties) == (1, 0, 0, 1)
     assert comparing.prefer(adapted, Prefer(QUERY)).answers == 0
     assert read_preferences(adapted) == []
+
+
+def test_no_answer_is_kept_about_lists_that_were_not_shown(adapted: ProjectFolder, comparing: Comparing) -> None:
+    shown = comparing.compare(adapted, CompareLists(QUERY))
+    comparing.prefer(adapted, Prefer(QUERY, "first", systems=shown.systems))
+    with closing(adapted.store()) as store:
+        made = store.artifact(EvaluationInfo)
+        assert made is not None
+        assert made.info.hybrid_contender is not None
+        share = 0.7 if made.info.hybrid_contender.share != 0.7 else 0.6
+        other = replace(made.info, hybrid_contender=replace(made.info.hybrid_contender, share=share))
+        store.put_artifact(replace(made, info=other))
+    for answer in ("second", None):
+        with fails(UsageError, "lists-changed"):
+            comparing.prefer(adapted, Prefer(QUERY, answer, systems=shown.systems))
+    assert [one.answer for one in read_preferences(adapted)] == ["first"]
+    again = comparing.compare(adapted, CompareLists(QUERY))
+    assert again.systems != shown.systems
+    comparing.prefer(adapted, Prefer(QUERY, "second", systems=again.systems))
+    assert [one.answer for one in read_preferences(adapted)] == ["first", "second"]
 
 
 def test_answers_outlive_a_lost_database(adapted: ProjectFolder, comparing: Comparing) -> None:

@@ -67,6 +67,7 @@ i takes you to the field for a question of your own: your own ones are the best.
     def __init__(self, ask: Ask) -> None:
         super().__init__(ask)
         self._lists: TwoLists | None = None
+        self._systems: dict[str, str] = {}
 
     def compose_item(self) -> ComposeResult:
         with Container(id="lists"):
@@ -91,6 +92,7 @@ i takes you to the field for a question of your own: your own ones are the best.
 
     async def show_item(self, item: str) -> None:
         self._lists = await self.ask(CompareLists(item))
+        self._systems[item] = self._lists.systems
         if self.is_attached:
             self.query_one("#lists").display = True
             self._draw()
@@ -111,7 +113,8 @@ i takes you to the field for a question of your own: your own ones are the best.
         self.query_one("#lists").display = False
 
     async def keep(self, item: str, answer: str | None) -> None:
-        await self.ask(Prefer(item, cast("PreferenceAnswer | None", answer)))
+        systems = self._systems.get(item, "")
+        await self.ask(Prefer(item, cast("PreferenceAnswer | None", answer), systems=systems))
 
     async def end_note(self) -> str:
         shown = await self.ask(ReadPreferences())

@@ -100,6 +100,7 @@ class ComparingSession:
         self._console = progress_console()
         self._queries: list[str] = []
         self._answered: dict[str, PreferenceAnswer] = {}
+        self._systems: dict[str, str] = {}
         self._total = 0
         self._same = 0
 
@@ -162,7 +163,7 @@ class ComparingSession:
 
         if answer is None and query not in self._answered:
             return
-        self._comparing.prefer(self._project, Prefer(query, answer, self._mode))
+        self._comparing.prefer(self._project, Prefer(query, answer, self._mode, self._systems.get(query, "")))
         self._answered.pop(query, None)
         if answer is not None:
             self._answered[query] = answer
@@ -172,6 +173,7 @@ class ComparingSession:
         from engine.core.messages.preferences import CompareLists
 
         lists = self._comparing.compare(self._project, CompareLists(self._queries[place], self._mode))
+        self._systems[self._queries[place]] = lists.systems
         self._show(lists, place)
         while True:
             self._console.print(PROMPT, end="", markup=False)

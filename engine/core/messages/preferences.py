@@ -12,8 +12,8 @@ PreferenceAnswer = Literal["first", "second", "same"]
 ListMode = Literal["semantic", "hybrid"]
 PreferenceShown = Literal["better", "worse", "neither"]
 VERDICTS: dict[PreferenceShown, str] = {
-    "better": "Adaptation made search better.",
-    "worse": "Adaptation made search worse.",
+    "better": "These answers show that adaptation made search better.",
+    "worse": "These answers show that adaptation made search worse.",
     "neither": "That shows no difference yet; more answers may.",
 }
 MAX_QUESTIONS = 100
@@ -59,13 +59,15 @@ class ListedPassage:
 
 @dataclass(frozen=True, slots=True)
 class TwoLists:
-    """Both lists for a query, in an order that says nothing of what made them and stays. `same`: passage by passage."""
+    """Both lists for a query, in an order that says nothing of what made them and stays. `same`: passage by passage. `systems`:
+    stands for what made them, in the answer as well."""
 
     query: str
     first: tuple[ListedPassage, ...]
     second: tuple[ListedPassage, ...]
     same: bool
     answer: PreferenceAnswer | None = None
+    systems: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,12 @@ class PreferencesShown:
 
 @dataclass(frozen=True)
 class Prefer(OfQuery, Request[PreferencesShown], method="prefer"):
-    """Say which of the two lists is `better`, as they were shown; null takes the answer back."""
+    """Say which of the two lists is `better`, as they were shown; null takes the answer back. `systems`: as the lists had it, so
+    that no answer is kept about others, which an evaluation has put in their place meanwhile."""
 
     better: PreferenceAnswer | None = None
     mode: ListMode | None = None
+    systems: str = ""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ def focused_questions(snapshot: ProjectSnapshot) -> frozenset[str]:
 
     They measure the difference of these two; figures of one system alone, and of others, would miss right passages.
     """
-    imported = {question_key(one.text) for one in snapshot.store.judged() if not one.key.startswith(MARKED)}
+    deciding = [one for one in snapshot.store.judged() if not one.only_measures]
+    imported = {question_key(one.text) for one in deciding if not one.key.startswith(MARKED)}
     focused = {question_key(one.text) for one in read_marks(snapshot.project).values() if one.focused}
     return frozenset(focused - imported)
 

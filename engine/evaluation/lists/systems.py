@@ -38,6 +38,12 @@ class SystemPair:
     reference: ListedSystem
     candidate: ListedSystem
 
+    @property
+    def digest(self) -> str:
+        """Stands for both, without a word on which is which."""
+        text = json.dumps([asdict(self.reference), asdict(self.candidate)])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
     def candidate_first(self, query: str) -> bool:
         """Whether the candidate's list is shown first for a query: a toss of a coin that always falls the same way."""
         text = json.dumps([question_key(query), asdict(self.reference), asdict(self.candidate)])
