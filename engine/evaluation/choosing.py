@@ -32,7 +32,7 @@ Preferences = Mapping[SearchMode, Mapping[str, PreferenceEvidence]]
 
 @dataclass(frozen=True)
 class ProjectExperience:
-    """Experience with adaptations like a project's. `widened`: of another encoder."""
+    """Experience with adaptations like a project's. `widened`: of another encoder, or another amount of training."""
 
     experience: Experience
     queries: QueryOrigin
@@ -49,7 +49,7 @@ class ProjectExperience:
         return Foreseen(priors, errors)
 
 
-def experience_for(snapshot: ProjectSnapshot, trained: AdapterInfo) -> ProjectExperience | None:
+def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExperience | None:
     """Return the experience that holds for a project; None where it asks for proof, or was adapted in another way.
 
     Collections that the project consists of are left out.
@@ -67,11 +67,20 @@ def experience_for(snapshot: ProjectSnapshot, trained: AdapterInfo) -> ProjectEx
         model = model_fingerprint(snapshot)
     except EngineError:  # such as an installation without the file: nothing is foreseen then
         return None
-    recipe = Recipe(config.objective, config.weights, trained.adapter_scope, config.similarity, config.method)
-    if experience.recipes.get(queries) != recipe:
+    recipe = Recipe(
+        config.objective,
+        config.weights,
+        adapter_scope,
+        config.similarity,
+        config.method,
+        config.learning_rate,
+        config.steps * config.queries_per_step,
+    )
+    measured = experience.recipes.get(queries)
+    if measured is None or not measured.trains_the_same(recipe):
         return None
     own = experience.without(one.content_hash for one in snapshot.store.documents())
-    return ProjectExperience(own, queries, widened=model != experience.model)
+    return ProjectExperience(own, queries, widened=model != experience.model or not measured.is_like(recipe))
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class Evaluation:
             self._fuser,
             self.rankers.document_of,
             default_share(context),
-            experience_for(context, self.trained.info) if self.adapter is not None else None,
+            experience_for(context, self.trained.info.adapter_scope) if self.adapter is not None else None,
             preferences_of(context, self.trained.info, default_share(context)) if self.adapter is not None else {},
             self.focused,
             contenders_of(context),

@@ -25,6 +25,12 @@ WIDENING = 2.0
 experience to suffice without evidence of the project's own."""
 SHARED = 0.1
 """Of a collection's sampled documents, the share that a project must have for its prior to do without that collection."""
+LEAST_DEVIATION: Mapping[SearchMode, float] = {"semantic": 1.0, "hybrid": 0.5}
+"""Points that effects differ by from collection to collection, at least: where four or five seem to agree, one more may not.
+Those of model-written queries differ by 3 and 1.2 (docs/log/evaluation.md)."""
+LIKE_RATE = 3.0
+LIKE_EXAMPLES = 4.0
+"""A learning rate, and a number of training examples, up to so many times as large or small are like those measured."""
 
 
 FILE = "experience.json"
@@ -62,13 +68,29 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What was trained, as far as the effect depends on it: experience holds for the same again."""
+    """What was trained, as far as the effect depends on it. `examples`: training queries, with repetition.
+
+    Experience holds for the same again, and for rates and examples that are like those measured; it is widened for others.
+    """
 
     objective: str
     weights: str
     adapter_scope: str
     similarity: str = "cosine"
     method: str = "FT"
+    learning_rate: float = 1e-3
+    examples: int = 1920
+
+    def trains_the_same(self, other: Recipe) -> bool:
+        """Whether both train the same weights by the same loss."""
+        same = {"learning_rate": self.learning_rate, "examples": self.examples}
+        return replace(other, **same) == self
+
+    def is_like(self, other: Recipe) -> bool:
+        """Whether both train about as much."""
+        rate = self.learning_rate / other.learning_rate
+        examples = self.examples / other.examples
+        return 1 / LIKE_RATE <= rate <= LIKE_RATE and 1 / LIKE_EXAMPLES <= examples <= LIKE_EXAMPLES
 
 
 @dataclass(frozen=True)
@@ -108,7 +130,7 @@ class Experience:
         # Seeds of one collection ask the same questions: their mean is hardly surer than one of them.
         points = [_mean(one.points for one in same) for same in by_collection.values()]
         errors = [_mean(one.error for one in same) for same in by_collection.values()]
-        effect = predicted_effect(points, errors)
+        effect = predicted_effect(points, errors, LEAST_DEVIATION[mode])
         if widened:
             effect = Normal(effect.mean, WIDENING * math.hypot(effect.mean, effect.deviation))
         helped = sum(value > 0 for value in points)

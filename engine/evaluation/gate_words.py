@@ -55,7 +55,7 @@ def format_experience(found: Expectation) -> str:
     many = _number(found.collections)
     text = f"helped on {_number(found.helped)} of {many} public collections ({found.average:+.1f} points on average)"
     if found.widened:
-        text += ", with another encoder"
+        text += ", with another encoder or another amount of training"
     return text
 
 

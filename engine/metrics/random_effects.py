@@ -39,13 +39,15 @@ class Normal:
         return Normal((own * self.mean + new * value) / (own + new), math.sqrt(1 / (own + new)))
 
 
-def predicted_effect(effects: Sequence[float], errors: Sequence[float]) -> Normal:
+def predicted_effect(effects: Sequence[float], errors: Sequence[float], least_deviation: float = 0.0) -> Normal:
     """Return the distribution of the effect on a collection that was not measured.
 
     `effects` and their standard `errors` (k,), one for each collection. With w_i = 1/s_i², ȳ the weighted mean and
     Q = Σ w_i (y_i − ȳ)², the variance between collections is τ² = max(0, (Q − (k − 1)) / (Σ w_i − Σ w_i² / Σ w_i)). The mean has
     weights 1/(s_i² + τ²), and a new collection the variance τ² + 1/Σ 1/(s_i² + τ²). ValueError for fewer than
     `MIN_COLLECTIONS`, or an error that is not above 0.
+
+    `least_deviation`: of τ, as few collections may be alike by chance.
     """
     count = len(effects)
     if count < MIN_COLLECTIONS or count != len(errors):
@@ -57,7 +59,7 @@ def predicted_effect(effects: Sequence[float], errors: Sequence[float]) -> Norma
     mean = weighted_mean(effects, weights)
     heterogeneity = sum(weight * (effect - mean) ** 2 for weight, effect in zip(weights, effects, strict=True))
     scale = total - sum(weight**2 for weight in weights) / total
-    between = max(0.0, (heterogeneity - (count - 1)) / scale)
+    between = max(least_deviation**2, (heterogeneity - (count - 1)) / scale)
     weights = [1 / (error**2 + between) for error in errors]
     return Normal(weighted_mean(effects, weights), math.sqrt(between + 1 / sum(weights)))
 

@@ -41,6 +41,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         most = max(CERTIFYING, key=lambda one: min(counts[one], MIN_FOR_SPREAD))
         rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), most)  # as the report has it
         megabytes = _index_megabytes(snapshot)
+        expects = _has_experience(snapshot)
         helps: dict[Help, bool] = {
             "language-model": not (counts["model"] or counts["imported"]),
             "judge": counts["judged"] < needed["judged"],
@@ -50,7 +51,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
         DIFFERENCE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
         max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(), planned not in (None, TYPICAL),
-        rung != "document" or made, snapshot.settings.evaluation.gate == "expected", megabytes,
+        rung != "document" or made, expects, megabytes,
     )  # fmt: skip
 
 
@@ -65,6 +66,18 @@ def _measured(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | None]
             decision = selection["hybrid"]["decision"] or {}
             return {row["rung"]: row["needed"] for row in decision.get("ladder", ())}, decision.get("judged_needed")
     return {}, None
+
+
+def _has_experience(snapshot: ProjectSnapshot) -> bool:
+    """Whether experience alone can bring an encoder into use."""
+    from engine.evaluation.choosing import experience_for
+    from engine.training.recipe import resolve_config
+
+    try:
+        found = experience_for(snapshot, resolve_config(snapshot).adapter_scope)
+    except EngineError:  # such as settings that do not go together: the run says so
+        return False
+    return found is not None and not found.widened
 
 
 def _index_megabytes(snapshot: ProjectSnapshot) -> int:

@@ -19,7 +19,7 @@ REFERENCE = "0.5"
 """The share that hybrid search has with base."""
 SEMANTIC = "semantic"
 ORIGINS: Mapping[str, QueryOrigin] = {"both": "model-written", "extractive": "extractive"}
-RECIPE = ("objective", "weights", "adapter_scope", "similarity", "method")
+RECIPE = ("objective", "weights", "adapter_scope", "similarity", "method", "learning_rate")
 LOGGED = Path(__file__).with_name("experience_logged.jsonl")
 """Effects that docs/log has of sets and kinds of queries without a run."""
 HALF_INTERVAL = 1.96
@@ -50,13 +50,18 @@ def format_experience(
         "command": "python tests/benchmarks/experience.py --data DATA --keep FOLDER",
         "encoder": runs[0]["encoder"]["name"],
         "model": runs[0]["encoder"]["fingerprint"],
-        "recipes": {ORIGINS[kind]: {name: getattr(recipe, name) for name in RECIPE} for kind, recipe in kinds.items()},
+        "recipes": {ORIGINS[kind]: _recipe(recipe) for kind, recipe in kinds.items()},
         "rung_errors": _rung_errors(runs),
         "documents": documents,
     }
     start = json.dumps(head, indent=1).removesuffix("\n}")
     lines = [json.dumps(effect) for effect in effects]
     return start + ',\n "effects": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
+
+
+def _recipe(config: TrainingConfig) -> dict[str, Any]:
+    found = {name: getattr(config, name) for name in RECIPE}
+    return {**found, "examples": config.steps * config.queries_per_step}
 
 
 def format_run(run: Line) -> str:

@@ -162,3 +162,13 @@ def test_a_group_gets_a_copy_and_runs_keep_it_so(machine: Machine) -> None:
     folder = index_of(machine.project) / FOLDER
     assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(FILES, 0o640)
     assert graph.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_purge_leaves_no_former_place_of_a_moved_project(machine: Machine) -> None:
+    engine_here("embed", str(machine.project), "--force")
+    moved = machine.project.rename(machine.project.with_name("renamed"))
+    engine_here("embed", str(moved), "--force")
+    records = machine.data / "bmembed" / "query-encoders" / "projects"
+    assert {json.loads(one.read_text()) for one in records.iterdir()} == {str(machine.project), str(moved)}
+    purge(ProjectFolder.open(moved))
+    assert [*records.iterdir()] == []

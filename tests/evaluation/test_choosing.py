@@ -22,6 +22,7 @@ from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EQUAL, FOREIGN, HybridFusion
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
+from engine.training.config import TrainingConfig
 
 RIGHT = 1
 SECOND = 1 / np.log2(3)
@@ -304,7 +305,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     effects = [Effect(name, "extractive", ADAPTED, "semantic", None, 0, 4.0, 1.0) for name in HASHES]
     documents = {name: frozenset(document_digests(hashes)) for name, hashes in HASHES.items()}
     found = Experience("m", {"extractive": RECIPE}, effects, documents)
-    config = SimpleNamespace(objective="mixed", weights="adapter", similarity="cosine", method="FT")
+    config = TrainingConfig(objective="mixed", weights="adapter", steps=60, queries_per_step=32)
     monkeypatch.setattr(choosing, "load_experience", lambda: found)
     monkeypatch.setattr(choosing, "made_by", lambda _snapshot: "extractive")
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
@@ -315,8 +316,7 @@ def asked(settings: Mapping[str, Any] | None = None, hashes: Sequence[str] = (),
     documents = [SimpleNamespace(content_hash=one) for one in hashes]
     store = SimpleNamespace(documents=lambda: documents)
     snapshot: Any = SimpleNamespace(settings=validate(dict(settings or {})), store=store)
-    trained: Any = SimpleNamespace(adapter_scope=scope)
-    return experience_for(snapshot, trained)
+    return experience_for(snapshot, scope)
 
 
 @pytest.mark.usefixtures("shipped")
@@ -342,6 +342,24 @@ def test_a_project_is_foreseen_by_other_collections_alone():
 def test_who_asks_for_proof_or_adapts_otherwise_has_no_experience(settings, scope):
     assert asked() is not None
     assert asked(settings, scope=scope) is None
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize(
+    ("numbers", "widened"),
+    [
+        ({}, False),
+        ({"steps": 40, "queries_per_step": 24}, False),
+        ({"learning_rate": 2e-5}, True),
+        ({"learning_rate": 0.05}, True),
+        ({"steps": 5_000}, True),
+        ({"steps": 5}, True),
+    ],
+)
+def test_of_much_more_or_less_training_less_is_foreseen(monkeypatch, numbers, widened):
+    config = TrainingConfig(**{"objective": "mixed", "steps": 60, "queries_per_step": 32, **numbers})
+    monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
+    assert asked().widened == widened
 
 
 @pytest.mark.usefixtures("shipped")

@@ -27,6 +27,7 @@ def test_errors_that_differ_weigh_less_the_more_collections_vary():
 
 def test_collections_that_differ_by_chance_alone_have_a_common_effect():
     # Q = (1 + 0 + 1) / 4 = 0.5 is less than k − 1 = 2: τ² = 0, and the variance is that of the mean, 1 / (3/4)
+    assert predicted_effect([1.0, 2.0, 3.0], [2.0, 2.0, 2.0], 1.0).deviation == pytest.approx((1 + 5 / 3) ** 0.5)
     found = predicted_effect([1.0, 2.0, 3.0], [2.0, 2.0, 2.0])
     assert (found.mean, found.deviation**2) == (pytest.approx(2), pytest.approx(4 / 3))
 

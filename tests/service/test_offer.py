@@ -14,6 +14,7 @@ from engine.core.events import RunEstimated
 from engine.core.messages.offer import AdaptationOffer
 from engine.core.messages.report import KINDS
 from engine.evaluation.evidence import CERTIFYING
+from engine.evaluation.experience import load_experience
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
@@ -96,10 +97,20 @@ def test_what_experience_may_bring_into_use_and_what_a_second_index_takes_are_sa
     assert numbers(more) == [1_234]
 
 
-def test_a_gate_that_asks_for_proof_expects_nothing(project: ProjectFolder) -> None:
-    assert adaptation_offer(project, timed=False).expects
-    project.change_settings({"evaluation.gate": "strict"})
-    assert not adaptation_offer(project, timed=False).expects
+def test_experience_holds_for_the_encoder_and_recipe_it_was_measured_with(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expects() -> bool:
+        return adaptation_offer(project, timed=False).expects
+
+    assert not expects(), "of another encoder"
+    model = load_experience().model
+    monkeypatch.setattr("engine.encoders.for_project.model_fingerprint", lambda _snapshot: model)
+    project.change_settings({"training.steps": 60, "training.queries_per_step": 32, "training.learning_rate": 1e-3})
+    assert expects()
+    for changes in ({"training.weights": "all"}, {"training.weights": "adapter", "evaluation.gate": "strict"}):
+        project.change_settings(changes)
+        assert not expects()
 
 
 @pytest.mark.parametrize("rung", KINDS)

@@ -153,6 +153,13 @@ def unused_graphs(without: Collection[Path] = ()) -> list[Path]:
     return sorted(path for path in root.iterdir() if _NAME.fullmatch(path.name) and path.name not in used)
 
 
+def forget_missing_projects() -> None:
+    """Take projects whose folder is gone off that list: they were moved, which lists them anew, or deleted by hand."""
+    for project in list(_read_projects()):
+        if not project.is_dir():
+            forget_project(project)
+
+
 def forget_project(project: Path) -> None:
     """Take a project off the list of those that use graphs in the data folder."""
     with suppress(OSError):
