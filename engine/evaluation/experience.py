@@ -29,7 +29,7 @@ LEAST_DEVIATION: Mapping[SearchMode, float] = {"semantic": 1.0, "hybrid": 0.5}
 """Points that effects differ by from collection to collection, at least: where four or five seem to agree, one more may not.
 Those of model-written queries differ by 3 and 1.2 (docs/log/evaluation.md)."""
 LIKE_RATE = 3.0
-LIKE_EXAMPLES = 4.0
+LIKE_EXAMPLES = 8.0
 """A learning rate, and a number of training examples, up to so many times as large or small are like those measured."""
 
 

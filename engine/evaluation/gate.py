@@ -287,7 +287,7 @@ class _Gate:
             outcome = "excluded"
         elif proof is not None:
             outcome = "proved"
-        elif self._is_promising(expectation) and not self._is_doubtful(option):
+        elif option.encoder != BASE and self._is_promising(expectation) and not self._is_doubtful(name):
             outcome = "expected"
         return GateRow(
             name,
@@ -306,21 +306,19 @@ class _Gate:
             return False
         return found.mean > 0 and found.risk < MAX_RISK
 
-    def _is_doubtful(self, option: Option) -> bool:
+    def _is_doubtful(self, name: str) -> bool:
         """Tell whether a kind of evidence that says nothing of a candidate found every other adapted one worse.
 
         People compare one candidate with the reference. If that one is worse, experience is wrong about this adaptation, and no
         reason to use it at another weight or share.
         """
-        if option.encoder == BASE:
-            return False
-        preferred = [name for name in self._adapted if name in self._preferences]
-        if preferred and option.name not in preferred and all(map(self._is_disliked, preferred)):
+        preferred = [one for one in self._adapted if one in self._preferences]
+        if preferred and name not in preferred and all(map(self._is_disliked, preferred)):
             return True
         for rung in dict.fromkeys(trial.rung for trial in self._trials):
-            measured = {name: self._trial_of(rung, name) for name in self._adapted}
-            harmed = [trial.harms(name) for name, trial in measured.items() if trial is not None]
-            if harmed and all(harmed) and measured[option.name] is None:
+            measured = {one: self._trial_of(rung, one) for one in self._adapted}
+            harmed = [trial.harms(one) for one, trial in measured.items() if trial is not None]
+            if harmed and all(harmed) and measured[name] is None:
                 return True
         return False
 

@@ -258,6 +258,13 @@ def test_experience_that_helped_on_few_collections_brings_nothing_into_use():
     assert outcomes(found) == ["not shown"], "what own evidence alone promises is to be proved"
 
 
+def test_experience_brings_no_other_share_of_base_into_use():
+    share = Option("base 0.6", "base", 0.6)
+    prior = Foreseen({share.name: Prior(Normal(4, 1), 5, 5, 4.0)}, {})
+    found = decide("hybrid", [], Option("base 0.5", "base", 0.5), [share], foreseen=prior)
+    assert (found.chosen, outcomes(found)) == ("base 0.5", ["not shown"])
+
+
 def test_the_more_candidates_people_compare_the_more_each_proof_takes():
     enough_for_one = PreferenceEvidence(40, 25.0, 0.1)
     alone = chosen(preferences={"adapted": enough_for_one}, candidates=BOTH)
