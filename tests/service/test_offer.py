@@ -14,7 +14,6 @@ from engine.core.events import RunEstimated
 from engine.core.messages.offer import AdaptationOffer
 from engine.core.messages.report import KINDS
 from engine.evaluation.evidence import CERTIFYING
-from engine.evaluation.experience import load_experience
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
@@ -98,19 +97,24 @@ def test_what_experience_may_bring_into_use_and_what_a_second_index_takes_are_sa
 
 
 def test_experience_holds_for_the_encoder_and_recipe_it_was_measured_with(
-    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+    project: ProjectFolder, tiny_model: Path
 ) -> None:
-    def expects() -> bool:
-        return adaptation_offer(project, timed=False).expects
-
-    assert not expects(), "of another encoder"
-    model = load_experience().model
-    monkeypatch.setattr("engine.encoders.for_project.model_fingerprint", lambda _snapshot: model)
-    project.change_settings({"training.steps": 60, "training.queries_per_step": 32, "training.learning_rate": 1e-3})
-    assert expects()
-    for changes in ({"training.weights": "all"}, {"training.weights": "adapter", "evaluation.gate": "strict"}):
+    def expects(changes: dict[str, object]) -> bool:
+        before = project.settings().model_dump()
         project.change_settings(changes)
-        assert not expects()
+        found = adaptation_offer(project, timed=False).expects
+        section, _, key = next(iter(changes)).partition(".")
+        project.change_settings({f"{section}.{key}": before[section][key]})
+        return found
+
+    assert adaptation_offer(project, timed=False).expects
+    for changes in (
+        {"encoder.model": str(tiny_model)},
+        {"training.learning_rate": 2e-5},
+        {"training.weights": "all"},
+        {"evaluation.gate": "strict"},
+    ):
+        assert not expects(changes), changes
 
 
 @pytest.mark.parametrize("rung", KINDS)
