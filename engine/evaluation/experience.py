@@ -83,8 +83,7 @@ class Recipe:
 
     def trains_the_same(self, other: Recipe) -> bool:
         """Whether both train the same weights by the same loss."""
-        same = {"learning_rate": self.learning_rate, "examples": self.examples}
-        return replace(other, **same) == self
+        return replace(other, learning_rate=self.learning_rate, examples=self.examples) == self
 
     def is_like(self, other: Recipe) -> bool:
         """Whether both train about as much."""

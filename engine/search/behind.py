@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.core.errors import EngineError
 from engine.core.messages.report import SearchMode
-from engine.project.store.artifact_info import ArtifactInfo, LexicalInfo
-from engine.project.store.artifacts import INCOMPLETE, Artifact
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import ArtifactInfo, LexicalInfo, VectorsInfo
+from engine.project.store.artifacts import INCOMPLETE, Artifact, Info
+from engine.project.store.store import Store
 
 if TYPE_CHECKING:
-    from engine.search.loaded import Loaded
+    from engine.lexical.index import LexicalIndex
+    from engine.vectors.index import VectorIndex
 
 SHARE_OF_TIME = 20
 """An index is compared with the documents for a twentieth of the time at most."""
@@ -35,10 +38,37 @@ class _Count:
     next_at: float
 
 
+class OpenProject(Protocol):
+    """What a searcher keeps open, as far as it is asked for here."""
+
+    project: ProjectFolder
+    store: Store
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """What changes whenever the database does."""
+
+    @property
+    def has_damaged_index(self) -> bool:
+        """Whether semantic search uses the first index as its own was found damaged."""
+
+    def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
+        """The current artifact of a kind."""
+
+    def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
+        """What the stage noted of the index of a mode. Raises NotBuiltError."""
+
+    def lexical_index(self) -> LexicalIndex:
+        """The current BM25 index. Raises NotBuiltError, DamagedError."""
+
+    def vector_index(self, mode: SearchMode) -> tuple[Artifact[VectorsInfo], VectorIndex]:
+        """The current vector index of a mode. Raises NotBuiltError, DamagedError."""
+
+
 class IndexLag:
     """Compares the indexes of a project with its documents."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: OpenProject) -> None:
         self._loaded = loaded
         self._counts: dict[str, _Count] = {}
 

@@ -46,7 +46,10 @@ def test_a_prior_pools_all_collections():
     prior = THREE.prior("model-written", "adapted", "semantic", None)
     assert prior is not None
     # as by hand in tests/metrics/test_random_effects.py: τ² = 3, variance 3 + 4/3
-    assert (prior.effect.mean, prior.effect.deviation**2) == (pytest.approx(3), pytest.approx(1.6354**2 * 13 / 3, rel=1e-4))
+    assert (prior.effect.mean, prior.effect.deviation**2) == (
+        pytest.approx(3),
+        pytest.approx(1.6354**2 * 13 / 3, rel=1e-4),
+    )
     assert (prior.collections, prior.helped, prior.average, prior.widened) == (3, 3, pytest.approx(3), False)
 
 
