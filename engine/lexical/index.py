@@ -234,7 +234,21 @@ class LexicalIndex:
         """The codes of a text as they are indexed; numbers of five digits or more, such as that of an order, among them."""
         terms = self.query_terms(text, bonus=True)
         parts = {part for words in terms.codes.values() for part in words}
-        return [*terms.codes, *(word for word in terms.words if is_number(word) and word not in parts)]
+        short = {code for code, words in terms.digits.items() if words == terms.codes[code] and not any(map(is_number, words))}
+        codes = [code for code in terms.codes if code not in short]
+        digits = (word for code in codes for word in terms.digits.get(code, ()))
+        return [*dict.fromkeys((*codes, *digits, *(word for word in terms.words if is_number(word) and word not in parts)))]
+
+    def part_holders(self, text: str) -> npt.NDArray[np.int64]:
+        """Ids (n,) of the chunks that hold all parts of the codes of a text, wherever they stand; none for a text without codes."""
+        parts = self._analyzers.parts_by_word(text)
+        return self._matching([self._any_of(terms) for terms in parts]) if parts else np.empty(0, np.int64)
+
+    def holds_inside(self, code: str, text: str) -> bool:
+        """Whether a text holds a code as a part of a longer one: `PHX-121` in `PHX-121/B`."""
+        wanted = [f"-{_with_hyphens(one)}-" for one in self.analyzer.unstemmed(code).codes]
+        longer = [f"-{_with_hyphens(one)}-" for one in self.analyzer.terms(text).codes]
+        return any(one in other for one in wanted for other in longer)
 
     def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
         """For each code of a text, the ids (n,) of the chunks that hold it as a whole."""
@@ -350,7 +364,7 @@ class LexicalIndex:
     def query_terms(self, text: str, bonus: bool) -> QueryTerms:
         """The analysed terms of a query; without `bonus` no whole codes."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
-        return terms if bonus else replace(terms, codes={})
+        return terms if bonus else replace(terms, codes={}, digits={})
 
     def _query(self, terms: QueryTerms) -> tantivy.Query:
         clauses = [self._word_clause(word, weight) for word, weight in terms.words.items()]
@@ -366,6 +380,10 @@ class LexicalIndex:
             counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)
             weight *= float(self.idf([word])[0] / idf(counted, self._counted)[0])
         return clause if weight == 1.0 else tantivy.Query.boost_query(clause, weight)
+
+
+def _with_hyphens(code: str) -> str:
+    return code.replace(".", "-").replace("/", "-")
 
 
 def is_number(word: str) -> bool:
