@@ -232,12 +232,20 @@ class LexicalIndex:
 
     def codes_in(self, text: str) -> list[str]:
         """The codes of a text as they are indexed; numbers of five digits or more, such as that of an order, among them."""
+        return list(dict.fromkeys(code for readings in self._readings(text) for code in readings))
+
+    def _readings(self, text: str) -> list[list[str]]:
+        """For each code of a text, and each long number, the terms that it is indexed by: those of a number in other spellings, too."""
         terms = self.query_terms(text, bonus=True)
-        parts = {part for words in terms.codes.values() for part in words}
-        short = {code for code, words in terms.digits.items() if words == terms.codes[code] and not any(map(is_number, words))}
-        codes = [code for code in terms.codes if code not in short]
-        digits = (word for code in codes for word in terms.digits.get(code, ()))
-        return [*dict.fromkeys((*codes, *digits, *(word for word in terms.words if is_number(word) and word not in parts)))]
+        codes: dict[tuple[str, ...], list[str]] = {}
+        numbers: dict[tuple[str, ...], list[str]] = {}
+        for code, parts in terms.codes.items():
+            digits = terms.digits.get(code, ())
+            is_plain = len(parts) == 1 and bool(digits)  # a number that is typed as digits alone
+            if not is_plain or any(is_number(plain_stem(word)) for word in digits):
+                kind = numbers if is_plain else codes
+                kind.setdefault(parts, []).extend((code, *digits))
+        return [*codes.values(), *numbers.values()]
 
     def part_holders(self, text: str) -> npt.NDArray[np.int64]:
         """Ids (n,) of the chunks that hold all parts of the codes of a text, wherever they stand; none for a text without codes."""
@@ -252,7 +260,7 @@ class LexicalIndex:
 
     def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
         """For each code of a text, the ids (n,) of the chunks that hold it as a whole."""
-        return [self.holding_any([code]) for code in self.codes_in(text)]
+        return [self.holding_any(terms) for terms in self._readings(text)]
 
     def _any_of(self, terms: Iterable[str]) -> tantivy.Query:
         by_field = {
