@@ -31,7 +31,10 @@ _AFTER_DIGIT = rf"(?=\d)(?<!\d[.,'\u2019])(?:{_DAY}|{_AMOUNT}|{_GROUPS}){_END}"
 _AFTER_LETTER = rf"{_DAY_AFTER_MONTH}{_END}|{_IBAN}{_END}|(?<!\w)\.net(?!\w)"
 # what tells that a text may hold one: looked for first, as most texts hold none
 _DIGIT_HINT = re.compile(rf"\d(?:[.,'\u2019{_BLANK}]\d|[a-z.]{{0,2}}[{_BLANK}]{{1,2}}[^\W\d_])")
-_LETTER_HINT = re.compile(rf"\d(?:[a-z]{{2}})?,?[{_BLANK}]{{1,2}}\d{{4}}(?!\d)|\d\d[{_BLANK}][a-z0-9]{{4}}[{_BLANK}][a-z0-9]{{4}}", re.IGNORECASE)
+_LETTER_HINT = re.compile(
+    rf"\d(?:[a-z]{{2}})?,?[{_BLANK}]{{1,2}}\d{{4}}(?!\d)|\d\d[{_BLANK}][a-z0-9]{{4}}[{_BLANK}][a-z0-9]{{4}}",
+    re.IGNORECASE,
+)
 
 _IS_AMOUNT = re.compile(_AMOUNT)
 _IS_GROUPS = re.compile(rf"\d+(?:[{_BLANK}./\u2010\u2011-]\d+)+")

@@ -134,7 +134,13 @@ def test_an_amount_is_found_in_any_spelling(tmp_path: Path, query: str) -> None:
 
 
 def test_passages_are_required_to_hold_a_number_in_any_spelling(tmp_path: Path) -> None:
-    texts = ["Budget 12750 was approved", "12.750,00 Euro", "12 pages for 750 people", "Vertrag 17.05.2031", "May 17, 2031"]
+    texts = [
+        "Budget 12750 was approved",
+        "12.750,00 Euro",
+        "12 pages for 750 people",
+        "Vertrag 17.05.2031",
+        "May 17, 2031",
+    ]
     index = LexicalIndex.build(tmp_path / "index", enumerate(texts), "en", languages={1: "de", 3: "de"})
     held = {query: index.holding(query) for query in ("12,750", "12750", "2031-05-17")}
     assert {query: sorted(ids.tolist()) for query, ids in held.items() if ids is not None} == {

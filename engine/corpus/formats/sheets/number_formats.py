@@ -226,7 +226,10 @@ def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
 
 def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
     """The usual shape of a section: its digits together, with at most one point, and nothing else between literals."""
-    pieces = "".join("l" if token.kind in ("literal", "percent") else token.text if token.kind in _OF_NUMBERS else "x" for token in tokens)
+    pieces = "".join(
+        "l" if token.kind in ("literal", "percent") else token.text if token.kind in _OF_NUMBERS else "x"
+        for token in tokens
+    )
     shape = _PLAIN.fullmatch(pieces)
     if shape is None:
         return None

@@ -78,9 +78,7 @@ DATES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("code", "value", "shown"), [*FIFTY, *SECTIONS, *NUMBERS, *SCIENTIFIC, *FRACTIONS, *DATES]
-)
+@pytest.mark.parametrize(("code", "value", "shown"), [*FIFTY, *SECTIONS, *NUMBERS, *SCIENTIFIC, *FRACTIONS, *DATES])
 def test_a_number_is_shown_by_its_code(code: str, value: float, shown: str) -> None:
     assert show_number(value, code) == shown
 

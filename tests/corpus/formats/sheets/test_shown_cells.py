@@ -24,7 +24,19 @@ CELLS = [  # format, number, text
     ("0.0", 0.25, "0.3"), ("dd.mm.yyyy", 47985, "17.05.2031"), ("[h]:mm", 1.5, "36:00"),
     ('"<&>"0', 3, "<&>3"), ("General", 0.1 + 0.2, "0.3"),
 ]  # fmt: skip
-CLEAN = ["7.25", "1,234.56", "01067", "PN-00042", "012-34-5678", "(555) 123-4567", "72.5 kg", "12 pcs", "3/4", "7.5%", "0.3"]
+CLEAN = [
+    "7.25",
+    "1,234.56",
+    "01067",
+    "PN-00042",
+    "012-34-5678",
+    "(555) 123-4567",
+    "72.5 kg",
+    "12 pcs",
+    "3/4",
+    "7.5%",
+    "0.3",
+]
 
 
 def styles(codes: Sequence[str]) -> str:
@@ -140,8 +152,14 @@ def old_workbook(cells: bytes, codes: Sequence[str], *, from_1904: bool = False)
     name = b"Berths"
     start = len(begin) + 4 + 8 + len(name) + 4
     listed = office.biff_record(0x85, struct.pack("<IBBBB", start, 0, 0, len(name), 0) + name)
-    sheet = office.biff_record(0x0809, struct.pack("<HHHHII", 0x600, 0x10, 0, 0, 0, 0)) + cells + office.biff_record(0x0A, b"")
-    return office.compound_file({"Workbook": (begin + listed + office.biff_record(0x0A, b"") + sheet).ljust(4096, b"\0")})
+    sheet = (
+        office.biff_record(0x0809, struct.pack("<HHHHII", 0x600, 0x10, 0, 0, 0, 0))
+        + cells
+        + office.biff_record(0x0A, b"")
+    )
+    return office.compound_file(
+        {"Workbook": (begin + listed + office.biff_record(0x0A, b"") + sheet).ljust(4096, b"\0")}
+    )
 
 
 def test_numbers_of_an_old_workbook_are_shown_by_their_formats(tmp_path: Path) -> None:
