@@ -58,8 +58,8 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """`words`: how often each occurs in the query. `codes`: each whole code with the words that its parts gave. `digits`: of codes that
-    are numbers, the words that they are where they are written as digits alone.
+    """`words`: how often each occurs in the query. `codes`: each whole code with the words that its parts gave. `digits`: of codes
+    that are numbers, the words that they are where they are written as digits alone.
     """
 
     words: dict[str, float]
@@ -277,7 +277,7 @@ def matched_spans(query: str, text: str, language: str = "none") -> list[tuple[i
 
 
 def find_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
-    """The compounds of a text in lower case, or in `any_case`: words, what marks join, and figures, without what only looks like one."""
+    """The compounds of a text in lower case, or in `any_case`: words, what marks join, and figures."""
     for compound in compound_pattern_for(text, any_case=any_case).findall(text):
         if _PARTED.search(compound) and read_figure(_base(compound)) is None:
             yield from characters.compound_pattern().findall(compound)

@@ -23,7 +23,10 @@ _AMOUNT = (
     rf"[1-9]\d{{0,2}}(?:(?:,\d{{2,3}})*,\d{{3}}(?:\.\d+)?|(?:\.\d{{3}})+(?:,\d+)?|(?:{_GROUP}\d{{3}})+(?:[.,]\d+)?)(?!{_GROUP}\d)"
     r"|\d+[.,]\d+"
 )
-_DAY = rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?[{_BLANK}]{{1,2}}(?:(?:of|de)[{_BLANK}])?[^\W\d_]{{3,10}}\.?,?[{_BLANK}]{{1,2}}(?:de[{_BLANK}])?\d{{2,4}}"
+_DAY = (
+    rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?[{_BLANK}]{{1,2}}(?:(?:of|de)[{_BLANK}])?"
+    rf"[^\W\d_]{{3,10}}\.?,?[{_BLANK}]{{1,2}}(?:de[{_BLANK}])?\d{{2,4}}"
+)
 _DAY_AFTER_MONTH = rf"[^\W\d_]{{3,10}}\.?[{_BLANK}]{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?,?[{_BLANK}]{{1,2}}\d{{4}}"
 _GROUPS = rf"\d{{2,8}}(?:[{_BLANK}]\d{{2,8}}){{1,7}}(?![{_BLANK}]?\d)"
 _IBAN = rf"[a-z]{{2}}\d{{2}}(?:[{_BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{_BLANK}][a-z0-9]{{1,3}})?"
@@ -47,16 +50,18 @@ _COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)")
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 _ALL_YEARS = re.compile(rf"(?:(?:1[5-9]|20)\d\d[{_BLANK}./\u2010\u2011-]?)+")
 _SPELLINGS = {".net": "dotnet", "asp.net": "dotnet", "ado.net": "dotnet", "vb.net": "dotnet"}
-_LEAST_DIGITS, _MOST_DIGITS = 7, 34
-_FIRST_YEAR, _LAST_YEAR = 1000, 2999
+_MIN_DIGITS = 7
+_MAX_DIGITS = 34
+_MIN_YEAR = 1000
+_MAX_YEAR = 2999
 _THIS_CENTURY = 70  # years of two digits below are of the twenty-first
 _MONTH_WORDS = frozenset(("of", "de", "st", "nd", "rd", "th", "er"))
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`codes`: what it means, one for each reading. `digits`: the same as a plain number, which is a word and has no code of its own
-    in a text. `words`: further words that stand for it.
+    """`codes`: what it means, one for each reading. `digits`: the same as a plain number, which is a word and has no code of its
+    own in a text. `words`: further words that stand for it.
     """
 
     codes: tuple[str, ...]
@@ -92,7 +97,7 @@ def read_figure(compound: str) -> Figure | None:
         return Figure(values, tuple(digits for digits in whole if len(digits) > 3))
     joined = "".join(char for char in compound if char.isalnum())
     if _IS_GROUPS.fullmatch(compound):
-        if not _LEAST_DIGITS <= len(joined) <= _MOST_DIGITS or _ALL_YEARS.fullmatch(compound):
+        if not _MIN_DIGITS <= len(joined) <= _MAX_DIGITS or _ALL_YEARS.fullmatch(compound):
             return None
         value = f"{joined}.0"
         is_typed_with_blanks = any(blank in compound for blank in _BLANK)
@@ -139,7 +144,7 @@ def _find_day(year: str, month: int, day: int) -> Iterator[date]:
     number = int(year)
     if len(year) == 2:
         number += 2000 if number < _THIS_CENTURY else 1900
-    if len(year) in (2, 4) and _FIRST_YEAR <= number <= _LAST_YEAR:
+    if len(year) in (2, 4) and _MIN_YEAR <= number <= _MAX_YEAR:
         try:
             yield date(number, month, day)
         except ValueError:

@@ -235,7 +235,7 @@ class LexicalIndex:
         return list(dict.fromkeys(code for readings in self._readings(text) for code in readings))
 
     def _readings(self, text: str) -> list[list[str]]:
-        """For each code of a text, and each long number, the terms that it is indexed by: those of a number in other spellings, too."""
+        """For each code of a text, and each long number, the terms that it is indexed by, in other spellings, too."""
         terms = self.query_terms(text, bonus=True)
         codes: dict[tuple[str, ...], list[str]] = {}
         numbers: dict[tuple[str, ...], list[str]] = {}

@@ -229,7 +229,7 @@ class TypedQueries:
         return [code for code in missing if not self._is_inside(index, code)]
 
     def _is_inside(self, index: LexicalIndex, code: str) -> bool:
-        """Whether a code that no document holds by itself is a part of longer ones, or was typed in groups that one passage holds."""
+        """Whether a code that no document holds is a part of a longer one, or was typed in groups that a passage holds."""
         holders = index.part_holders(code).tolist()
         if _BLANK.search(code):
             return bool(holders)

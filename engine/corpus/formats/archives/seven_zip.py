@@ -137,7 +137,9 @@ def _unpack_batch(file: IO[bytes], password: str | None, batch: Sequence[tuple[s
         return
     from py7zr import SevenZipFile
 
-    writers = _writers()
+    from engine.corpus.formats.archives.unpacked import UnpackedFiles
+
+    writers = UnpackedFiles()
     failed: Exception | None = None
     file.seek(0)
     try:
@@ -152,57 +154,3 @@ def _unpack_batch(file: IO[bytes], password: str | None, batch: Sequence[tuple[s
             yield Member(name, data)
         else:
             yield LeftOut(name, "quarantined", "damaged", damaged(failed or "it ends too early"))
-
-
-def _writers() -> Any:
-    """Holds what is unpacked, by name, in memory."""
-    from py7zr.io import Py7zIO, WriterFactory
-
-    class Content(Py7zIO):
-        """The bytes of one file. Raises OverflowError where there are more than a file may have."""
-
-        def __init__(self) -> None:
-            self.data = bytearray()
-
-        def write(self, s: bytes | bytearray) -> int:
-            """Add bytes."""
-            if len(self.data) + len(s) > MAX_MEMBER:
-                raise OverflowError(f"more than {MAX_MEMBER // 2**20} MB")
-            self.data += s
-            return len(s)
-
-        def read(self, size: int | None = None) -> bytes:
-            """Return what was written."""
-            return bytes(self.data)
-
-        def seek(self, offset: int, whence: int = 0) -> int:
-            """Stay at the end."""
-            return offset
-
-        def flush(self) -> None:
-            """Do nothing: all is in memory."""
-
-        def size(self) -> int:
-            """How many bytes were written."""
-            return len(self.data)
-
-    class Contents(WriterFactory):
-        """Of all files that are unpacked at once, in order."""
-
-        def __init__(self) -> None:
-            self.files: dict[str, Content] = {}
-
-        def create(self, filename: str) -> Content:
-            """A place for a file's bytes."""
-            return self.files.setdefault(filename, Content())
-
-        def contents_of(self, names: Sequence[str]) -> Iterator[bytes | None]:
-            """The bytes of files; of several with one name, py7zr numbers all but the first."""
-            times: dict[str, int] = {}
-            for name in names:
-                key = f"{name}_{times[name]}" if name in times else name
-                times[name] = times.get(name, -1) + 1
-                content = self.files.get(key)
-                yield None if content is None else bytes(content.data)
-
-    return Contents()

@@ -38,8 +38,8 @@ _KNOWN = 65_536  # numbers with their formats whose texts are kept
 
 
 def with_shown_cells(content: bytes) -> bytes:
-    """A workbook whose numbers are texts as Excel shows them, without the escapes of ECMA-376 part 1, 22.9.2.19 (`_x000D_`). Where a
-    cell shows fewer digits of a number than it has, all follow after `ALL_DIGITS`. What is damaged stays as it is.
+    """A workbook whose numbers are texts as Excel shows them, without the escapes of ECMA-376 part 1, 22.9.2.19. Where a cell
+    shows fewer digits of a number than it has, all follow after `ALL_DIGITS`. What is damaged stays as it is.
     """
     changed: dict[str, bytes] = {}
     try:

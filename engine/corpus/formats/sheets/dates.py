@@ -12,8 +12,20 @@ from math import floor
 from engine.core.calendar_names import CALENDAR_NAMES, CalendarNames
 from engine.corpus.formats.sheets.number_formats import Section, Token
 
-_LANGUAGES = {0x06: "da", 0x07: "de", 0x09: "en", 0x0A: "es", 0x0C: "fr", 0x10: "it", 0x13: "nl", 0x14: "no", 0x15: "pl",
-              0x16: "pt", 0x19: "ru", 0x1D: "sv"}  # fmt: skip
+_LANGUAGES = {
+    0x06: "da",
+    0x07: "de",
+    0x09: "en",
+    0x0A: "es",
+    0x0C: "fr",
+    0x10: "it",
+    0x13: "nl",
+    0x14: "no",
+    0x15: "pl",
+    0x16: "pt",
+    0x19: "ru",
+    0x1D: "sv",
+}
 """By the primary language of a Windows locale: its low ten bits (MS-LCID)."""
 _LOCALE = re.compile(r"(?=[a-z]*\d)[0-9a-f]+", re.IGNORECASE)
 _MAX_DAYS = 2_958_466  # the first that is after the year 9999

@@ -11,23 +11,64 @@ from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 
 BUILT_IN = {
-    1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00",
-    5: '"$"#,##0_);\\("$"#,##0\\)', 6: '"$"#,##0_);[Red]\\("$"#,##0\\)',
-    7: '"$"#,##0.00_);\\("$"#,##0.00\\)', 8: '"$"#,##0.00_);[Red]\\("$"#,##0.00\\)',
-    9: "0%", 10: "0.00%", 11: "0.00E+00", 12: "# ?/?", 13: "# ??/??",
-    14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy",
-    18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 22: "yyyy-mm-dd h:mm",
+    1: "0",
+    2: "0.00",
+    3: "#,##0",
+    4: "#,##0.00",
+    5: '"$"#,##0_);\\("$"#,##0\\)',
+    6: '"$"#,##0_);[Red]\\("$"#,##0\\)',
+    7: '"$"#,##0.00_);\\("$"#,##0.00\\)',
+    8: '"$"#,##0.00_);[Red]\\("$"#,##0.00\\)',
+    9: "0%",
+    10: "0.00%",
+    11: "0.00E+00",
+    12: "# ?/?",
+    13: "# ??/??",
+    14: "yyyy-mm-dd",
+    15: "d-mmm-yy",
+    16: "d-mmm",
+    17: "mmm-yy",
+    18: "h:mm AM/PM",
+    19: "h:mm:ss AM/PM",
+    20: "h:mm",
+    21: "h:mm:ss",
+    22: "yyyy-mm-dd h:mm",
     **dict.fromkeys((*range(27, 32), 36, *range(50, 55), 57, 58), "yyyy-mm-dd"),
-    **dict.fromkeys((32, 34, 55), "h:mm"), **dict.fromkeys((33, 35, 56), "h:mm:ss"),
-    37: "#,##0_);(#,##0)", 38: "#,##0_);[Red](#,##0)", 39: "#,##0.00_);(#,##0.00)", 40: "#,##0.00_);[Red](#,##0.00)",
-    41: '_(* #,##0_);_(* \\(#,##0\\);_(* "-"_);_(@_)', 42: '_("$"* #,##0_);_("$"* \\(#,##0\\);_("$"* "-"_);_(@_)',
+    **dict.fromkeys((32, 34, 55), "h:mm"),
+    **dict.fromkeys((33, 35, 56), "h:mm:ss"),
+    37: "#,##0_);(#,##0)",
+    38: "#,##0_);[Red](#,##0)",
+    39: "#,##0.00_);(#,##0.00)",
+    40: "#,##0.00_);[Red](#,##0.00)",
+    41: '_(* #,##0_);_(* \\(#,##0\\);_(* "-"_);_(@_)',
+    42: '_("$"* #,##0_);_("$"* \\(#,##0\\);_("$"* "-"_);_(@_)',
     43: '_(* #,##0.00_);_(* \\(#,##0.00\\);_(* "-"??_);_(@_)',
     44: '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)',
-    45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss.0", 48: "##0.0E+0", 49: "@",
-    59: "0", 60: "0.00", 61: "#,##0", 62: "#,##0.00", 67: "0%", 68: "0.00%", 69: "# ?/?", 70: "# ??/??",
-    71: "yyyy-mm-dd", 72: "yyyy-mm-dd", 73: "d-mmm-yy", 74: "d-mmm", 75: "mmm-yy", 76: "h:mm", 77: "h:mm:ss",
-    78: "yyyy-mm-dd h:mm", 79: "mm:ss", 80: "[h]:mm:ss", 81: "mm:ss.0",
-}  # fmt: skip
+    45: "mm:ss",
+    46: "[h]:mm:ss",
+    47: "mm:ss.0",
+    48: "##0.0E+0",
+    49: "@",
+    59: "0",
+    60: "0.00",
+    61: "#,##0",
+    62: "#,##0.00",
+    67: "0%",
+    68: "0.00%",
+    69: "# ?/?",
+    70: "# ??/??",
+    71: "yyyy-mm-dd",
+    72: "yyyy-mm-dd",
+    73: "d-mmm-yy",
+    74: "d-mmm",
+    75: "mmm-yy",
+    76: "h:mm",
+    77: "h:mm:ss",
+    78: "yyyy-mm-dd h:mm",
+    79: "mm:ss",
+    80: "[h]:mm:ss",
+    81: "mm:ss.0",
+}
 """Formats that a file names by a number alone. Of 14 and 22 the user's own country decides how a day is written, which no file
 says: they are written as in ISO 8601."""
 
@@ -54,8 +95,8 @@ _MAX_LENGTH = 1024  # of a code; Excel takes no more than 255
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a code. `kind`: literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed, noon. In dates `n` is
-    a minute.
+    """A piece of a code. `kind`: literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed, noon.
+    In dates `n` is a minute.
     """
 
     kind: str
@@ -149,7 +190,7 @@ class NumberFormat:
 
 
 def choose_code(number: int, code: str | None) -> str:
-    """The code of the format with a number, where the file gives it `code`: that holds, but for a day as the user's country writes it."""
+    """The code of the format with a number. The file's own `code` holds, but for a day as the user's country writes it."""
     built_in = BUILT_IN.get(number, GENERAL)
     if not code:
         return built_in
@@ -189,24 +230,27 @@ def _parse_section(part: str) -> Section:
             tokens.append(Token("literal", text[1:]))
         elif kind == "space":
             tokens.append(Token("literal", " "))
+        elif kind == "bracket" and text.startswith("$"):
+            symbol, _, locale = text[1:].partition("-")
+            tokens.append(Token("literal", symbol))
+            language = locale or language
         elif kind == "bracket":
-            if text.startswith("$"):
-                symbol, _, locale = text[1:].partition("-")
-                tokens.append(Token("literal", symbol))
-                language = locale or language
-            elif _ELAPSED.fullmatch(text):
-                tokens.append(Token("elapsed", text.lower()))
-            elif compared := _CONDITION.fullmatch(text.strip()):
-                condition = Condition(compared[1], float(compared[2]))
+            compared = _CONDITION.fullmatch(text.strip())
+            condition = Condition(compared[1], float(compared[2])) if compared else condition
+            tokens += [Token("elapsed", text.lower())] * bool(_ELAPSED.fullmatch(text))
         elif kind in ("date", "noon"):
             tokens.append(Token(kind, text.lower() if text.isascii() else text))
         elif kind != "fill":
             tokens.append(Token(kind, text))
+    return _build_section(tokens, condition, language)
+
+
+def _build_section(tokens: Sequence[Token], condition: Condition | None, language: str) -> Section:
     if not any(token.kind in ("date", "elapsed") for token in tokens):
         return Section(tuple(tokens), condition, language, plain=_find_plain(tokens))
-    tokens = _mark_minutes(tokens)
-    has_time = any(token.kind == "elapsed" or (token.kind == "date" and token.text[0] in "hns") for token in tokens)
-    return Section(tuple(tokens), condition, language, is_date=True, has_time=has_time)
+    marked = _mark_minutes(tokens)
+    has_time = any(token.kind == "elapsed" or (token.kind == "date" and token.text[0] in "hns") for token in marked)
+    return Section(tuple(marked), condition, language, is_date=True, has_time=has_time)
 
 
 def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
@@ -224,13 +268,16 @@ def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
     return marked
 
 
+def _letter_of(token: Token) -> str:
+    """What stands for a token in `_PLAIN`."""
+    if token.kind in _OF_NUMBERS:
+        return token.text
+    return "l" if token.kind in ("literal", "percent") else "x"
+
+
 def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
     """The usual shape of a section: its digits together, with at most one point, and nothing else between literals."""
-    pieces = "".join(
-        "l" if token.kind in ("literal", "percent") else token.text if token.kind in _OF_NUMBERS else "x"
-        for token in tokens
-    )
-    shape = _PLAIN.fullmatch(pieces)
+    shape = _PLAIN.fullmatch("".join(map(_letter_of, tokens)))
     if shape is None:
         return None
     start, end = shape.span("number")

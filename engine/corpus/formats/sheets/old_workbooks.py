@@ -13,8 +13,16 @@ from engine.corpus.formats.sheets.cells import show_cell
 from engine.corpus.formats.sheets.number_formats import choose_code
 
 _STREAMS = ("Workbook", "Book")
-_BEGIN, _END, _SHEET, _FORMAT, _STYLE, _CALENDAR = 0x0809, 0x0A, 0x85, 0x041E, 0xE0, 0x22
-_NUMBER, _PACKED, _PACKED_ROW, _FORMULA = 0x0203, 0x027E, 0xBD, 0x06
+_BEGIN = 0x0809
+_END = 0x0A
+_SHEET = 0x85
+_FORMAT = 0x041E
+_STYLE = 0xE0
+_CALENDAR = 0x22
+_NUMBER = 0x0203
+_PACKED = 0x027E
+_PACKED_ROW = 0xBD
+_FORMULA = 0x06
 _EXCEL_97 = 0x600
 _NO_NUMBER = b"\xff\xff"  # at the end of a formula's value, where that is a text or an error
 _CELL = struct.Struct("<HHH")

@@ -38,7 +38,7 @@ def show_text(text: str, format: NumberFormat) -> str:
 
 
 def find_hidden_digits(value: float, code: str) -> str:
-    """All digits of a whole number that the format General shortens (1.23457E+12), as those of an article are looked for; else empty."""
+    """All digits of a whole number that the format General shortens to 1.23457E+12; else empty."""
     if not value.is_integer() or not 10**_MAX_GENERAL <= abs(value) < _MAX_EXACT:
         return ""
     section, _ = parse_format(code).section_for(value)

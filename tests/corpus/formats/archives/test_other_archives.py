@@ -30,15 +30,28 @@ else:
     from backports import zstd
 
 FILES = {
-    "a/plan.txt": b"The pelican boards.", "b.docx": office.docx(), ".hidden": b"x", "__MACOSX/a.txt": b"x", "clip.mov": b"0" * 50,
-    "größe.txt": "Die Größe".encode(), "nothing.txt": b"", "inner.zip": office.zipped({"c.txt": "The heron."}),
-}  # fmt: skip
+    "a/plan.txt": b"The pelican boards.",
+    "b.docx": office.docx(),
+    ".hidden": b"x",
+    "__MACOSX/a.txt": b"x",
+    "clip.mov": b"0" * 50,
+    "größe.txt": "Die Größe".encode(),
+    "nothing.txt": b"",
+    "inner.zip": office.zipped({"c.txt": "The heron."}),
+}
 READ = {"a/plan.txt", "b.docx", "größe.txt", "inner.zip/c.txt"}
 LEFT_OUT = {"clip.mov": "unsupported", "nothing.txt": "empty"}
 PACKED: dict[str, Callable[[bytes], bytes]] = {
-    ".tar": bytes, ".tar.gz": gzip.compress, ".tgz": gzip.compress, ".tar.xz": lzma.compress, ".txz": lzma.compress,
-    ".tar.bz2": bz2.compress, ".tbz2": bz2.compress, ".tar.zst": zstd.compress, ".tzst": zstd.compress,
-}  # fmt: skip
+    ".tar": bytes,
+    ".tar.gz": gzip.compress,
+    ".tgz": gzip.compress,
+    ".tar.xz": lzma.compress,
+    ".txz": lzma.compress,
+    ".tar.bz2": bz2.compress,
+    ".tbz2": bz2.compress,
+    ".tar.zst": zstd.compress,
+    ".tzst": zstd.compress,
+}
 
 
 def tar(
@@ -109,8 +122,14 @@ def test_archives_inside_archives_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pack"), [("note.txt.gz", gzip.compress), ("note.txt.xz", lzma.compress), ("note.txt.bz2", bz2.compress), ("note.txt.zst", zstd.compress)]
-)  # fmt: skip
+    ("name", "pack"),
+    [
+        ("note.txt.gz", gzip.compress),
+        ("note.txt.xz", lzma.compress),
+        ("note.txt.bz2", bz2.compress),
+        ("note.txt.zst", zstd.compress),
+    ],
+)
 def test_a_file_that_is_compressed_alone_is_read(tmp_path: Path, name: str, pack: Callable[[bytes], bytes]) -> None:
     (found,) = opened(tmp_path, name, pack(b"The tern."))
     assert isinstance(found, ReadDocument)
@@ -119,15 +138,22 @@ def test_a_file_that_is_compressed_alone_is_read(tmp_path: Path, name: str, pack
 
 def test_links_devices_and_names_that_lead_out_are_left_out(tmp_path: Path) -> None:
     more = (
-        special("link.txt", tarfile.SYMTYPE, "/etc/passwd"), special("hard.txt", tarfile.LNKTYPE, "a.txt"),
-        special("pipe", tarfile.FIFOTYPE), special("folder", tarfile.DIRTYPE), special("../out.txt", tarfile.REGTYPE),
+        special("link.txt", tarfile.SYMTYPE, "/etc/passwd"),
+        special("hard.txt", tarfile.LNKTYPE, "a.txt"),
+        special("pipe", tarfile.FIFOTYPE),
+        special("folder", tarfile.DIRTYPE),
+        special("../out.txt", tarfile.REGTYPE),
         special("/etc/out.txt", tarfile.REGTYPE),
-    )  # fmt: skip
+    )
     read, left_out = sorted_out(opened(tmp_path, "a.tar", tar({"./a.txt": b"The tern."}, *more)))
     assert read == {"a.txt"}
     assert left_out == {
-        "link.txt": "link", "hard.txt": "link", "pipe": "unsupported", "out.txt": "refused", "etc/out.txt": "refused",
-    }  # fmt: skip
+        "link.txt": "link",
+        "hard.txt": "link",
+        "pipe": "unsupported",
+        "out.txt": "refused",
+        "etc/out.txt": "refused",
+    }
 
 
 @pytest.mark.parametrize(("encoding", "name"), [("cp1252", "Prüfbericht Größe.txt"), ("utf-8", "Größe 资料.txt")])
@@ -158,12 +184,18 @@ def test_what_comes_before_a_damage_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.7z", packed_by_7z({"a.txt": b"The tern." * 99})[:120], "damaged"), ("a.tar.gz", gzip.compress(tar(FILES))[:40], "damaged"),
-        ("a.tar.zst", zstd.compress(tar(FILES))[:60], "damaged"), ("a.tar.xz", b"\xfd7zXZ\0" + bytes(50), "damaged"),
-        ("a.tar", b"no archive at all " * 99, "damaged"), ("a.7z", b"no archive at all", "damaged"), ("a.7z", b"", "empty"),
-        ("a.tar", tar({}), "empty"), ("a.tar", tar({".x": b"y"}), "empty"), ("a.7z", packed_by_7z({".x": b"y"}), "empty"),
+        ("a.7z", packed_by_7z({"a.txt": b"The tern." * 99})[:120], "damaged"),
+        ("a.tar.gz", gzip.compress(tar(FILES))[:40], "damaged"),
+        ("a.tar.zst", zstd.compress(tar(FILES))[:60], "damaged"),
+        ("a.tar.xz", b"\xfd7zXZ\0" + bytes(50), "damaged"),
+        ("a.tar", b"no archive at all " * 99, "damaged"),
+        ("a.7z", b"no archive at all", "damaged"),
+        ("a.7z", b"", "empty"),
+        ("a.tar", tar({}), "empty"),
+        ("a.tar", tar({".x": b"y"}), "empty"),
+        ("a.7z", packed_by_7z({".x": b"y"}), "empty"),
     ],
-)  # fmt: skip
+)
 def test_damaged_and_empty_archives_say_so(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
     with pytest.raises(UnreadableFileError) as failed:
         opened(tmp_path, name, content)

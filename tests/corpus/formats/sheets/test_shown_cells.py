@@ -18,12 +18,22 @@ from engine.corpus.formats.sheets.cells import unescape_characters
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 FAULTS = Path(__file__).resolve().parents[5] / "shared" / "data" / "faults"
 CELLS = [  # format, number, text
-    ("0.##", 7.25, "7.25"), ("#,##0.##", 1234.56, "1,234.56"), ("00000", 1067, "01067"), ('"PN-"00000', 42, "PN-00042"),
-    ("000-00-0000", 12345678, "012-34-5678"), ("(###) ###-####", 5551234567, "(555) 123-4567"),
-    ('General" kg"', 72.5, "72.5 kg"), ('@" pcs"', 12, "12 pcs"), ("# ?/?", 0.75, "3/4"), ("0.0%", 0.0745, "7.5%"),
-    ("0.0", 0.25, "0.3"), ("dd.mm.yyyy", 47985, "17.05.2031"), ("[h]:mm", 1.5, "36:00"),
-    ('"<&>"0', 3, "<&>3"), ("General", 0.1 + 0.2, "0.3"),
-]  # fmt: skip
+    ("0.##", 7.25, "7.25"),
+    ("#,##0.##", 1234.56, "1,234.56"),
+    ("00000", 1067, "01067"),
+    ('"PN-"00000', 42, "PN-00042"),
+    ("000-00-0000", 12345678, "012-34-5678"),
+    ("(###) ###-####", 5551234567, "(555) 123-4567"),
+    ('General" kg"', 72.5, "72.5 kg"),
+    ('@" pcs"', 12, "12 pcs"),
+    ("# ?/?", 0.75, "3/4"),
+    ("0.0%", 0.0745, "7.5%"),
+    ("0.0", 0.25, "0.3"),
+    ("dd.mm.yyyy", 47985, "17.05.2031"),
+    ("[h]:mm", 1.5, "36:00"),
+    ('"<&>"0', 3, "<&>3"),
+    ("General", 0.1 + 0.2, "0.3"),
+]
 CLEAN = [
     "7.25",
     "1,234.56",
@@ -115,8 +125,13 @@ def test_characters_that_a_workbook_escapes_are_read(tmp_path: Path) -> None:
     inline = '<row r="9"><c r="A9" t="inlineStr"><is><t>in_x000a_line</t></is></c></row>'
     found = first_sheet(only(opened(tmp_path, "a.xlsx", workbook(rows + inline, strings=strings))))
     assert list(filter(None, found)) == [
-        "Line one line two", "Under_score", "_x000D_", "tab and& &😀", "_x00_ _xGGGG_ a_x000Db", "in line",
-    ]  # fmt: skip
+        "Line one line two",
+        "Under_score",
+        "_x000D_",
+        "tab and& &😀",
+        "_x00_ _xGGGG_ a_x000Db",
+        "in line",
+    ]
 
 
 def test_escapes_are_those_of_the_standard() -> None:
@@ -206,11 +221,14 @@ def test_an_old_workbook_of_damaged_records_keeps_its_words(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [
-        ('float" office:value="1067', "01067"), ('percentage" office:value="0.0745', "7.5 %"),
-        ('currency" office:currency="EUR" office:value="42.5', "42,50 €"), ('date" office:date-value="2031-05-17', "17.05.31"),
-        ('time" office:time-value="PT14H30M00S', "14:30"), ('boolean" office:boolean-value="true', "WAHR"),
+        ('float" office:value="1067', "01067"),
+        ('percentage" office:value="0.0745', "7.5 %"),
+        ('currency" office:currency="EUR" office:value="42.5', "42,50 €"),
+        ('date" office:date-value="2031-05-17', "17.05.31"),
+        ('time" office:time-value="PT14H30M00S', "14:30"),
+        ('boolean" office:boolean-value="true', "WAHR"),
     ],
-)  # fmt: skip
+)
 def test_cells_of_open_sheets_say_what_they_show(tmp_path: Path, kind: str, shown: str) -> None:
     old = '<table:table-cell office:value-type="string"><text:p>9 m</text:p>'
     new = f'<table:table-cell office:value-type="{kind}" calcext:value-type="x"><text:p>{shown}</text:p>'
