@@ -12,6 +12,9 @@ and numbers before words (`30-day`, `25-year-old`, `10th`), are prose: they give
 Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs give overlapping pairs of characters; single Han characters
 are terms too, so that a one-character query finds them. A single line end between Chinese or Japanese characters parts no
 pair: lines of such text end within words.
+
+Amounts, numbers and days have one code in all spellings: `engine/lexical/figures.py`. Long, as one class reads texts and finds the
+places of words in them.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Ranking, code_bonus, idf
 from engine.lexical.characters import word_pattern
+from engine.lexical.codes import plain_stem, readings_of
 from engine.lexical.storage import Manifest, damaged
 from engine.lexical.writing import (
     CODES,
@@ -59,7 +60,6 @@ LARGE = 20_000  # chunks; a smaller index is rewritten in a moment
 MAX_DELETED = 0.05
 """Share of deleted chunks above which the index is rewritten."""
 _MINING_TEXTS = 200
-_MIN_NUMBER = 5  # digits
 _MINING_DEPTH = 100
 
 
@@ -232,35 +232,18 @@ class LexicalIndex:
 
     def codes_in(self, text: str) -> list[str]:
         """The codes of a text as they are indexed; numbers of five digits or more, such as that of an order, among them."""
-        return list(dict.fromkeys(code for readings in self._readings(text) for code in readings))
-
-    def _readings(self, text: str) -> list[list[str]]:
-        """For each code of a text, and each long number, the terms that it is indexed by, in other spellings, too."""
-        terms = self.query_terms(text, bonus=True)
-        codes: dict[tuple[str, ...], list[str]] = {}
-        numbers: dict[tuple[str, ...], list[str]] = {}
-        for code, parts in terms.codes.items():
-            digits = terms.digits.get(code, ())
-            is_plain = len(parts) == 1 and bool(digits)  # a number that is typed as digits alone
-            if not is_plain or any(is_number(plain_stem(word)) for word in digits):
-                kind = numbers if is_plain else codes
-                kind.setdefault(parts, []).extend((code, *digits))
-        return [*codes.values(), *numbers.values()]
+        return list(
+            dict.fromkeys(code for readings in readings_of(self.query_terms(text, bonus=True)) for code in readings)
+        )
 
     def part_holders(self, text: str) -> npt.NDArray[np.int64]:
         """Ids (n,) of the chunks that hold all parts of the codes of a text, wherever they stand; none for a text without codes."""
         parts = self._analyzers.parts_by_word(text)
         return self._matching([self._any_of(terms) for terms in parts]) if parts else np.empty(0, np.int64)
 
-    def holds_inside(self, code: str, text: str) -> bool:
-        """Whether a text holds a code as a part of a longer one: `PHX-121` in `PHX-121/B`."""
-        wanted = [f"-{_with_hyphens(one)}-" for one in self.analyzer.unstemmed(code).codes]
-        longer = [f"-{_with_hyphens(one)}-" for one in self.analyzer.terms(text).codes]
-        return any(one in other for one in wanted for other in longer)
-
     def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
         """For each code of a text, the ids (n,) of the chunks that hold it as a whole."""
-        return [self.holding_any(terms) for terms in self._readings(text)]
+        return [self.holding_any(terms) for terms in readings_of(self.query_terms(text, bonus=True))]
 
     def _any_of(self, terms: Iterable[str]) -> tantivy.Query:
         by_field = {
@@ -388,20 +371,6 @@ class LexicalIndex:
             counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)
             weight *= float(self.idf([word])[0] / idf(counted, self._counted)[0])
         return clause if weight == 1.0 else tantivy.Query.boost_query(clause, weight)
-
-
-def _with_hyphens(code: str) -> str:
-    return code.replace(".", "-").replace("/", "-")
-
-
-def is_number(word: str) -> bool:
-    """Whether a word stands for itself as a code does."""
-    return word.isdigit() and len(word) >= _MIN_NUMBER
-
-
-def plain_stem(term: str) -> str:
-    """A term without its language."""
-    return term.rpartition(":")[2]
 
 
 def _as_int(value: float | None) -> int:

@@ -230,10 +230,12 @@ class TypedQueries:
 
     def _is_inside(self, index: LexicalIndex, code: str) -> bool:
         """Whether a code that no document holds is a part of a longer one, or was typed in groups that a passage holds."""
+        from engine.lexical.codes import holds_inside
+
         holders = index.part_holders(code).tolist()
         if _BLANK.search(code):
             return bool(holders)
-        return any(index.holds_inside(code, text) for _, text in self._texts(holders[:READ_AT_ONCE]))
+        return any(holds_inside(index.analyzer, code, text) for _, text in self._texts(holders[:READ_AT_ONCE]))
 
     def _spelling(self, index: LexicalIndex, word: str) -> str:
         """How documents spell the word most like `word`, which none of them holds: the commonest such, or one that this itself is a
@@ -288,7 +290,7 @@ def _telling(index: LexicalIndex, document: Document) -> list[str]:
     """The terms that say most of a document: by how often they stand in it, and in how few chunks."""
     from collections import Counter
 
-    from engine.lexical.index import plain_stem
+    from engine.lexical.codes import plain_stem
 
     text = document.text[:LIKE_CHARACTERS]
     counts = Counter(index.analyse(text, document.language))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.lexical.analysis import Analyzer, find_compounds, matched_spans
+from engine.lexical.codes import holds_inside
 from engine.lexical.figures import read_figure
 from engine.lexical.index import LexicalIndex
 
@@ -231,11 +232,11 @@ def test_passages_are_required_to_hold_a_number_in_any_spelling(tmp_path: Path) 
 def test_a_code_inside_a_longer_one_is_known(tmp_path: Path) -> None:
     index = LexicalIndex.build(tmp_path / "index", [(0, "order INV-2031-0042/B"), (1, "phx 121")], "en")
     assert index.part_holders("INV-2031").tolist() == [0]
-    assert index.holds_inside("INV-2031", "order INV-2031-0042/B")
-    assert index.holds_inside("0042/B", "order INV-2031-0042/B")
-    assert not index.holds_inside("INV-203", "order INV-2031-0042/B")
+    assert holds_inside(index.analyzer, "INV-2031", "order INV-2031-0042/B")
+    assert holds_inside(index.analyzer, "0042/B", "order INV-2031-0042/B")
+    assert not holds_inside(index.analyzer, "INV-203", "order INV-2031-0042/B")
     assert index.part_holders("PHX-121").tolist() == [1]
-    assert not index.holds_inside("PHX-121", "phx 121")
+    assert not holds_inside(index.analyzer, "PHX-121", "phx 121")
     assert index.part_holders("words alone").tolist() == []
 
 

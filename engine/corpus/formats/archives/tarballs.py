@@ -96,10 +96,8 @@ def _damage_of(kind: str) -> tuple[type[BaseException], ...]:
 def _begins_archive(head: bytes) -> bool:
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
-    except tarfile.EOFHeaderError:
-        return True
     except tarfile.HeaderError:
-        return False
+        return len(head) == _BLOCK and not any(head)  # an archive of no files
     return True
 
 
