@@ -23,7 +23,7 @@ from engine.corpus.formats.locked import known, why_closed
 from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
 
-_AT_ONCE = MAX_MEMBER  # bytes that are unpacked before what they hold is read
+AT_ONCE = MAX_MEMBER  # bytes that are unpacked before what they hold is read
 
 
 class SevenZipReader:
@@ -90,7 +90,7 @@ def _opens(file: IO[bytes], archive: Any, password: str) -> bool:
     least = min(files, key=lambda member: member.uncompressed, default=None)
     if least is None:
         return True
-    if least.uncompressed > _AT_ONCE:
+    if least.uncompressed > AT_ONCE:
         return False
     found = next(_unpack(file, password, [(least.filename, least.uncompressed)]), None)
     return isinstance(found, Member)
@@ -118,7 +118,7 @@ def _unpack(file: IO[bytes], password: str | None, wanted: Sequence[tuple[str, i
         if not _may_be_read(name):
             yield Member(name, b"")  # what it is, its name says
             continue
-        if batch and held + size > _AT_ONCE:
+        if batch and held + size > AT_ONCE:
             yield from _unpack_batch(file, password, batch)
             batch = []
             held = 0

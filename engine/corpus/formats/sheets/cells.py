@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
 from engine.corpus.formats.sheets.number_formats import GENERAL, choose_code
-from engine.corpus.formats.sheets.shown import find_hidden_digits, show_number
+from engine.corpus.formats.sheets.shown import find_added_text, find_hidden_digits, show_number
 
 ALL_DIGITS = "\ufdd0"
 """Parts what a cell shows from all digits of its number where it shows fewer. No text holds it: it is no character."""
@@ -26,6 +26,9 @@ _CELL = re.compile(
     rb"(?:\s*<(?:\w+:)?f\b[^>]*(?:/>|>[^<]*</(?:\w+:)?f>))?\s*<(?:\w+:)?v\b[^>]*>\s*([^<]*?)\s*</(?:\w+:)?v>"
 )
 _TYPE = re.compile(rb"\bt\s*=\s*[\"']n[\"']")
+_TEXT_CELL = re.compile(rb"<c\b([^>]*\bt=\"s\"[^>]*)>\s*<v>\s*(\d{1,9})\s*</v>")
+_TEXT_TYPE = re.compile(rb"\bt=\"s\"")
+_STRING = re.compile(rb"<si\b[^>]*?(?:/>|>(.*?)</si>)", re.DOTALL)
 _STYLE = re.compile(rb"\bs\s*=\s*[\"'](\d+)[\"']")
 _AS_IT_STANDS = re.compile(rb"-?\d{1,11}|-?(?=[\d.]{3,11}$)(?:0|[1-9]\d*)\.\d*[1-9]")
 _ESCAPES = re.compile(r"(?:_x[0-9A-Fa-f]{4}_)+")
@@ -44,7 +47,7 @@ def with_shown_cells(content: bytes) -> bytes:
     changed: dict[str, bytes] = {}
     try:
         package = package_of(content)
-        writer = _CellWriter(_read_codes(package), from_1904=_counts_from_1904(package))
+        writer = _CellWriter(_read_codes(package), _read_strings(package), from_1904=_counts_from_1904(package))
         for name in package.namelist():
             is_sheet = SHEET.fullmatch(name)
             if not is_sheet and not _STRINGS.fullmatch(name) and not _ESCAPED_PARTS.fullmatch(name):
@@ -93,16 +96,32 @@ def show_cell(value: float, code: str, *, from_1904: bool = False) -> str:
 
 
 class _CellWriter:
-    """Writes the numbers of a workbook's sheets. `codes`: the number formats of its cell styles."""
+    """Writes the numbers of a workbook's sheets, and its texts where a format adds to them. `codes`: the number formats of its cell
+    styles. `strings`: the XML of its texts.
+    """
 
-    def __init__(self, codes: Sequence[str], *, from_1904: bool) -> None:
+    def __init__(self, codes: Sequence[str], strings: Sequence[bytes], *, from_1904: bool) -> None:
         self._codes = codes
+        self._strings = strings
+        self._added = {style: added for style, code in enumerate(codes) if (added := find_added_text(code))}
         self._from_1904 = from_1904
         self._show = lru_cache(_KNOWN)(self._write)
 
     def rewrite(self, sheet: bytes) -> bytes:
         """The XML of a sheet with its numbers as texts."""
-        return _CELL.sub(self._replace, sheet)
+        sheet = _CELL.sub(self._replace, sheet)
+        return _TEXT_CELL.sub(self._add_to_text, sheet) if self._added and self._strings else sheet
+
+    def _add_to_text(self, found: re.Match[bytes]) -> bytes:
+        attributes, number = found.groups()
+        style = _STYLE.search(attributes)
+        added = self._added.get(int(style[1])) if style else None
+        if added is None or int(number) >= len(self._strings):
+            return found[0]
+        text = self._strings[int(number)]
+        runs = text if b"<r>" in text else b"<r>%b</r>" % text
+        before, after = (b'<r><t xml:space="preserve">%b</t></r>' % escape(piece).encode() for piece in added)
+        return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (_TEXT_TYPE.sub(b"", attributes), before, runs, after)
 
     def _replace(self, found: re.Match[bytes]) -> bytes:
         prefix, attributes, raw = found.groups()
@@ -133,6 +152,17 @@ def _read_codes(package: ZipFile) -> list[str]:
     codes = {one.get("numFmtId"): one.get("formatCode") for one in formats}
     styles = [one.get("numFmtId") or "0" for one in root.iterfind("{*}cellXfs/{*}xf")]
     return [choose_code(int(number) if number.isdecimal() else 0, codes.get(number)) for number in styles]
+
+
+def _read_strings(package: ZipFile) -> list[bytes]:
+    """The XML of each text that cells share, by its number."""
+    part = next(filter(_STRINGS.fullmatch, package.namelist()), "")
+    if not part:
+        return []
+    with suppress(*DAMAGED):
+        strings = _as_lines(package.read(part))
+        return [_ESCAPES_IN_PART.sub(_unescape_part, found[1] or b"") for found in _STRING.finditer(strings)]
+    return []
 
 
 def _counts_from_1904(package: ZipFile) -> bool:

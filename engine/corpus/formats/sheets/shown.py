@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
 from engine.corpus.formats.sheets.dates import show_date
-from engine.corpus.formats.sheets.number_formats import NumberFormat, PlainNumber, Section, Token, parse_format
+from engine.corpus.formats.sheets.number_formats import PlainNumber, Section, Token, parse_format
 
 _MAX_GENERAL = 11  # characters of a number in the format General, without its sign
 _MAX_EXACT = 10**15  # above, a cell holds no whole number exactly
@@ -30,11 +30,16 @@ def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
     return " ".join(f"{'-' if is_signed else ''}{text}".split())
 
 
-def show_text(text: str, format: NumberFormat) -> str:
-    """The text of a cell that holds a text, in a format with a section for it."""
-    if format.text is None or not format.text.has("text"):
-        return text
-    return "".join(text if token.kind == "text" else token.text for token in format.text.tokens)
+def find_added_text(code: str) -> tuple[str, str] | None:
+    """What a format puts before and after a text in its cell, such as `@" pcs"`; None for one that adds nothing."""
+    section = parse_format(code).text
+    kinds = [] if section is None else [token.kind for token in section.tokens]
+    if section is None or kinds.count("text") != 1:
+        return None
+    at = kinds.index("text")
+    before = "".join(token.text for token in section.tokens[:at])
+    after = "".join(token.text for token in section.tokens[at + 1 :])
+    return (before, after) if before.strip() or after.strip() else None
 
 
 def find_hidden_digits(value: float, code: str) -> str:

@@ -223,7 +223,7 @@ def test_bombs_are_refused(tmp_path: Path) -> None:
 def test_files_that_are_too_large_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (members, tarballs, seven_zip):
         monkeypatch.setattr(module, "MAX_MEMBER", 100)
-    monkeypatch.setattr(seven_zip, "_AT_ONCE", 100)
+    monkeypatch.setattr(seven_zip, "AT_ONCE", 100)
     files = {"a.txt": b"The tern.", "b.txt": b"x" * 101, "c.txt": b"The eider." * 9, "d.txt": b"The gull."}
     for name, content in {"a.tar": tar(files), "a.7z": packed_by_7z(files)}.items():
         assert sorted_out(opened(tmp_path, name, content)) == ({"a.txt", "c.txt", "d.txt"}, {"b.txt": "too large"})

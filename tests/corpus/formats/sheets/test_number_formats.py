@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.corpus.formats.sheets.number_formats import BUILT_IN, choose_code, parse_format
-from engine.corpus.formats.sheets.shown import find_hidden_digits, show_number, show_text
+from engine.corpus.formats.sheets.number_formats import BUILT_IN, choose_code
+from engine.corpus.formats.sheets.shown import find_added_text, find_hidden_digits, show_number
 
 EUROS = '_-* #,##0.00 "€"_-;-* #,##0.00 "€"_-'
 FIFTY = [
@@ -294,10 +294,10 @@ def test_digits_that_the_format_general_hides_are_found() -> None:
     assert [find_hidden_digits(value, "General") for value in (12345678901.0, 1e15, 1234567890123.5)] == [""] * 3
 
 
-def test_a_text_is_shown_by_the_section_for_texts() -> None:
-    assert show_text("12", parse_format('@" pcs"')) == "12 pcs"
-    assert show_text("12", parse_format('0;0;0;"No. "@')) == "No. 12"
-    assert [show_text("12", parse_format(code)) for code in ("0.00", "General", ";;;")] == ["12"] * 3
+def test_a_format_may_add_to_a_text() -> None:
+    assert find_added_text('@" pcs"') == ("", " pcs")
+    assert find_added_text('0;0;0;"No. "@') == ("No. ", "")
+    assert [find_added_text(code) for code in ("0.00", "General", ";;;", "@", "_(@_)", "@@")] == [None] * 6
 
 
 @pytest.mark.parametrize("value", [0.0, -1e300, 1e300, 1e-300, 2958465.9999999, 59.99999999])

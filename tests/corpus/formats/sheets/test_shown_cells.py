@@ -105,6 +105,15 @@ def test_cells_with_other_names_and_attributes_are_shown_too(tmp_path: Path) -> 
     assert first_sheet(only(opened(tmp_path, "a.xlsx", content))) == ["007 | 008 | word | TRUE"]
 
 
+def test_texts_are_shown_with_what_their_formats_add(tmp_path: Path) -> None:
+    strings = "<si><t>12</t></si><si><r><t>4</t></r><r><t>7_x0031_</t></r></si>"
+    cells = "".join(
+        f'<c r="{column}1" s="{style}" t="s"><v>{text}</v></c>' for column, style, text in ("A10", "B11", "C21", "D20")
+    )
+    content = workbook(f'<row r="1">{cells}</row>', ['@" pcs"', '0;0;0;"<No> "@'], strings)
+    assert first_sheet(only(opened(tmp_path, "a.xlsx", content))) == ["12 pcs | 471 pcs | <No> 471 | <No> 12"]
+
+
 def test_a_shortened_number_is_followed_by_all_its_digits(tmp_path: Path) -> None:
     def row(number: int, name: str, value: str) -> str:
         name = name if name.startswith("<") else f"<is><t>{name}</t></is>"
