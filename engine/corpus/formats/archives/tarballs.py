@@ -10,7 +10,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from io import BufferedReader, BytesIO
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -47,17 +47,40 @@ class TarReader:
             size = path.stat().st_size if data is None else len(data)
             kind = _kind_of(file)
             try:
-                content = BufferedReader(cast(Any, _decompressed(file, kind)), 2**20)
-                head = content.peek(_BLOCK)[:_BLOCK]
+                pieces = _Pieces(_decompressed(file, kind))
             except _damage_of(kind) as error:
                 raise UnreadableFileError(path, damaged(error)) from error
-            if kind and not _begins_archive(head):
+            content = BufferedReader(pieces)
+            if kind and not _begins_archive(pieces.head):
                 yield _only_file(path, content, size, kind)
             else:
                 yield from _members(path, content, size, kind)
 
 
 READER = TarReader()
+
+
+class _Pieces(RawIOBase):
+    """What is unpacked, as it comes, so that what stands before a damage is not lost with it. `head`: its first block."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.head = b""
+        while len(self.head) < _BLOCK and (piece := stream.read1(_BLOCK - len(self.head))):
+            self.head += piece
+        self._left = self.head
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Put the next bytes into a buffer, and return how many."""
+        piece = self._left or self._stream.read1(len(buffer))
+        kept = piece[: len(buffer)]
+        self._left = piece[len(kept) :]
+        buffer[: len(kept)] = kept
+        return len(kept)
 
 
 def _kind_of(file: IO[bytes]) -> str:
@@ -119,7 +142,9 @@ def _members(path: Path, content: BufferedReader, size: int, kind: str) -> Itera
     files = 0
     shown = 0
     try:
-        with tarfile.open(fileobj=content, mode="r|", encoding="utf-8", errors="surrogateescape") as archive:
+        with tarfile.open(
+            fileobj=content, mode="r|", bufsize=_BLOCK, encoding="utf-8", errors="surrogateescape"
+        ) as archive:
             for member in archive:
                 files += not member.isdir()
                 if is_bomb(size, member.size):
