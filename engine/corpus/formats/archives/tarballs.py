@@ -50,7 +50,7 @@ class TarReader:
                 pieces = _Pieces(_decompressed(file, kind))
             except _damage_of(kind) as error:
                 raise UnreadableFileError(path, damaged(error)) from error
-            content = BufferedReader(pieces)
+            content = cast(IO[bytes], BufferedReader(pieces))
             if kind and not _begins_archive(pieces.head):
                 yield _only_file(path, content, size, kind)
             else:
@@ -124,7 +124,7 @@ def _begins_archive(head: bytes) -> bool:
     return True
 
 
-def _only_file(path: Path, content: BufferedReader, size: int, kind: str) -> Found:
+def _only_file(path: Path, content: IO[bytes], size: int, kind: str) -> Found:
     """The file that is compressed alone: it is named as the whole, without the ending."""
     name = path.stem
     try:
@@ -136,7 +136,7 @@ def _only_file(path: Path, content: BufferedReader, size: int, kind: str) -> Fou
     return bomb(name, len(unpacked)) if is_bomb(size, len(unpacked)) else Member(name, unpacked)
 
 
-def _members(path: Path, content: BufferedReader, size: int, kind: str) -> Iterator[Found]:
+def _members(path: Path, content: IO[bytes], size: int, kind: str) -> Iterator[Found]:
     """The files of an archive. What comes after a damage is lost, what came before is not."""
     left = MAX_UNPACKED
     files = 0
