@@ -12,18 +12,22 @@ and numbers before words (`30-day`, `25-year-old`, `10th`), are prose: they give
 Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs give overlapping pairs of characters; single Han characters
 are terms too, so that a one-character query finds them. A single line end between Chinese or Japanese characters parts no
 pair: lines of such text end within words.
+
+Amounts, numbers and days have one code in all spellings: `engine/lexical/figures.py`. Long, as one class reads texts and finds the
+places of words in them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from engine.lexical import characters
+from engine.lexical.figures import Figure, compound_pattern_for, read_figure
 from engine.lexical.languages import STEMMERS, STOP_WORDS
 
 if TYPE_CHECKING:
@@ -40,6 +44,10 @@ _PIECE = re.compile(f"[{characters.UNSPACED}]+|[^{characters.UNSPACED}]+")
 _IS_UNSPACED = re.compile(f"[{characters.UNSPACED}]")
 _IS_HAN = re.compile(f"[{characters.HAN}]")
 _MARK = re.compile(f"[{characters.JOINERS}]")
+_PARTED = re.compile("[ ,\u00a0\u2009\u202f]|['\u2019](?=\\d)")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_MAX_LOOKED_UP = 10
+"""Words of a query that may look a day up; in a longer one a day that is told in words is told in passing, and weighs less."""
 _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
 
 
@@ -53,10 +61,13 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """`words`: how often each occurs in the query. `codes`: each whole code with the words that its parts gave."""
+    """`words`: how often each occurs in the query. `codes`: each whole code with the words that its parts gave. `digits`: of codes
+    that are numbers, the words that they are where they are written as digits alone.
+    """
 
     words: dict[str, float]
     codes: dict[str, tuple[str, ...]]
+    digits: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def is_code(term: str) -> bool:
@@ -75,7 +86,7 @@ class Analyzer:
         self.language, self._mark = language, mark
         self._stemmer = _filter("stemmer", STEMMERS.get(language))
         self._stop_words = _filter("stopword", STOP_WORDS.get(language)) if stop_words else None
-        self._word, self._compound = characters.word_pattern(), characters.compound_pattern()
+        self._word = characters.term_pattern()
         self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._lock = Lock()
 
@@ -83,7 +94,8 @@ class Analyzer:
         """The words and codes of a text. Never raises, whatever the text."""
         terms = Terms([], [])
         cache = self._cache
-        for compound in self._compound.findall(_plain(text)):
+        text = _plain(text)
+        for compound in compound_pattern_for(text).findall(text):
             words, codes = cache.get(compound) or self._remember(compound)
             terms.words.extend(words)
             terms.codes.extend(codes)
@@ -108,15 +120,34 @@ class Analyzer:
 
     def _counted(self, text: str, terms_of: Callable[[str], tuple[Sequence[str], Sequence[str]]]) -> QueryTerms:
         query = QueryTerms({}, {})
-        for compound in self._compound.findall(_plain(text)):
+        days: dict[str, tuple[str, ...]] = {}
+        for compound in find_compounds(_plain(text)):
             words, codes = terms_of(compound)
-            if codes:
+            figure = read_figure(_base(compound))
+            if figure is not None and figure.digits:
+                self._ask_number(query, figure, words)
+                continue
+            if codes and not _PARTED.search(compound):
                 words = [word for word in words if len(word.removeprefix(self._mark)) > 1] or words
             for word in words:
                 query.words[word] = query.words.get(word, 0.0) + 1.0
             query.codes.update(dict.fromkeys(codes, tuple(words)))
+            if figure is not None and _PARTED.search(compound) and all(map(_DAY.fullmatch, codes)):
+                days.update(dict.fromkeys(codes, tuple(filter(str.isdigit, words))[:1]))
+        if len(query.words) > _MAX_LOOKED_UP:
+            query.codes.update(days)
         _drop_covered(query.words, text)
         return query
+
+    def _ask_number(self, query: QueryTerms, figure: Figure, words: Sequence[str]) -> None:
+        """Add a number to a query: its parts, all of it, and its digits alone, which count as much as all parts do."""
+        digits = tuple(self._mark + number for number in figure.digits)
+        for word in words:
+            query.words[word] = query.words.get(word, 0.0) + 1.0
+        for number in digits:
+            query.words.setdefault(number, float(len(words)))
+        query.codes.update(dict.fromkeys(figure.codes, tuple(words)))
+        query.digits.update(dict.fromkeys(figure.codes, digits))
 
     def term_of(self, word: str) -> str:
         """The term of one of the words that `unstemmed` gives; empty for one that is dropped."""
@@ -131,7 +162,8 @@ class Analyzer:
         terms = wanted.words.keys() | wanted.codes.keys()
         spans: list[tuple[int, int]] = []
         if terms:
-            for compound in self._compound.finditer(text.replace("_", "-")):
+            pattern = compound_pattern_for(text, any_case=True)
+            for compound in pattern.finditer(text.replace("_", "-")):
                 known = self._cache.get(compound.group().lower())
                 if known and terms.isdisjoint(known[0]) and terms.isdisjoint(known[1]):
                     continue  # as for most words
@@ -152,7 +184,13 @@ class Analyzer:
         if "\n" in raw:
             return self._spans_over_lines(raw, terms)
         clean = characters.normalise(raw)
-        if in_codes or len(clean) != len(raw):
+        figure = read_figure(_base(raw))
+        if figure is None and _PARTED.search(clean):
+            pieces = characters.compound_pattern().finditer(raw)
+            found = [(piece.start(), self._spans_in(piece.group(), terms)) for piece in pieces]
+            return [(at + start, at + end) for at, inside in found for start, end in inside]
+        is_known = figure is not None and any(not terms.isdisjoint(self._word_terms(word)) for word in figure.words)
+        if in_codes or is_known or len(clean) != len(raw):
             return [(0, len(raw) - len(_possessive(raw)))]
         spans: list[tuple[int, int]] = []
         for word in self._word.finditer(clean):
@@ -196,8 +234,22 @@ class Analyzer:
             pieces = [piece for word in words for piece in _PIECE.findall(word)]
             found = [self._pairs(piece) if _IS_UNSPACED.match(piece) else [piece] for piece in pieces]
             return [word for words in found for word in words], ()
+        if figure := read_figure(compound):
+            return [*words, *figure.words], () if figure.digits == (compound,) else figure.codes
+        if _PARTED.search(compound):
+            return self._split_pieces(compound)
         code = _is_code(compound, words)
         return list(_parts(words)) if code else words, (_whole(compound),) if code else ()
+
+    def _split_pieces(self, compound: str) -> tuple[list[str], tuple[str, ...]]:
+        """As `_split`, of what looked like a figure and is none."""
+        words: list[str] = []
+        codes: list[str] = []
+        for piece in characters.compound_pattern().findall(compound):
+            more_words, more_codes = self._split(piece)
+            words += more_words
+            codes += more_codes
+        return words, tuple(codes)
 
     @staticmethod
     def _pairs(run: str) -> list[str]:
@@ -227,6 +279,15 @@ def matched_spans(query: str, text: str, language: str = "none") -> list[tuple[i
     return _shared_analyzer(language).matched_spans(query, text)
 
 
+def find_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
+    """The compounds of a text in lower case, or in `any_case`: words, what marks join, and figures."""
+    for compound in compound_pattern_for(text, any_case=any_case).findall(text):
+        if _PARTED.search(compound) and read_figure(_base(compound)) is None:
+            yield from characters.compound_pattern().findall(compound)
+        else:
+            yield compound
+
+
 def _drop_covered(words: dict[str, float], text: str) -> None:
     """Takes out single Han characters that pairs cover."""
     if text.isascii():
@@ -238,6 +299,12 @@ def _drop_covered(words: dict[str, float], text: str) -> None:
 def _plain(text: str) -> str:
     """Lower case, and "_" as "-": it joins words too, but belongs to them for a regular expression."""
     return text.lower().replace("_", "-")
+
+
+def _base(compound: str) -> str:
+    """A compound in its plain form, without a possessive 's."""
+    clean = characters.normalise(compound)
+    return clean.removesuffix(_possessive(clean))
 
 
 def _possessive(compound: str) -> str:

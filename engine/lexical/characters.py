@@ -31,9 +31,19 @@ def word_pattern() -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=1)
+def term_pattern() -> re.Pattern[str]:
+    """As `word_pattern`, with the marks that belong to the names of some languages: `c++`, `c#`."""
+    return re.compile(_term())
+
+
+@lru_cache(maxsize=1)
 def compound_pattern() -> re.Pattern[str]:
     """Words joined by single marks, as in `ISO/IEC-27001` or `and/or`, with a possessive 's if there is one; or `LINE_WITHIN`."""
-    return re.compile(rf"{_word()}(?:(?:[{_TYPED_JOINERS}]|{LINE_WITHIN}){_word()})*(?:['\u2019]s(?!\w))?")
+    return re.compile(rf"{_term()}(?:(?:[{_TYPED_JOINERS}]|{LINE_WITHIN}){_term()})*(?:['\u2019]s(?!\w))?")
+
+
+def _term() -> str:
+    return rf"{_word()}(?:\+\+(?!\+)|(?<=\b[a-zA-Z])\#(?![\w#]))?"
 
 
 @lru_cache(maxsize=1)

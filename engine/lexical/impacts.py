@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.lexical.bm25 import K1, code_bonus, idf, length_norms
-from engine.lexical.index import LexicalIndex, is_number
+from engine.lexical.codes import is_number
+from engine.lexical.index import LexicalIndex
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Ranking, code_bonus, idf
 from engine.lexical.characters import word_pattern
+from engine.lexical.codes import plain_stem, readings_of
 from engine.lexical.storage import Manifest, damaged
 from engine.lexical.writing import (
     CODES,
@@ -59,7 +60,6 @@ LARGE = 20_000  # chunks; a smaller index is rewritten in a moment
 MAX_DELETED = 0.05
 """Share of deleted chunks above which the index is rewritten."""
 _MINING_TEXTS = 200
-_MIN_NUMBER = 5  # digits
 _MINING_DEPTH = 100
 
 
@@ -232,13 +232,18 @@ class LexicalIndex:
 
     def codes_in(self, text: str) -> list[str]:
         """The codes of a text as they are indexed; numbers of five digits or more, such as that of an order, among them."""
-        terms = self.query_terms(text, bonus=True)
-        parts = {part for words in terms.codes.values() for part in words}
-        return [*terms.codes, *(word for word in terms.words if is_number(word) and word not in parts)]
+        return list(
+            dict.fromkeys(code for readings in readings_of(self.query_terms(text, bonus=True)) for code in readings)
+        )
+
+    def part_holders(self, text: str) -> npt.NDArray[np.int64]:
+        """Ids (n,) of the chunks that hold all parts of the codes of a text, wherever they stand; none for a text without codes."""
+        parts = self._analyzers.parts_by_word(text)
+        return self._matching([self._any_of(terms) for terms in parts]) if parts else np.empty(0, np.int64)
 
     def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
         """For each code of a text, the ids (n,) of the chunks that hold it as a whole."""
-        return [self.holding_any([code]) for code in self.codes_in(text)]
+        return [self.holding_any(terms) for terms in readings_of(self.query_terms(text, bonus=True))]
 
     def _any_of(self, terms: Iterable[str]) -> tantivy.Query:
         by_field = {
@@ -350,7 +355,7 @@ class LexicalIndex:
     def query_terms(self, text: str, bonus: bool) -> QueryTerms:
         """The analysed terms of a query; without `bonus` no whole codes."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
-        return terms if bonus else replace(terms, codes={})
+        return terms if bonus else replace(terms, codes={}, digits={})
 
     def _query(self, terms: QueryTerms) -> tantivy.Query:
         clauses = [self._word_clause(word, weight) for word, weight in terms.words.items()]
@@ -366,16 +371,6 @@ class LexicalIndex:
             counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)
             weight *= float(self.idf([word])[0] / idf(counted, self._counted)[0])
         return clause if weight == 1.0 else tantivy.Query.boost_query(clause, weight)
-
-
-def is_number(word: str) -> bool:
-    """Whether a word stands for itself as a code does."""
-    return word.isdigit() and len(word) >= _MIN_NUMBER
-
-
-def plain_stem(term: str) -> str:
-    """A term without its language."""
-    return term.rpartition(":")[2]
 
 
 def _as_int(value: float | None) -> int:

@@ -8,7 +8,7 @@ language's stop words are taken to stand in each of its chunks. With one languag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -52,14 +52,28 @@ class Analyzers:
         return QueryTerms(
             words, {code: tuple(max(filter(None, forms), key=frequency) for forms in listed if any(forms))
                     for code, listed in parts.items()},
+            {code: self._terms_of(numbers) for code, numbers in query.digits.items()},
         )  # fmt: skip
 
     def terms_by_word(self, text: str) -> list[set[str]]:
         """The terms, in every language, of each word of a text; a whole code is one. Words that a language drops are left out."""
         query = self.main.unstemmed(text)
-        parts = {part for words in query.codes.values() for part in words}
+        parts = {part for words in (*query.codes.values(), *query.digits.values()) for part in words}
         forms = [self._forms(word).values() for word in query.words if word not in parts]
-        return [{code} for code in query.codes] + [set(listed) for listed in forms if all(listed)]
+        readings: dict[tuple[str, ...], set[str]] = {}  # of one number or day all have the same parts
+        for code, words in query.codes.items():
+            readings.setdefault(words, set()).update((code, *self._terms_of(query.digits.get(code, ()))))
+        return [*readings.values()] + [set(listed) for listed in forms if all(listed)]
+
+    def parts_by_word(self, text: str) -> list[set[str]]:
+        """The terms, in every language, of each part of the codes of a text. Parts that a language drops are left out."""
+        query = self.main.unstemmed(text)
+        forms = [set(self._forms(part).values()) for part in dict.fromkeys(sum(query.codes.values(), ()))]
+        return [terms for terms in forms if all(terms)]
+
+    def _terms_of(self, words: Iterable[str]) -> tuple[str, ...]:
+        """The terms of some words in every language."""
+        return tuple(term for word in words for term in self._forms(word).values() if term)
 
     def marked(self, beginning: str) -> list[str]:
         """How terms begin, in every language, of words that begin like this."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.lexical.characters import UNSPACED, fold, normalise, word_pattern
+from engine.lexical.characters import UNSPACED, fold, normalise, term_pattern, word_pattern
 
 _QUOTED = '["“„«](?P<phrase>[^"“”„«»]*)(?:(?P<closing>["”“»])(?!\\w)|\\Z)'
 _OPERATOR = re.compile(
@@ -132,7 +132,7 @@ def respelt(query: str, respell: Callable[[str], str]) -> str:
 
 @lru_cache(maxsize=256)
 def _pattern(clause: Clause) -> re.Pattern[str]:
-    words = word_pattern().findall(fold(normalise(clause.text)))
+    words = term_pattern().findall(fold(normalise(clause.text)))
     whole = r"[\W_]+".join(map(re.escape, words))
     start = "" if _IS_UNSPACED.match(words[0]) else r"(?<![^\W_])"
     end = f"(?:{word_pattern().pattern})?" if clause.is_prefix else r"(?![^\W_])"

@@ -6,13 +6,14 @@ is read. So a hit obeys whichever ranker found it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.errors import EngineError
 from engine.core.records import Document
-from engine.lexical.characters import compound_pattern, word_pattern
+from engine.lexical.characters import term_pattern, word_pattern
 from engine.search.filters import SearchFilter, unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import Loaded
@@ -34,6 +35,9 @@ READ_AT_ONCE = 2_000  # chunks
 MUCH_RARER = 20  # times: then a word of the documents is a slip itself
 SURE_LETTERS = 4  # of a word that is not typed to its end: few words that the index drops are as long
 LONG_WORD = 8  # letters of a word in which two may be wrong; in others one: `signs` is no slip for `signals`
+
+
+_BLANK = re.compile(r"\s")
 
 
 class Wording(NamedTuple):
@@ -195,7 +199,7 @@ class TypedQueries:
     def corrected(self, query: str, text: str) -> tuple[str, str]:
         """The query with words of `text` that no document holds in the spelling of documents, empty for none; and a note on such
         words, on others that no document holds if there are such, and on codes that no document holds."""
-        unknown, index, words = dict[str, None](), self._index(), word_pattern().findall(text)
+        unknown, index, words = dict[str, None](), self._index(), term_pattern().findall(text)
 
         def respell(word: str) -> str:
             spelling = self._spelling(index, word) if index and word in words else ""
@@ -218,8 +222,20 @@ class TypedQueries:
         """The codes of a text that no document holds, as they are typed there; empty before BM25 knows all documents."""
         if self._loaded.behind("bm25"):
             return []
-        typed = {code: index.code_holders(code) for code in compound_pattern().findall(text)}
-        return [code for code, held in typed.items() if held and not any(map(len, held))]
+        from engine.lexical.analysis import find_compounds
+
+        typed = {code: index.code_holders(code) for code in find_compounds(text, any_case=True)}
+        missing = [code for code, held in typed.items() if held and not any(map(len, held))]
+        return [code for code in missing if not self._is_inside(index, code)]
+
+    def _is_inside(self, index: LexicalIndex, code: str) -> bool:
+        """Whether a code that no document holds is a part of a longer one, or was typed in groups that a passage holds."""
+        from engine.lexical.codes import holds_inside
+
+        holders = index.part_holders(code).tolist()
+        if _BLANK.search(code):
+            return bool(holders)
+        return any(holds_inside(index.analyzer, code, text) for _, text in self._texts(holders[:READ_AT_ONCE]))
 
     def _spelling(self, index: LexicalIndex, word: str) -> str:
         """How documents spell the word most like `word`, which none of them holds: the commonest such, or one that this itself is a
@@ -274,7 +290,7 @@ def _telling(index: LexicalIndex, document: Document) -> list[str]:
     """The terms that say most of a document: by how often they stand in it, and in how few chunks."""
     from collections import Counter
 
-    from engine.lexical.index import plain_stem
+    from engine.lexical.codes import plain_stem
 
     text = document.text[:LIKE_CHARACTERS]
     counts = Counter(index.analyse(text, document.language))

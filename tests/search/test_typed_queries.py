@@ -425,3 +425,30 @@ def test_a_slip_is_corrected_whose_stem_is_less_like_that_of_the_word(indexed: A
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:
         assert search(searcher, "dosng", "bm25").suggestion == "dosing"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "INV-2031",
+        "2031-0042",
+        "DE44500105175407324931",
+        "DE44 5001 0517",
+        "12,750",
+        "12 750",
+        "2031-05-17",
+        "C++",
+        "1.750",
+    ],
+)
+def test_a_code_that_stands_inside_another_or_is_spelt_otherwise_is_not_called_missing(
+    indexed: Any, query: str
+) -> None:
+    texts = ["Order INV-2031-0042/B of May 17, 2031.", "IBAN DE44 5001 0517 5407 3249 31.", "It costs 12750 or 1,750."]
+    indexed.put("codes.md", [*texts, "Written in C++."], modified=6.0)
+    indexed.index()
+    with closing(Searcher(indexed.project)) as searcher:
+        found = search(searcher, query, "bm25")
+        assert found.notes == ()
+        assert found.hits[0].path == "codes.md"
+        assert any("INV-999" in note for note in search(searcher, "INV-999", "bm25").notes)

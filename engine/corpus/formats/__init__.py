@@ -82,7 +82,8 @@ OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp
 _HERE = "engine.corpus.formats"
 _READERS = {
     "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html", "msg": f"{_HERE}.outlook",
-    "zip": f"{_HERE}.archive", "pdf": f"{_HERE}.pdf", "beir": "engine.written_queries.beir",
+    "zip": f"{_HERE}.archives.zipped", "tar": f"{_HERE}.archives.tarballs", "7z": f"{_HERE}.archives.seven_zip",
+    "pdf": f"{_HERE}.pdf", "beir": "engine.written_queries.beir",
     **dict.fromkeys(("eml", "mhtml", "mbox"), f"{_HERE}.mail"),
     **dict.fromkeys(("csv", "json", "jsonl"), f"{_HERE}.tabular"),
     **dict.fromkeys(("png", "jpg", "tif", "bmp", "gif", "webp"), f"{_HERE}.pictures"),

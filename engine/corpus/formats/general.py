@@ -17,6 +17,7 @@ from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_byte
 from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
 from engine.corpus.formats.damage import damaged, without_names
 from engine.corpus.formats.locked import why_closed
+from engine.corpus.formats.sheets.open_sheets import with_shown_values
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
 from engine.corpus.text.metadata import document_of
 
@@ -42,7 +43,6 @@ _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _QUOTED = re.compile(r"'([^']+)'")
 _OF_PARTS = ("epub", "excel", "pptx")  # who warns of sheets, slides and chapters; others of pictures and objects
 _UNBOUNDED = ("max_archive_size", "max_compression_ratio", "max_content_size", "max_iterations", "max_table_cells")
-_MANY = re.compile(rb'(?<=-repeated=")\d{4,}(?=")')
 _MANIFEST = "META-INF/manifest.xml"
 _REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it
 
@@ -75,9 +75,9 @@ def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[st
     if format == "rtf":
         content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], _RTF_PAIR.sub(_whole_sign, content))
     with suppress(*DAMAGED, KeyError):
-        if format == "ods":  # xberg wants a list of parts, and makes as many cells as are said to be alike
+        if format == "ods":  # xberg wants a list of parts
             package = package_of(content)
-            cells = _MANY.sub(b"1", package.read("content.xml"))
+            cells = with_shown_values(package.read("content.xml"))
             content = with_parts(package, {_MANIFEST: b"<manifest/>", "content.xml": cells})
     found = extract(path, content, format)
     nodes = [(json.loads(str(node.content)), node.page) for node in (found.document.nodes if found.document else ())]

@@ -17,8 +17,10 @@ from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extracted, with_text
 from engine.corpus.formats.html import shown_text, source_of
 from engine.corpus.formats.locked import unlocked
+from engine.corpus.formats.sheets.cells import split_rows, unescape_characters, with_shown_cells
+from engine.corpus.formats.sheets.old_workbooks import put_shown_numbers
+from engine.corpus.formats.sheets.workbooks import represented
 from engine.corpus.formats.word_numbers import with_numbers
-from engine.corpus.formats.workbooks import represented
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, lacking_in, rows_as_text, with_more
 from engine.corpus.text.metadata import document_of
 
@@ -29,7 +31,6 @@ _UNREAD = ("word/media/", "word/embeddings/", "word/fonts/", "word/theme/", "doc
 _MAX_COLUMNS = 2**14
 _MIN_WORDS = 3
 _NO_TEXT = ("no text was found in it that can be read", "it holds no text")  # of old formats not all is looked into
-_QUOTED = re.compile(r"\"[^\"]*\"|\\.|\[(?![hms]+\])[^\]]*\]", re.IGNORECASE)
 _FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
 _DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
@@ -86,11 +87,14 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
     """The document as office_oxide represents it. Raises UnreadableFileError with its reason."""
     from office_oxide import Document
 
+    prepared = _PREPARED[format](content) if format in _PREPARED else content
     try:
-        document = Document.from_bytes(_numbered(content) if format == "docx" else content, cast(Any, format))
-        said = represented(document, content) if format == "xlsx" else document.to_ir_json()
+        document = Document.from_bytes(prepared, cast(Any, format))
+        said = represented(document, prepared) if format == "xlsx" else document.to_ir_json()
         found = cast(Node, json.loads(_CUT.sub("", said)))
         cut = _CUT.search(said)
+        if format == "xls":
+            put_shown_numbers(found["sections"], content)
         return {**found, "metadata": {**found["metadata"], "cut": cut[1]}} if cut else found
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
@@ -110,6 +114,9 @@ def _numbered(content: bytes) -> bytes:
     return content
 
 
+_PREPARED = {"docx": _numbered, "xlsx": with_shown_cells}
+
+
 def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
     """The sheets, slides or sections of a document; those that cannot be read are empty, and noted in `lost`."""
     sections: list[Node] = [*found["sections"]]
@@ -124,7 +131,9 @@ def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
 def _metadata(found: Node, content: bytes) -> Node:
     """What the document says of itself; a title that is the first sheet's name is none."""
     said, sections = found["metadata"], found["sections"]
-    own, author = (in_code_page(said.get(name) or "", content) for name in ("title", "author"))
+    own, author = (
+        unescape_characters(in_code_page(said.get(name) or "", content)).strip() for name in ("title", "author")
+    )
     is_name = bool(sections) and own == sections[0].get("title")
     return {"title": "" if is_name else own, "authors": author, "created_at": said.get("created"),
             "modified_at": said.get("modified")}  # fmt: skip
@@ -148,7 +157,7 @@ def _text(sections: Iterable[Node], format: str) -> Text:
 
 
 def _slide(section: Node) -> str:
-    text = _blocks(section["elements"]).text
+    text = unescape_characters(_blocks(section["elements"]).text)
     notes = "\n".join(filter(None, map(_line, section.get("speaker_notes") or ())))
     return f"{text}\n\n{NOTES}\n{notes}".strip() if notes else text
 
@@ -162,7 +171,7 @@ def _blocks(nodes: Iterable[Node]) -> Text:
 def _workbook(sections: Iterable[Node]) -> Text:
     built = Builder()
     for number, section in enumerate(sections, 1):
-        name = " ".join(clean(section.get("title") or "").split())
+        name = " ".join(clean(unescape_characters(section.get("title") or "")).split())
         nodes = [node for node in section["elements"] if node["type"] != "heading" or _line(node) != name]
         said = _blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))  # comments come in any order
         if said.text:
@@ -184,7 +193,8 @@ def _add(built: Builder, nodes: Iterable[Node]) -> None:
             case "list":
                 _add_list(built, node)
             case "table":
-                built.block(clean(rows_as_text(node.get("plain") or _rows(node))))
+                rows = split_rows(node.get("plain") or _rows(node))
+                built.block(clean(rows_as_text([*rows])))
             case "page_break":
                 built.next_page()
             case "image":
@@ -246,7 +256,8 @@ def _drawn(path: Path, content: bytes, lost: list[LeftOut], *, numbers: bool) ->
 
 
 def _drawn_line(paragraph: bytes) -> str:
-    text = " ".join(clean(unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))).split())
+    written = unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))
+    text = " ".join(clean(unescape_characters(written)).split())
     try:
         return f"{float(text):.12g}"
     except ValueError:
@@ -264,18 +275,6 @@ def _cell(cell: Node) -> str:
     return " ".join(text.split())
 
 
-def _time(cell: Node) -> str:
-    """What a cell shows as a time of day or a span of time, which office_oxide counts as days; empty for any other."""
-    if cell.get("data_type") != "date":
-        return ""
-    number, shown = cell.get("raw_number"), _QUOTED.sub("", cell.get("number_format") or "").lower()
-    spans = "[h" in shown or "[m" in shown or "[s" in shown
-    if number is None or not (spans or 0 <= number < 1) or "y" in shown or "d" in shown:
-        return ""
-    seconds = round(abs(number) * 86_400)
-    return f"{'-' if number < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-
-
 def _rows(table: Node) -> list[list[str]]:
     """The cells of a table in their columns: what a cell above reaches over is not among a row's own."""
     rows: list[list[str]] = []
@@ -289,7 +288,7 @@ def _rows(table: Node) -> list[list[str]]:
             wide = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
             if (tall := cell.get("row_span") or 1) > 1:
                 left |= dict.fromkeys(range(len(cells), len(cells) + wide), tall - 1)
-            cells += [_time(cell) or _cell(cell), *[""] * (wide - 1)]
+            cells += [_cell(cell), *[""] * (wide - 1)]
         reached = left
         rows.append(cells)
     width = max(map(len, rows), default=0)

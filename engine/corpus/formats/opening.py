@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import OFFICE, Found, LeftOut, Member, UnreadableFileError, beside, read_bytes, reader_for
-from engine.corpus.formats.archive import MAX_MEMBER
+from engine.corpus.formats.archives.members import MAX_MEMBER
 from engine.corpus.formats.containers import forget
 from engine.corpus.formats.inside import files_inside, may_hold_files
 from engine.corpus.formats.locked import unlocked

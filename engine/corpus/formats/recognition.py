@@ -15,7 +15,7 @@ from engine.corpus.formats.containers import DAMAGED, compound_of, package_of
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.locked import why_closed
-from engine.corpus.scan.formats import BINARY, MAGIC, PAGE, RTF, is_mail
+from engine.corpus.scan.formats import ARCHIVES, BINARY, MAGIC, PAGE, RTF, archive_format, is_mail
 
 MAX_UNPACKED = 2**30
 _PACKAGES = frozenset({"docx", "pptx", "xlsx", "odt", "ods", "odp", "epub"})
@@ -44,6 +44,8 @@ def true_format(path: Path, format: str, data: bytes | None = None) -> str:
         return "pdf"
     if RTF.match(start):
         return "rtf"
+    if format in ARCHIVES and (archive := archive_format(head)):
+        return archive
     if format not in BINARY:
         return format
     return _text_in_disguise(path, format, head)
@@ -70,6 +72,8 @@ def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
         return "mhtml"
     if format == "xls" and _is_tabbed(head):
         return "csv"
+    if format == "tar":  # of before 1988, which begins with nothing of its own
+        return "tar"
     if format == "zip" and head.startswith((b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")):
         return "zip"
     raise UnreadableFileError(path, f"its content is not that of a .{format} file", "damaged")

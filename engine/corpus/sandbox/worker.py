@@ -25,7 +25,7 @@ _FORK_SERVER = "fork_server"
 _SMALL = 2**16  # bytes
 _NEEDED = (
     "engine.corpus.formats.opening",
-    *(f"engine.corpus.formats.{name}" for name in ("pdf", "office", "general", "mail", "outlook", "html", "archive")),
+    *(f"engine.corpus.formats.{name}" for name in ("pdf", "office", "general", "mail", "outlook", "html", "archives.zipped")),
     "office_oxide", "xberg", "lxml.etree", "pypdfium2",
 )  # fmt: skip
 

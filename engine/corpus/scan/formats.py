@@ -15,15 +15,24 @@ FORMATS = {
     ".xlsx": "xlsx", ".xlsm": "xlsx", ".xltx": "xlsx", ".xltm": "xlsx", ".xls": "xls", ".xlt": "xls",
     ".odt": "odt", ".ott": "odt", ".ods": "ods", ".ots": "ods", ".odp": "odp", ".otp": "odp",
     ".eml": "eml", ".mht": "mhtml", ".mhtml": "mhtml", ".msg": "msg", ".mbox": "mbox", ".mbx": "mbox",
-    ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".zip": "zip",
+    ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".zip": "zip", ".7z": "7z", **dict.fromkeys((".tar", ".tgz", ".txz", ".tbz", ".tbz2", ".tzst"), "tar"),
+    **dict.fromkeys((".gz", ".xz", ".bz2", ".zst"), "tar"),
 }  # fmt: skip
 PICTURES = {
     ".png": "png", ".jpg": "jpg", ".jpeg": "jpg", ".tif": "tif", ".tiff": "tif", ".bmp": "bmp", ".gif": "gif", ".webp": "webp",
 }  # fmt: skip
 """What OCR reads where it is on."""
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
-STREAMED = frozenset({"zip", "mbox"})  # read piece by piece: they may be larger than what is read at once
-BINARY = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip"})
+STREAMED = frozenset({"zip", "tar", "7z", "mbox"})  # read piece by piece: they may be larger than what is read at once
+BINARY = frozenset(
+    {"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip", "tar", "7z"}
+)
+ARCHIVES = frozenset({"zip", "tar", "7z"})
+COMPRESSED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zst"}
+"""How one file that is compressed, or an archive of tar's, begins."""
+SEVEN_ZIP = b"7z\xbc\xaf'\x1c"
+_TAR_AT, _TAR = 257, b"ustar"
 _HEADER = re.compile(
     rb"(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|delivered-to|reply-to|sender|"
     rb"content-type|envelope-to|status|authentication-results|dkim-signature|(?:x|arc|list)-[a-z0-9-]+)[ \t]*:",
@@ -61,6 +70,13 @@ def format_of_head(head: bytes) -> str:
     if head.startswith(b"From ") and is_mail(head.partition(b"\n")[2]):
         return "mbox"
     return "eml" if is_mail(head) else ""
+
+
+def archive_format(head: bytes) -> str:
+    """The format of an archive, or of a compressed file, by its first bytes; empty for any other file, and for ZIP."""
+    if head.startswith(SEVEN_ZIP):
+        return "7z"
+    return "tar" if head.startswith(tuple(COMPRESSED)) or head[_TAR_AT:].startswith(_TAR) else ""
 
 
 def is_header(line: bytes) -> bool:

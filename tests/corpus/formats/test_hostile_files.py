@@ -74,9 +74,10 @@ def test_a_bomb_is_refused_by_the_size_that_it_declares(tmp_path: Path) -> None:
 
 
 def test_of_an_archive_above_the_limit_what_fits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.corpus.formats import archive
+    from engine.corpus.formats.archives import members, zipped
 
-    monkeypatch.setattr(archive, "MAX_UNPACKED", 2**20)
+    for module in (members, zipped):
+        monkeypatch.setattr(module, "MAX_UNPACKED", 2**20)
     files = {"a.txt": "x " * 2**18, "b.txt": "y " * 2**19, "c.txt": "fine"}
     found = opened(tmp_path, "a.zip", office.zipped(files))
     assert [(item.member, getattr(item, "kind", "")) for item in found] == [
@@ -91,9 +92,9 @@ def test_of_an_archive_above_the_limit_what_fits_is_read(tmp_path: Path, monkeyp
 def test_a_bomb_that_lies_about_its_size_is_stopped_while_it_unpacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.corpus.formats import archive
+    from engine.corpus.formats.archives import zipped
 
-    monkeypatch.setattr(archive, "MAX_MEMBER", 2**20)
+    monkeypatch.setattr(zipped, "MAX_MEMBER", 2**20)
     found = opened(tmp_path, "a.zip", office.zipped({"a.txt": "fine", "b.txt": "x" * 3 * 2**20}))
     assert [(item.member, getattr(item, "kind", "")) for item in found] == [("a.txt", ""), ("b.txt", "too large")]
 

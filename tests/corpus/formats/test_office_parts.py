@@ -119,7 +119,7 @@ def test_the_numbers_of_a_sheet_come_once_where_a_chart_shows_them(tmp_path: Pat
     row, end = f'<row r="9"><c r="A9"><v>{reported}</v></c></row>', "</sheetData>"
     source = changed(with_parts(office.xlsx(), parts), "xl/worksheets/sheet1.xml", end, row + end)
     document = only(opened(tmp_path, "a.xlsx", source))
-    assert reported in document.text
+    assert document.text.count("3.14159") == 1
     assert document.text[document.pages[-1].start :] == "Wharves"
 
 

@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 from engine.corpus.formats.containers import package_of, with_parts
+from engine.corpus.formats.sheets.cells import SHEET
 
-_SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 _CELLS = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData>", re.DOTALL)
 _ROWS_LOST = " rows not shown "
 _MAX_CELLS = 2**20  # of a thousand bytes each
@@ -27,7 +27,7 @@ def represented(workbook: Any, content: bytes) -> str:
     if _ROWS_LOST not in said:
         return said
     package = package_of(content)
-    sheets = filter(_SHEET.fullmatch, package.namelist())
+    sheets = filter(SHEET.fullmatch, package.namelist())
     bare = with_parts(package, {name: _CELLS.sub(b"", package.read(name)) for name in sheets})
     found = json.loads(type(workbook).from_bytes(bare, "xlsx").to_ir_json())
     sections, rest = found["sections"], f"\n\n{plain}\n"

@@ -1,4 +1,4 @@
-"""ZIP archives: every file in them is read for itself. Nothing is ever unpacked to the disk."""
+"""ZIP archives."""
 
 from __future__ import annotations
 
@@ -9,14 +9,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
+from engine.corpus.formats.archives.members import (
+    HIDDEN_ONLY,
+    MAX_MEMBER,
+    NO_FILES,
+    bomb,
+    is_hidden,
+    leads_out,
+    link,
+    read_bounded,
+    too_large,
+)
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.locked import known, why_closed
 from engine.corpus.formats.plain import guess_encoding_of_names
 from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb, open_zip
 
-MAX_MEMBER = 256 * 2**20
-_PIECE = 2**20
-_LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 _ENCRYPTED = 1
 _UTF8_NAME = 0x800
 _AES = 99  # as WinZip and 7-Zip lock
@@ -32,7 +40,7 @@ class ZipReader:
         with open_zip(path, data) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             if not members:
-                raise UnreadableFileError(path, "an archive without files", "empty")
+                raise UnreadableFileError(path, NO_FILES, "empty")
             left, hidden = MAX_UNPACKED, True
             for member, name in zip(members, names_of(members), strict=True):
                 found = _member(archive, member, name, left)
@@ -41,31 +49,29 @@ class ZipReader:
                     left -= len(found.data) if isinstance(found, Member) else 0
                     yield found
             if hidden:
-                raise UnreadableFileError(path, "an archive of hidden files only", "empty")
+                raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
 
 
 READER = ZipReader()
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: int) -> Found | None:
-    if name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/") or name[1:3] == ":\\":
-        shown = name.replace("\\", "/").strip("/")
-        return LeftOut(shown, "quarantined", "refused", "its name leads out of the archive")
-    if name.rpartition("/")[2].startswith(".") or name.startswith(_LITTER) or name.endswith(_LITTER):
+    if refused := leads_out(name):
+        return refused
+    if is_hidden(name):
         return None
     if stat.S_ISLNK(member.external_attr >> 16):
-        return LeftOut(name, "skipped", "link", "a link inside an archive")
+        return link(name)
     locked = bool(member.flag_bits & _ENCRYPTED)
     if is_bomb(member.compress_size, member.file_size):
-        return LeftOut(name, "quarantined", "too large", f"a ZIP bomb, of {member.file_size / 1e6:,.0f} MB unpacked")
+        return bomb(name, member.file_size)
     try:
         content = _unlocked(archive, member, min(left, MAX_MEMBER), known() if locked else (None,))
         if content is None:
             return LeftOut(name, "quarantined", "encrypted", why_closed())
         return Member(name, content)
     except OverflowError:
-        what, most = ("it unpacks", MAX_MEMBER) if left >= MAX_MEMBER else ("the archive unpacks", MAX_UNPACKED)
-        return LeftOut(name, "quarantined", "too large", f"{what} to more than {most // 2**20:,} MB")
+        return too_large(name, left)
     except NotImplementedError:  # a RuntimeError as well
         return LeftOut(name, "quarantined", "unsupported", f"its packing method {member.compress_type} is not known")
     except MemoryError:
@@ -128,13 +134,7 @@ def _decoded_name(name: bytes, encoding: str) -> str:
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None) -> bytes:
     """The bytes of a member, whatever size it claims. Raises OverflowError where there are more than `most`."""
-    pieces, size = [], 0
     if member.file_size > most:
         raise OverflowError
     with archive.open(member, pwd=None if password is None else password.encode()) as file:
-        while piece := file.read(_PIECE):
-            size += len(piece)
-            if size > most:
-                raise OverflowError
-            pieces.append(piece)
-    return b"".join(pieces)
+        return read_bounded(file.read, most)

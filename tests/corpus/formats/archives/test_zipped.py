@@ -12,7 +12,7 @@ from fixtures import office
 from engine.core.records import ReadDocument
 from engine.corpus.formats.opening import everything_in
 
-SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "data" / "office" / "tika"
+SAMPLES = Path(__file__).resolve().parents[5] / "shared" / "data" / "office" / "tika"
 
 
 def written(*names: bytes) -> bytes:

@@ -1,0 +1,156 @@
+"""Archives of 7-Zip, through py7zr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
+from engine.corpus.formats.archives.members import (
+    HIDDEN_ONLY,
+    MAX_MEMBER,
+    NO_FILES,
+    bomb,
+    is_hidden,
+    leads_out,
+    link,
+    too_large,
+)
+from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.locked import known, why_closed
+from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
+from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
+
+AT_ONCE = MAX_MEMBER  # bytes that are unpacked before what they hold is read
+
+
+class SevenZipReader:
+    """Reads .7z files."""
+
+    formats = frozenset({"7z"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+        """See `Reader.read`."""
+        with path.open("rb") if data is None else BytesIO(data) as file:
+            size = path.stat().st_size if data is None else len(data)
+            archive, password = _open(path, file)
+            members = [member for member in archive.files if not member.is_directory]
+            if not members:
+                raise UnreadableFileError(path, NO_FILES, "empty")
+            wanted: list[tuple[str, int]] = []
+            left = MAX_UNPACKED
+            shown = False
+            for member in members:
+                found = _refuse(member, size, left)
+                if found is not None:
+                    shown = True
+                    yield found
+                elif not is_hidden(member.filename):
+                    shown = True
+                    left -= member.uncompressed
+                    wanted.append((member.filename, member.uncompressed))
+            if not shown:
+                raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
+            yield from _unpack(file, password, wanted)
+
+
+READER = SevenZipReader()
+
+
+def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
+    """The archive, and the password that opens it. Raises UnreadableFileError."""
+    from py7zr import SevenZipFile
+    from py7zr.exceptions import PasswordRequired, UnsupportedCompressionMethodError
+
+    is_locked = False
+    for password in (None, *known()):
+        file.seek(0)
+        try:
+            archive = SevenZipFile(file, "r", password=password)
+            if not archive.needs_password() or (password is not None and _opens(file, archive, password)):
+                return archive, password
+            is_locked = True
+        except PasswordRequired:
+            is_locked = True
+        except UnsupportedCompressionMethodError as error:
+            raise UnreadableFileError(path, "its packing method is not known", "unsupported") from error
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a damaged archive, or a wrong password, leads to
+            if not is_locked:
+                raise UnreadableFileError(path, damaged(error)) from error
+    raise UnreadableFileError(path, why_closed(), "encrypted")
+
+
+def _opens(file: IO[bytes], archive: Any, password: str) -> bool:
+    """Whether a password opens the smallest file of an archive, if it has one."""
+    files = [member for member in archive.files if not member.is_directory and member.uncompressed]
+    least = min(files, key=lambda member: member.uncompressed, default=None)
+    if least is None:
+        return True
+    if least.uncompressed > AT_ONCE:
+        return False
+    found = next(_unpack(file, password, [(least.filename, least.uncompressed)]), None)
+    return isinstance(found, Member)
+
+
+def _refuse(member: Any, size: int, left: int) -> LeftOut | None:
+    """Why a member is left out before it is unpacked."""
+    name = member.filename
+    if refused := leads_out(name):
+        return refused
+    if is_hidden(name):
+        return None
+    if member.is_symlink or member.is_junction:
+        return link(name)
+    if is_bomb(size, member.uncompressed):
+        return bomb(name, member.uncompressed)
+    return too_large(name, left) if member.uncompressed > min(left, MAX_MEMBER) else None
+
+
+def _unpack(file: IO[bytes], password: str | None, wanted: Sequence[tuple[str, int]]) -> Iterator[Found]:
+    """The files of these names and sizes, some at once: they are packed together, and each start begins anew."""
+    batch: list[tuple[str, int]] = []
+    held = 0
+    for name, size in wanted:
+        if not _may_be_read(name):
+            yield Member(name, b"")  # what it is, its name says
+            continue
+        if batch and held + size > AT_ONCE:
+            yield from _unpack_batch(file, password, batch)
+            batch = []
+            held = 0
+        batch.append((name, size))
+        held += size
+    yield from _unpack_batch(file, password, batch)
+
+
+def _may_be_read(name: str) -> bool:
+    ending = ending_of(name)
+    return ending in FORMATS or ending in IMAGES or names_no_format(ending)
+
+
+def _unpack_batch(file: IO[bytes], password: str | None, batch: Sequence[tuple[str, int]]) -> Iterator[Found]:
+    if not batch:
+        return
+    from py7zr import SevenZipFile
+
+    from engine.corpus.formats.archives.unpacked import UnpackedFiles
+
+    writers = UnpackedFiles()
+    failed: Exception | None = None
+    file.seek(0)
+    try:
+        with SevenZipFile(file, "r", password=password) as archive:
+            archive.extract(targets=[name for name, _ in batch], factory=writers)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a damaged archive leads to
+        failed = error
+    for (name, size), data in zip(batch, writers.contents_of([name for name, _ in batch]), strict=True):
+        if data is not None and len(data) == size:
+            yield Member(name, data)
+        else:
+            yield LeftOut(name, "quarantined", "damaged", damaged(failed or "it ends too early"))

@@ -1,0 +1,195 @@
+"""Archives of tar, plain or compressed, and single files that are compressed alone: read as they come, a member at a time."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import sys
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BufferedReader, BytesIO, RawIOBase
+from pathlib import Path
+from typing import IO, Any, cast
+
+from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
+from engine.corpus.formats.archives.members import (
+    HIDDEN_ONLY,
+    MAX_MEMBER,
+    NO_FILES,
+    bomb,
+    is_hidden,
+    leads_out,
+    link,
+    read_bounded,
+    too_large,
+)
+from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.plain import guess_encoding_of_names
+from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
+from engine.corpus.scan.formats import COMPRESSED
+
+_DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, OverflowError)
+_REST = "the rest of the archive"
+_BLOCK = 512
+
+
+class TarReader:
+    """Reads .tar, .tar.gz and the like, and .gz, .xz, .bz2 and .zst of one file."""
+
+    formats = frozenset({"tar"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+        """See `Reader.read`."""
+        with path.open("rb") if data is None else BytesIO(data) as file:
+            size = path.stat().st_size if data is None else len(data)
+            kind = _kind_of(file)
+            try:
+                pieces = _Pieces(_decompressed(file, kind))
+            except _damage_of(kind) as error:
+                raise UnreadableFileError(path, damaged(error)) from error
+            content = cast(IO[bytes], BufferedReader(pieces))
+            if kind and not _begins_archive(pieces.head):
+                yield _only_file(path, content, size, kind)
+            else:
+                yield from _members(path, content, size, kind)
+
+
+READER = TarReader()
+
+
+class _Pieces(RawIOBase):
+    """What is unpacked, as it comes, so that what stands before a damage is not lost with it. `head`: its first block."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.head = b""
+        while len(self.head) < _BLOCK and (piece := stream.read1(_BLOCK - len(self.head))):
+            self.head += piece
+        self._left = self.head
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Put the next bytes into a buffer, and return how many."""
+        piece = self._left or self._stream.read1(len(buffer))
+        kept = piece[: len(buffer)]
+        self._left = piece[len(kept) :]
+        buffer[: len(kept)] = kept
+        return len(kept)
+
+
+def _kind_of(file: IO[bytes]) -> str:
+    """How a file is compressed; empty where it is not."""
+    head = file.read(8)
+    file.seek(0)
+    return next((kind for magic, kind in COMPRESSED.items() if head.startswith(magic)), "")
+
+
+def _decompressed(file: IO[bytes], kind: str) -> IO[bytes]:
+    match kind:
+        case "gz":
+            return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+        case "xz":
+            return cast(IO[bytes], lzma.LZMAFile(file))
+        case "bz2":
+            return cast(IO[bytes], bz2.BZ2File(file))
+        case "zst":
+            return cast(IO[bytes], _zstd().ZstdFile(file))
+    return file
+
+
+def _zstd() -> Any:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+def _damage_of(kind: str) -> tuple[type[BaseException], ...]:
+    """What reading a damaged file raises."""
+    return (*_DAMAGED, _zstd().ZstdError) if kind == "zst" else _DAMAGED
+
+
+def _begins_archive(head: bytes) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return len(head) == _BLOCK and not any(head)  # an archive of no files
+    return True
+
+
+def _only_file(path: Path, content: IO[bytes], size: int, kind: str) -> Found:
+    """The file that is compressed alone: it is named as the whole, without the ending."""
+    name = path.stem
+    try:
+        unpacked = read_bounded(content.read, MAX_MEMBER)
+    except OverflowError:
+        return too_large(name, MAX_MEMBER)
+    except _damage_of(kind) as error:
+        raise UnreadableFileError(path, damaged(error)) from error
+    return bomb(name, len(unpacked)) if is_bomb(size, len(unpacked)) else Member(name, unpacked)
+
+
+def _members(path: Path, content: IO[bytes], size: int, kind: str) -> Iterator[Found]:
+    """The files of an archive. What comes after a damage is lost, what came before is not."""
+    left = MAX_UNPACKED
+    files = 0
+    shown = 0
+    try:
+        with tarfile.open(
+            fileobj=content, mode="r|", bufsize=_BLOCK, encoding="utf-8", errors="surrogateescape"
+        ) as archive:
+            for member in archive:
+                files += not member.isdir()
+                if is_bomb(size, member.size):
+                    yield bomb(_legible(member.name), member.size)
+                    yield LeftOut(_REST, "quarantined", "too large", "it comes after a decompression bomb")
+                    return
+                found = _member(archive, member, left)
+                if found is not None:
+                    shown += 1
+                    left -= len(found.data) if isinstance(found, Member) else 0
+                    yield found
+    except _damage_of(kind) as error:
+        if not shown:
+            raise UnreadableFileError(path, damaged(error)) from error
+        yield LeftOut(_REST, "quarantined", "damaged", damaged(error))
+        return
+    if not shown:
+        raise UnreadableFileError(path, HIDDEN_ONLY if files else NO_FILES, "empty")
+
+
+def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> Found | None:
+    name = _legible(member.name)
+    if refused := leads_out(name):
+        return refused
+    name = name.removeprefix("./")
+    if member.isdir() or is_hidden(name):
+        return None
+    if member.issym() or member.islnk():
+        return link(name)
+    if not member.isfile():
+        return LeftOut(name, "skipped", "unsupported", "a device or a pipe, not a file")
+    if member.size > min(left, MAX_MEMBER):
+        return too_large(name, left)
+    file = archive.extractfile(member)
+    content = b"" if file is None else file.read()
+    if len(content) < member.size:
+        raise EOFError("the archive ends in the middle of a file")
+    return Member(name, content)
+
+
+def _legible(name: str) -> str:
+    """A member's name, in UTF-8, else in the code page that fits it best."""
+    raw = name.encode("utf-8", "surrogateescape")
+    with suppress(UnicodeError):
+        return raw.decode("utf-8")
+    with suppress(UnicodeError, LookupError):
+        return raw.decode(guess_encoding_of_names(raw) or "cp1252")
+    return raw.decode("cp1252", "replace")

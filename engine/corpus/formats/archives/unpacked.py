@@ -1,0 +1,58 @@
+"""Where py7zr puts what it unpacks: in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from py7zr.io import Py7zIO, WriterFactory
+
+from engine.corpus.formats.archives.members import MAX_MEMBER
+
+
+class UnpackedFile(Py7zIO):
+    """The bytes of one file. Raises OverflowError where there are more than a file may have."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, s: bytes | bytearray) -> int:
+        """Add bytes."""
+        if len(self.data) + len(s) > MAX_MEMBER:
+            raise OverflowError(f"more than {MAX_MEMBER // 2**20} MB")
+        self.data += s
+        return len(s)
+
+    def read(self, size: int | None = None) -> bytes:
+        """Return what was written."""
+        return bytes(self.data)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Stay at the end."""
+        return offset
+
+    def flush(self) -> None:
+        """Do nothing: all is in memory."""
+
+    def size(self) -> int:
+        """How many bytes were written."""
+        return len(self.data)
+
+
+class UnpackedFiles(WriterFactory):
+    """The files that are unpacked at once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, UnpackedFile] = {}
+
+    def create(self, filename: str) -> UnpackedFile:
+        """A place for a file's bytes."""
+        return self._files.setdefault(filename, UnpackedFile())
+
+    def contents_of(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        """The bytes of files, None for one that was not unpacked; of several with one name, py7zr numbers all but the first."""
+        times: dict[str, int] = {}
+        for name in names:
+            key = f"{name}_{times[name]}" if name in times else name
+            times[name] = times.get(name, -1) + 1
+            content = self._files.get(key)
+            yield None if content is None else bytes(content.data)

@@ -1,0 +1,175 @@
+"""Days and times as a spreadsheet shows them, out of the number of days that it counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import lru_cache
+from math import floor
+
+from engine.core.calendar_names import CALENDAR_NAMES, CalendarNames
+from engine.corpus.formats.sheets.number_formats import Section, Token
+
+_LANGUAGES = {
+    0x06: "da",
+    0x07: "de",
+    0x09: "en",
+    0x0A: "es",
+    0x0C: "fr",
+    0x10: "it",
+    0x13: "nl",
+    0x14: "no",
+    0x15: "pl",
+    0x16: "pt",
+    0x19: "ru",
+    0x1D: "sv",
+}
+"""By the primary language of a Windows locale: its low ten bits (MS-LCID)."""
+_LOCALE = re.compile(r"(?=[a-z]*\d)[0-9a-f]+", re.IGNORECASE)
+_MAX_DAYS = 2_958_466  # the first that is after the year 9999
+_FROM_1904 = 1462  # days between the two calendars of workbooks
+_LEAP_DAY = 60  # 29 February 1900, which Excel counts although there was none
+_BUDDHIST = 543
+_SECONDS = 86_400
+_KNOWN = 4096  # days whose texts are kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What a section writes. `units`: seconds since the count began, times 10 ** `places`; `weekday`: 0 is Sunday."""
+
+    year: int
+    month: int
+    day: int
+    weekday: int
+    units: int
+    places: int
+    is_half_day: bool
+
+    @property
+    def seconds(self) -> int:
+        """Whole seconds since the count began."""
+        return self.units // int(10**self.places)
+
+    @property
+    def hour(self) -> int:
+        """The hour of the day, on a clock of twelve hours where the section writes AM or PM."""
+        hour = self.seconds // 3600 % 24
+        return ((hour + 11) % 12 + 1) if self.is_half_day else hour
+
+
+def show_date(value: float, section: Section, *, from_1904: bool = False) -> str | None:
+    """A day or time by a section with `is_date`; None for a number that stands for none."""
+    if value >= _MAX_DAYS or (value < 0 and not section.has("elapsed")):
+        return None
+    return _write_date(value if section.has_time else floor(value), section, from_1904)
+
+
+@lru_cache(_KNOWN)
+def _write_date(value: float, section: Section, from_1904: bool) -> str:
+    tokens = section.tokens
+    has_day = any(token.kind == "date" and token.text[0] == "d" for token in tokens)
+    places = _count_places(tokens)
+    moment = _moment_of(abs(value), places, section.has_time, from_1904, is_half_day=section.has("noon"))
+    names = _names_of(section.language)
+    pieces = ["-"] if value < 0 else []
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        at += 1
+        if token.kind == "elapsed":
+            pieces.append(_show_elapsed(token.text, moment))
+        elif token.kind == "date":
+            pieces.append(_show_part(token.text, moment, names, has_day=has_day))
+        elif token.kind == "noon":
+            pieces.append(_show_noon(token.text, moment))
+        elif token.kind == "point" and places and at < len(tokens) and tokens[at].kind == "digit":
+            pieces.append(f".{moment.units % 10**places:0{places}}")
+            while at < len(tokens) and tokens[at].kind == "digit":
+                at += 1
+        else:
+            pieces.append(token.text)
+    return "".join(pieces)
+
+
+def _count_places(tokens: Sequence[Token]) -> int:
+    """How many places of a second are written, as in `ss.000`."""
+    for at, token in enumerate(tokens):
+        if token.kind in ("date", "elapsed") and token.text[0] == "s" and [*tokens, None][at + 1 : at + 2] != [None]:
+            rest = tokens[at + 1 :]
+            if rest[0].kind == "point":
+                length = next((n for n, one in enumerate(rest[1:]) if one.kind != "digit"), len(rest) - 1)
+                return min(length, 6)
+    return 0
+
+
+def _moment_of(value: float, places: int, has_time: bool, from_1904: bool, *, is_half_day: bool) -> _Moment:
+    """Where a time is written, the number is rounded to its last place; a day alone is not rounded up to the next one."""
+    units = floor(value * _SECONDS * 10**places + 0.5) if has_time else floor(value) * _SECONDS
+    days = units // (_SECONDS * 10**places) + (_FROM_1904 if from_1904 else 0)
+    if days == _LEAP_DAY:
+        year, month, day = 1900, 2, 29
+    elif not days:
+        year, month, day = 1900, 1, 0
+    else:
+        when = date(1899, 12, 30 + (days < _LEAP_DAY)) + timedelta(min(days, _MAX_DAYS - 1))
+        year, month, day = when.year, when.month, when.day
+    return _Moment(year, month, day, (days + 6) % 7, units, places, is_half_day)
+
+
+def _names_of(language: str) -> CalendarNames:
+    code = language.rpartition(",")[0] or language
+    if _LOCALE.fullmatch(code):
+        return CALENDAR_NAMES[_LANGUAGES.get(int(code, 16) & 0x3FF, "en")]
+    return CALENDAR_NAMES.get(code[:2].lower(), CALENDAR_NAMES["en"])
+
+
+def _show_elapsed(text: str, moment: _Moment) -> str:
+    length = {"h": 3600, "m": 60, "s": 1}[text[0]]
+    return str(moment.seconds // length).zfill(len(text))
+
+
+def _show_noon(text: str, moment: _Moment) -> str:
+    before, _, after = text.upper().partition("/")
+    return after if moment.seconds // 3600 % 24 >= 12 else before
+
+
+def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: bool) -> str:
+    """A year, month, day, hour, minute or second."""
+    length = len(text)
+    match text[0]:
+        case "y":
+            return f"{moment.year % 100:02}" if length < 3 else str(moment.year)
+        case "e":
+            return str(moment.year)
+        case "b":
+            year = moment.year + _BUDDHIST
+            return f"{year % 100:02}" if length < 3 else str(year)
+        case "m":
+            return _show_month(length, moment.month, names, has_day=has_day)
+        case "d":
+            return _show_day(length, moment, names)
+        case "h":
+            return f"{moment.hour:0{min(length, 2)}}"
+        case "n":
+            return f"{moment.seconds // 60 % 60:0{min(length, 2)}}"
+        case "s":
+            return f"{moment.seconds % 60:0{min(length, 2)}}"
+    return ""  # an era, which has no name here
+
+
+def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool) -> str:
+    if length < 3:
+        return f"{month:0{length}}"
+    if length == 3:
+        return names.short_months[month - 1]
+    full = names.months_of_day if has_day and names.months_of_day else names.months
+    return full[month - 1][:1] if length == 5 else full[month - 1]
+
+
+def _show_day(length: int, moment: _Moment, names: CalendarNames) -> str:
+    if length < 3:
+        return f"{moment.day:0{length}}"
+    return (names.short_days if length == 3 else names.days)[moment.weekday]

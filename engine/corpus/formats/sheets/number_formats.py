@@ -1,0 +1,296 @@
+"""Number formats of spreadsheets, as ECMA-376 part 1, 18.8.30 and 18.8.31 define them: a code such as `#,##0.00 "kg"` is read
+here, and `showing` and `calendar` write numbers and dates by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import eq, ge, gt, le, lt, ne
+
+BUILT_IN = {
+    1: "0",
+    2: "0.00",
+    3: "#,##0",
+    4: "#,##0.00",
+    5: '"$"#,##0_);\\("$"#,##0\\)',
+    6: '"$"#,##0_);[Red]\\("$"#,##0\\)',
+    7: '"$"#,##0.00_);\\("$"#,##0.00\\)',
+    8: '"$"#,##0.00_);[Red]\\("$"#,##0.00\\)',
+    9: "0%",
+    10: "0.00%",
+    11: "0.00E+00",
+    12: "# ?/?",
+    13: "# ??/??",
+    14: "yyyy-mm-dd",
+    15: "d-mmm-yy",
+    16: "d-mmm",
+    17: "mmm-yy",
+    18: "h:mm AM/PM",
+    19: "h:mm:ss AM/PM",
+    20: "h:mm",
+    21: "h:mm:ss",
+    22: "yyyy-mm-dd h:mm",
+    **dict.fromkeys((*range(27, 32), 36, *range(50, 55), 57, 58), "yyyy-mm-dd"),
+    **dict.fromkeys((32, 34, 55), "h:mm"),
+    **dict.fromkeys((33, 35, 56), "h:mm:ss"),
+    37: "#,##0_);(#,##0)",
+    38: "#,##0_);[Red](#,##0)",
+    39: "#,##0.00_);(#,##0.00)",
+    40: "#,##0.00_);[Red](#,##0.00)",
+    41: '_(* #,##0_);_(* \\(#,##0\\);_(* "-"_);_(@_)',
+    42: '_("$"* #,##0_);_("$"* \\(#,##0\\);_("$"* "-"_);_(@_)',
+    43: '_(* #,##0.00_);_(* \\(#,##0.00\\);_(* "-"??_);_(@_)',
+    44: '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)',
+    45: "mm:ss",
+    46: "[h]:mm:ss",
+    47: "mm:ss.0",
+    48: "##0.0E+0",
+    49: "@",
+    59: "0",
+    60: "0.00",
+    61: "#,##0",
+    62: "#,##0.00",
+    67: "0%",
+    68: "0.00%",
+    69: "# ?/?",
+    70: "# ??/??",
+    71: "yyyy-mm-dd",
+    72: "yyyy-mm-dd",
+    73: "d-mmm-yy",
+    74: "d-mmm",
+    75: "mmm-yy",
+    76: "h:mm",
+    77: "h:mm:ss",
+    78: "yyyy-mm-dd h:mm",
+    79: "mm:ss",
+    80: "[h]:mm:ss",
+    81: "mm:ss.0",
+}
+"""Formats that a file names by a number alone. Of 14 and 22 the user's own country decides how a day is written, which no file
+says: they are written as in ISO 8601."""
+
+GENERAL = "General"
+_OF_COUNTRY = (14, 22)
+
+_TOKEN = re.compile(
+    r"""(?P<quoted>"[^"]*"?)|(?P<escaped>\\.?)|(?P<space>_.?)|(?P<fill>\*.?)|\[(?P<bracket>[^\]]*)\]?
+    |(?P<general>general)|(?P<noon>am/pm|a/p|上午/下午|午前/午後)|(?P<exponent>e[+-])
+    |(?P<date>y+|m+|d+|h+|s+|e+|g+|b+(?![a-z]))|(?P<digit>[0#?])|(?P<point>\.)|(?P<comma>,)|(?P<percent>%)|(?P<slash>/)
+    |(?P<text>@)|(?P<literal>.)""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_SECTION = re.compile(r'(?:"[^"]*"?|\\.?|[_*].?|\[[^\]]*\]?|[^;"\\_*\[])*', re.DOTALL)
+_CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", re.IGNORECASE)
+_ELAPSED = re.compile(r"h+|m+|s+", re.IGNORECASE)
+# the shape of a section with a letter for each token: literals, then digits, then literals
+_PLAIN = re.compile(r"l*(?P<number>(?P<whole>#+,##0|#,###|#*0|#+|0{2,})(?:\.(?P<places>0*#*))?(?P<scale>,*))l*")
+_OF_NUMBERS = ("digit", "point", "comma")
+_COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne}
+_MAX_SECTIONS = 4
+_MAX_LENGTH = 1024  # of a code; Excel takes no more than 255
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of a code. `kind`: literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed, noon.
+    In dates `n` is a minute.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a number is compared with, as in `[>=1000]`."""
+
+    operator: str
+    limit: float
+
+    def holds(self, value: float) -> bool:
+        """Whether a number meets it."""
+        return bool(_COMPARE[self.operator](value, self.limit))
+
+    @property
+    def only_below_zero(self) -> bool:
+        """Whether no positive number meets it: the sign is then the section's own business."""
+        return self.operator in ("<", "<=") and self.limit <= 0
+
+    @property
+    def all_from_zero(self) -> bool:
+        """Whether only negative numbers, or zero, fail it."""
+        return self.operator in (">", ">=") and self.limit == 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlainNumber:
+    """A section of the usual shape, such as `#,##0.0#" kg"`, which is written many times faster than others.
+
+    `shift`: by which power of ten the number is multiplied. `min_digits` before the point, `min_places` and `max_places` after it.
+    """
+
+    before: str
+    after: str
+    shift: int
+    is_grouped: bool
+    has_point: bool
+    min_digits: int
+    min_places: int
+    max_places: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """One of the up to four parts of a code. `language`: a Windows locale as it is written there, empty if none is named.
+    `is_date`: whether it writes a day or a time, `has_time`: whether a time. `plain`: the same, where it has the usual shape.
+    """
+
+    tokens: tuple[Token, ...]
+    condition: Condition | None = None
+    language: str = ""
+    is_date: bool = False
+    has_time: bool = False
+    plain: PlainNumber | None = None
+
+    def has(self, *kinds: str) -> bool:
+        """Whether one of its tokens is of one of these kinds."""
+        return any(token.kind in kinds for token in self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFormat:
+    """A parsed code: the sections for numbers, and that for text where there is one."""
+
+    numbers: tuple[Section, ...]
+    text: Section | None = None
+
+    def section_for(self, value: float) -> tuple[Section, bool]:
+        """The section that writes a number, and whether the number keeps its minus sign there."""
+        numbers = self.numbers
+        if len(numbers) == 1:
+            return numbers[0], value < 0
+        conditions = [section.condition for section in numbers[:2]]
+        if conditions == [None, None]:
+            if value == 0 and len(numbers) > 2:
+                return numbers[2], False
+            return numbers[value < 0], False
+        first = conditions[0] or Condition(">=" if len(numbers) < 3 else ">", 0)
+        second = conditions[1]
+        if second is None and len(numbers) > 2:
+            second = Condition("<", 0)
+        if first.holds(value):
+            return numbers[0], value < 0 and not first.only_below_zero
+        if second is None or second.holds(value):
+            below = first.all_from_zero or (second is not None and second.only_below_zero)
+            return numbers[1], value < 0 and not below
+        return numbers[-1], value < 0
+
+
+def choose_code(number: int, code: str | None) -> str:
+    """The code of the format with a number. The file's own `code` holds, but for a day as the user's country writes it."""
+    built_in = BUILT_IN.get(number, GENERAL)
+    if not code:
+        return built_in
+    is_day = number in _OF_COUNTRY and parse_format(code).numbers[0].is_date
+    return built_in if is_day else code
+
+
+@lru_cache(maxsize=1024)
+def parse_format(code: str) -> NumberFormat:
+    """A code as sections. Never raises: what is no format is written as it stands."""
+    parts: list[str] = []
+    at = 0
+    code = code[:_MAX_LENGTH]
+    while at <= len(code) and len(parts) < _MAX_SECTIONS:
+        found = _SECTION.match(code, at)
+        assert found is not None  # it matches the empty text
+        parts.append(found[0])
+        at = found.end() + 1
+    sections = [_parse_section(part) for part in parts]
+    if len(sections) == _MAX_SECTIONS:
+        return NumberFormat(tuple(sections[:-1]), sections[-1])
+    if len(sections) > 1 and sections[-1].has("text"):
+        return NumberFormat(tuple(sections[:-1]), sections[-1])
+    return NumberFormat(tuple(sections), sections[0] if sections[0].has("text") else None)
+
+
+def _parse_section(part: str) -> Section:
+    tokens: list[Token] = []
+    condition: Condition | None = None
+    language = ""
+    for found in _TOKEN.finditer(part):
+        kind = str(found.lastgroup)
+        text = found[kind]
+        if kind == "quoted":
+            tokens.append(Token("literal", text.strip('"')))
+        elif kind == "escaped":
+            tokens.append(Token("literal", text[1:]))
+        elif kind == "space":
+            tokens.append(Token("literal", " "))
+        elif kind == "bracket" and text.startswith("$"):
+            symbol, _, locale = text[1:].partition("-")
+            tokens.append(Token("literal", symbol))
+            language = locale or language
+        elif kind == "bracket":
+            compared = _CONDITION.fullmatch(text.strip())
+            condition = Condition(compared[1], float(compared[2])) if compared else condition
+            tokens += [Token("elapsed", text.lower())] * bool(_ELAPSED.fullmatch(text))
+        elif kind in ("date", "noon"):
+            tokens.append(Token(kind, text.lower() if text.isascii() else text))
+        elif kind != "fill":
+            tokens.append(Token(kind, text))
+    return _build_section(tokens, condition, language)
+
+
+def _build_section(tokens: Sequence[Token], condition: Condition | None, language: str) -> Section:
+    if not any(token.kind in ("date", "elapsed") for token in tokens):
+        return Section(tuple(tokens), condition, language, plain=_find_plain(tokens))
+    marked = _mark_minutes(tokens)
+    has_time = any(token.kind == "elapsed" or (token.kind == "date" and token.text[0] in "hns") for token in marked)
+    return Section(tuple(marked), condition, language, is_date=True, has_time=has_time)
+
+
+def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens, with `n` in place of each `m` that means minutes: after hours, or before seconds."""
+    marked = list(tokens)
+    parts = [at for at, token in enumerate(tokens) if token.kind in ("date", "elapsed")]
+    for order, at in enumerate(parts):
+        text = tokens[at].text
+        if tokens[at].kind != "date" or text not in ("m", "mm"):
+            continue
+        former = tokens[parts[order - 1]].text[0] if order else ""
+        following = tokens[parts[order + 1]].text[0] if order + 1 < len(parts) else ""
+        if former == "h" or following == "s":
+            marked[at] = Token("date", text.replace("m", "n"))
+    return marked
+
+
+def _letter_of(token: Token) -> str:
+    """What stands for a token in `_PLAIN`."""
+    if token.kind in _OF_NUMBERS:
+        return token.text
+    return "l" if token.kind in ("literal", "percent") else "x"
+
+
+def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
+    """The usual shape of a section: its digits together, with at most one point, and nothing else between literals."""
+    shape = _PLAIN.fullmatch("".join(map(_letter_of, tokens)))
+    if shape is None:
+        return None
+    start, end = shape.span("number")
+    whole = shape["whole"]
+    places = shape["places"] or ""
+    percents = sum(token.kind == "percent" for token in tokens)
+    return PlainNumber(
+        before="".join(token.text for token in tokens[:start]),
+        after="".join(token.text for token in tokens[end:]),
+        shift=2 * percents - 3 * len(shape["scale"]),
+        is_grouped="," in whole,
+        has_point=shape["places"] is not None,
+        min_digits=whole.count("0"),
+        min_places=places.count("0"),
+        max_places=len(places),
+    )

@@ -1,0 +1,145 @@
+"""Workbooks of Excel 5 to 2003 (.xls, MS-XLS): their numbers, which office_oxide gives without the formats of their cells."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.corpus.formats.containers import compound_of
+from engine.corpus.formats.sheets.cells import show_cell
+from engine.corpus.formats.sheets.number_formats import choose_code
+
+_STREAMS = ("Workbook", "Book")
+_BEGIN = 0x0809
+_END = 0x0A
+_SHEET = 0x85
+_FORMAT = 0x041E
+_STYLE = 0xE0
+_CALENDAR = 0x22
+_NUMBER = 0x0203
+_PACKED = 0x027E
+_PACKED_ROW = 0xBD
+_FORMULA = 0x06
+_EXCEL_97 = 0x600
+_NO_NUMBER = b"\xff\xff"  # at the end of a formula's value, where that is a text or an error
+_CELL = struct.Struct("<HHH")
+_DOUBLE = struct.Struct("<d")
+
+
+@dataclass
+class _Book:
+    """What the first part of a workbook says of the others."""
+
+    sheets: list[tuple[int, str]] = field(default_factory=list)  # (where it begins, its name)
+    codes: dict[int, str] = field(default_factory=dict)
+    styles: list[int] = field(default_factory=list)
+    from_1904: bool = False
+
+    def show(self, value: float, style: int) -> str:
+        """A number as a cell of this style shows it."""
+        number = self.styles[style] if style < len(self.styles) else 0
+        code = choose_code(number, self.codes.get(number))
+        return show_cell(value, code, from_1904=self.from_1904)
+
+
+def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> None:
+    """Put the numbers of a workbook into its sheets as they are shown. Those of a damaged one stay as they are."""
+    data = b""
+    with suppress(ValueError):
+        compound = compound_of(content)
+        data = next(filter(None, map(compound.read, _STREAMS)), b"")
+    if not data:
+        return
+    with suppress(struct.error, IndexError, OverflowError):
+        book = _read_book(data)
+        starts = {name: start for start, name in book.sheets}
+        for section in sections:
+            start = starts.get(section.get("title") or "")
+            table = next((node for node in section["elements"] if node["type"] == "table"), None)
+            if start is not None and table is not None:
+                _put(table["rows"], data, start, book)
+
+
+def _put(rows: Sequence[Mapping[str, Any]], data: bytes, start: int, book: _Book) -> None:
+    for row, column, style, value in _read_numbers(data, start):
+        cells = rows[row]["cells"] if row < len(rows) else ()
+        if column >= len(cells):
+            continue
+        try:
+            text = book.show(value, style)
+        except (ValueError, ArithmeticError):
+            continue  # infinite, or no number
+        run = {"type": "text", "text": text}
+        cells[column]["content"] = [{"type": "paragraph", "content": [run]}]
+
+
+def _read_records(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
+    """(kind, content) of the records from `start` to the end of that part, without what other parts are put inside it."""
+    at = start
+    depth = 0
+    while at + 4 <= len(data):
+        kind, size = struct.unpack_from("<HH", data, at)
+        content = data[at + 4 : at + 4 + size]
+        at += 4 + size
+        if kind == _BEGIN:
+            depth += 1
+        elif kind == _END:
+            depth -= 1
+            if depth <= 0:
+                return
+        elif depth == 1:  # a chart on a sheet is a part within its part
+            yield kind, content
+
+
+def _read_book(data: bytes) -> _Book:
+    is_97 = struct.unpack_from("<H", data, 4)[0] >= _EXCEL_97
+    book = _Book()
+    for kind, content in _read_records(data, 0):
+        if kind == _SHEET:
+            book.sheets.append((struct.unpack_from("<I", content)[0], _read_text(content[6:], 1, is_97)))
+        elif kind == _FORMAT:
+            book.codes[struct.unpack_from("<H", content)[0]] = _read_text(content[2:], 2 if is_97 else 1, is_97)
+        elif kind == _STYLE:
+            book.styles.append(struct.unpack_from("<H", content, 2)[0])
+        elif kind == _CALENDAR:
+            book.from_1904 = content[:1] == b"\1"
+    return book
+
+
+def _read_text(content: bytes, length_size: int, is_97: bool) -> str:
+    """A text after its length; since Excel 97 a byte says whether its characters have two bytes."""
+    length = int.from_bytes(content[:length_size], "little")
+    rest = content[length_size:]
+    if not is_97:
+        return rest[:length].decode("cp1252", "replace")
+    if rest[:1] and rest[0] & 1:
+        return rest[1 : 1 + 2 * length].decode("utf-16-le", "replace")
+    return rest[1 : 1 + length].decode("latin-1")
+
+
+def _read_numbers(data: bytes, start: int) -> Iterator[tuple[int, int, int, float]]:
+    """(row, column, style, value) of each number of a sheet, those of formulas among them."""
+    for kind, content in _read_records(data, start):
+        if kind == _PACKED_ROW:
+            row, column = struct.unpack_from("<HH", content)
+            for at in range(4, len(content) - 2, 6):
+                style, packed = struct.unpack_from("<HI", content, at)
+                yield row, column + at // 6, style, _unpack(packed)
+        elif kind in (_NUMBER, _PACKED, _FORMULA):
+            row, column, style = _CELL.unpack_from(content)
+            if kind == _PACKED:
+                yield row, column, style, _unpack(struct.unpack_from("<I", content, 6)[0])
+            elif kind == _NUMBER or content[12:14] != _NO_NUMBER:
+                yield row, column, style, _DOUBLE.unpack_from(content, 6)[0]
+
+
+def _unpack(packed: int) -> float:
+    """A number in 30 bits (MS-XLS 2.5.122): a whole one or the first bits of another, perhaps times a hundred."""
+    if packed & 2:
+        value = float((packed >> 2) - (1 << 30 if packed & 0x8000_0000 else 0))
+    else:
+        value = _DOUBLE.unpack(bytes(4) + struct.pack("<I", packed & 0xFFFF_FFFC))[0]
+    return value / 100 if packed & 1 else value

@@ -1,0 +1,265 @@
+"""A number as a spreadsheet shows it in a cell with a number format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+
+from engine.corpus.formats.sheets.dates import show_date
+from engine.corpus.formats.sheets.number_formats import PlainNumber, Section, Token, parse_format
+
+_MAX_GENERAL = 11  # characters of a number in the format General, without its sign
+_MAX_EXACT = 10**15  # above, a cell holds no whole number exactly
+_MAX_PLACES = 60
+_HALF_UP = Context(prec=400, rounding=ROUND_HALF_UP)  # of numbers up to 1.8E+308
+_UNITS = tuple(Decimal(1).scaleb(-places) for places in range(_MAX_PLACES + 1))
+_PRECISION = ".15g"  # of what a spreadsheet calculates with
+
+
+def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
+    """The text of a cell that holds a number and has the format `code`, with single spaces. Whole numbers are rounded half away
+    from zero. `from_1904`: the workbook counts its days from 1904 on.
+    """
+    format = parse_format(code)
+    section, is_signed = format.section_for(value)
+    if section.is_date:
+        text = show_date(value, section, from_1904=from_1904)
+        return " ".join((show_general(value) if text is None else text).split())
+    text = _write(value, section) if section.plain is None else _write_plain(value, section.plain)
+    return " ".join(f"{'-' if is_signed else ''}{text}".split())
+
+
+def find_added_text(code: str) -> tuple[str, str] | None:
+    """What a format puts before and after a text in its cell, such as `@" pcs"`; None for one that adds nothing."""
+    section = parse_format(code).text
+    kinds = [] if section is None else [token.kind for token in section.tokens]
+    if section is None or kinds.count("text") != 1:
+        return None
+    at = kinds.index("text")
+    before = "".join(token.text for token in section.tokens[:at])
+    after = "".join(token.text for token in section.tokens[at + 1 :])
+    return (before, after) if before.strip() or after.strip() else None
+
+
+def find_hidden_digits(value: float, code: str) -> str:
+    """All digits of a whole number that the format General shortens to 1.23457E+12; else empty."""
+    if not value.is_integer() or not 10**_MAX_GENERAL <= abs(value) < _MAX_EXACT:
+        return ""
+    section, _ = parse_format(code).section_for(value)
+    return str(int(value)) if section.has("general", "text") and not section.is_date else ""
+
+
+def show_general(value: float) -> str:
+    """A number in the format General: in at most eleven characters, or with six digits and an exponent."""
+    text = format(value, _PRECISION)
+    if len(text) <= _MAX_GENERAL and "e" not in text:
+        return text if value else "0"
+    number = Decimal(text)
+    sign = "-" if number < 0 else ""
+    number = abs(number)
+    text = _plain(number)
+    exponent = number.adjusted()
+    if len(text) > _MAX_GENERAL and -5 < exponent < _MAX_GENERAL:
+        places = max(0, _MAX_GENERAL - 2 - max(0, exponent))
+        text = _plain(_rounded(number, places))
+    if len(text) <= _MAX_GENERAL:
+        return sign + text
+    mantissa = _rounded(number.scaleb(-exponent), 5)
+    if mantissa >= 10:
+        mantissa = mantissa / 10
+        exponent += 1
+    return f"{sign}{_plain(mantissa)}E{'-' if exponent < 0 else '+'}{abs(exponent):02}"
+
+
+def _plain(number: Decimal) -> str:
+    """A number without an exponent and without zeros at its end."""
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _rounded(number: Decimal, places: int) -> Decimal:
+    return number.quantize(_UNITS[min(places, _MAX_PLACES)], context=_HALF_UP)
+
+
+def _write(value: float, section: Section) -> str:
+    """A number, without its sign, by a section that writes no date."""
+    tokens = section.tokens
+    if section.has("general", "text"):
+        general = show_general(abs(value))
+        return "".join(general if token.kind in ("general", "text") else token.text for token in tokens)
+    if not section.has("digit"):
+        return "".join(token.text for token in tokens)
+    number = abs(Decimal(format(value, _PRECISION)))
+    number = number.scaleb(2 * sum(token.kind == "percent" for token in tokens))
+    if section.has("exponent"):
+        return _write_scientific(number, tokens)
+    if section.has("slash") and (fraction := _write_fraction(number, tokens)):
+        return fraction
+    return _write_decimal(number, tokens)
+
+
+def _write_plain(value: float, plain: PlainNumber) -> str:
+    """A number, without its sign, by a section of the usual shape."""
+    number = abs(Decimal(format(value, _PRECISION)))
+    if plain.shift:
+        number = number.scaleb(plain.shift)
+    number = number.quantize(_UNITS[min(plain.max_places, _MAX_PLACES)], context=_HALF_UP)
+    whole, _, places = format(number, ",f" if plain.is_grouped else "f").partition(".")
+    if plain.min_places < plain.max_places:
+        places = places[: max(plain.min_places, len(places.rstrip("0")))]
+    if whole == "0" and not plain.min_digits:
+        whole = ""
+    point = "." if plain.has_point else ""
+    return f"{plain.before}{whole.zfill(plain.min_digits)}{point}{places}{plain.after}"
+
+
+def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
+    kinds = [token.kind for token in tokens]
+    last_digit = len(kinds) - 1 - kinds[::-1].index("digit")
+    point = kinds.index("point") if "point" in kinds else len(kinds)
+    thousands = _count_commas(kinds, last_digit + 1)
+    if point < last_digit and kinds[point - 1 :: -1][:1] == ["comma"]:
+        before = kinds[:point][::-1]
+        thousands += next(at for at, kind in enumerate([*before, ""]) if kind != "comma")
+    places = kinds[point:].count("digit")
+    number = _rounded(number.scaleb(-3 * thousands), places)
+    whole, _, decimals = format(number, "f").partition(".")
+    first_digit = kinds.index("digit")
+    is_grouped = "comma" in kinds[first_digit : min(point, last_digit)] and _groups(kinds[: min(point, last_digit + 1)])
+    written = _write_whole(whole.lstrip("0"), tokens[:point], is_grouped=is_grouped)
+    return written + _write_places(decimals, tokens[point:])
+
+
+def _count_commas(kinds: Sequence[str], start: int) -> int:
+    """How many commas follow at once: each divides by a thousand."""
+    count = 0
+    while start + count < len(kinds) and kinds[start + count] == "comma":
+        count += 1
+    return count
+
+
+def _groups(kinds: Sequence[str]) -> bool:
+    """Whether a comma stands between two places for digits."""
+    digits = [at for at, kind in enumerate(kinds) if kind == "digit"]
+    return any(kind == "comma" and digits[0] < at < digits[-1] for at, kind in enumerate(kinds))
+
+
+def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> str:
+    """The part before the point, from right to left; its first place takes all digits that are left."""
+    left = sum(token.kind == "digit" for token in tokens)
+    if not left:
+        return "".join(token.text for token in tokens if token.kind != "comma") + digits
+    pieces: list[str] = []
+    written = 0
+    for token in reversed(tokens):
+        if token.kind == "comma":
+            continue
+        if token.kind != "digit":
+            pieces.append(token.text)
+            continue
+        left -= 1
+        for _ in range(max(1, len(digits) if not left else 1)):
+            sign = digits[-1:] or {"0": "0", "?": " "}.get(token.text, "")
+            digits = digits[:-1]
+            if sign.isdigit() and is_grouped and written and written % 3 == 0:
+                pieces.append(",")
+            pieces.append(sign)
+            written += bool(sign)
+    return "".join(reversed(pieces))
+
+
+def _write_places(decimals: str, tokens: Sequence[Token]) -> str:
+    """The point and what follows: a `#` shows no zero at the end, a `?` a blank in its place."""
+    kept = len(decimals.rstrip("0"))
+    places = [token.text for token in tokens if token.kind == "digit"]
+    for at, place in enumerate(places):
+        if place == "0":
+            kept = max(kept, at + 1)
+    pieces: list[str] = []
+    at = 0
+    for token in tokens:
+        if token.kind == "digit":
+            pieces.append(decimals[at : at + 1] if at < kept else {"?": " "}.get(token.text, ""))
+            at += 1
+        elif token.kind != "comma":
+            pieces.append(token.text)
+    return "".join(pieces)
+
+
+def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
+    """`0.00E+00`; with several places before the point the exponent is a multiple of their number."""
+    kinds = [token.kind for token in tokens]
+    at = kinds.index("exponent")
+    mantissa = tokens[:at]
+    rest = tokens[at + 1 :]
+    point = kinds.index("point") if "point" in kinds[:at] else at
+    step = max(1, kinds[:point].count("digit"))
+    places = kinds[point:at].count("digit")
+    exponent = number.adjusted() // step * step if number else 0
+    if _rounded(number.scaleb(-exponent), places) >= 10**step:
+        exponent += step
+    scaled = number.scaleb(-exponent)
+    shown = _write_decimal(scaled, mantissa) if "digit" in kinds[:at] else _plain(_rounded(scaled, places))
+    length = _run_length(rest, "digit")
+    sign = "-" if exponent < 0 else tokens[at].text[1].replace("-", "")
+    tail = "".join(token.text for token in rest[length:])
+    return f"{shown}{tokens[at].text[0]}{sign}{abs(exponent):0{length or 1}}{tail}"
+
+
+def _run_length(tokens: Sequence[Token], kind: str) -> int:
+    return next((at for at, token in enumerate(tokens) if token.kind != kind), len(tokens))
+
+
+def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
+    """`# ?/?`, `??/??`, `# ?/8`; empty where no places stand on both sides of the slash."""
+    slash = [token.kind for token in tokens].index("slash")
+    start = slash
+    while start and tokens[start - 1].kind == "digit":
+        start -= 1
+    end = slash + 1
+    while end < len(tokens) and (tokens[end].kind == "digit" or tokens[end].text.isdecimal()):
+        end += 1
+    below = "".join(token.text for token in tokens[slash + 1 : end])
+    if start == slash or not below:
+        return ""
+    whole_tokens = tokens[:start]
+    has_whole = any(token.kind == "digit" for token in whole_tokens)
+    whole = int(number) if has_whole else 0
+    part = Fraction(number) - whole
+    if below.isdecimal() and int(below):
+        under = int(below)
+        above = int(part * under + Fraction(1, 2))
+    else:
+        above, under = _convergent(part, 10 ** min(len(below), 9) - 1)
+    if has_whole and above == under:
+        whole += 1
+        above = 0
+    tail = "".join(token.text for token in tokens[end:])
+    if has_whole and not above:
+        return _write_decimal(Decimal(whole), [*whole_tokens[:-1], Token("digit", "0")]) + tail
+    before = "".join(token.text for token in whole_tokens)
+    if has_whole:
+        before = _write_decimal(Decimal(whole), whole_tokens)
+    return f"{before}{above}/{under}{tail}"
+
+
+def _convergent(number: Fraction, most: int) -> tuple[int, int]:
+    """The last convergent of the continued fraction of a number whose denominator is at most `most`, as Excel chooses it."""
+    above = 1
+    former_above = 0
+    under = 0
+    former_under = 1
+    while True:
+        whole = number.numerator // number.denominator
+        next_above = whole * above + former_above
+        next_under = whole * under + former_under
+        if next_under > most:
+            return above, under
+        former_above = above
+        former_under = under
+        above = next_above
+        under = next_under
+        if number == whole:
+            return above, under
+        number = 1 / (number - whole)

@@ -1,0 +1,164 @@
+"""Amounts, numbers, days and account numbers: one code for each, however it is written.
+
+A number with decimals or in groups becomes its value (`12.750,00`, `12,750`, `12 750` → `12750.0`; `9,90` → `9.9`), a day
+`2031-05-17`, a number in groups its digits, and an IBAN in groups what it is without blanks. Where a spelling may mean two things,
+both count: `12.750` is 12750 or 12.75, `05/06/2031` a day in May or in June.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+
+from engine.core.calendar_names import CALENDAR_NAMES
+from engine.lexical.characters import compound_pattern, fold
+
+_BLANK = " \u00a0\u2009\u202f"
+_GROUP = rf"['\u2019{_BLANK}]"
+_END = r"(?!\w|[.,]\d|[./\u2010\u2011-]\w)"
+_AMOUNT = (
+    rf"[1-9]\d{{0,2}}(?:(?:,\d{{2,3}})*,\d{{3}}(?:\.\d+)?|(?:\.\d{{3}})+(?:,\d+)?|(?:{_GROUP}\d{{3}})+(?:[.,]\d+)?)(?!{_GROUP}\d)"
+    r"|\d+[.,]\d+"
+)
+_DAY = (
+    rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?[{_BLANK}]{{1,2}}(?:(?:of|de)[{_BLANK}])?"
+    rf"[^\W\d_]{{3,10}}\.?,?[{_BLANK}]{{1,2}}(?:de[{_BLANK}])?\d{{2,4}}"
+)
+_DAY_AFTER_MONTH = rf"[^\W\d_]{{3,10}}\.?[{_BLANK}]{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?,?[{_BLANK}]{{1,2}}\d{{4}}"
+_GROUPS = rf"\d{{2,8}}(?:[{_BLANK}]\d{{2,8}}){{1,7}}(?![{_BLANK}]?\d)"
+_IBAN = rf"[a-z]{{2}}\d{{2}}(?:[{_BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{_BLANK}][a-z0-9]{{1,3}})?"
+_AFTER_DIGIT = rf"(?=\d)(?<!\d[.,'\u2019])(?:{_DAY}|{_AMOUNT}|{_GROUPS}){_END}"
+_AFTER_LETTER = rf"{_DAY_AFTER_MONTH}{_END}|{_IBAN}{_END}|(?<!\w)\.net(?!\w)"
+# what tells that a text may hold one: looked for first, as most texts hold none
+_DIGIT_HINT = re.compile(rf"\d(?:[.,'\u2019{_BLANK}]\d|[a-z.]{{0,2}}[{_BLANK}]{{1,2}}[^\W\d_])")
+_LETTER_HINT = re.compile(
+    rf"\d(?:[a-z]{{2}})?,?[{_BLANK}]{{1,2}}\d{{4}}(?!\d)|\d\d[{_BLANK}][a-z0-9]{{4}}[{_BLANK}][a-z0-9]{{4}}",
+    re.IGNORECASE,
+)
+
+_IS_AMOUNT = re.compile(_AMOUNT)
+_IS_GROUPS = re.compile(rf"\d+(?:[{_BLANK}./\u2010\u2011-]\d+)+")
+_IS_IBAN = re.compile(r"[a-z]{2}\d{2}[a-z0-9]{8,30}")
+_FOUR_DIGITS = re.compile(rf"(?<=[{_BLANK}])\d{{4}}(?!\w)")
+_NUMBER = re.compile(r"\d{4,34}")
+_YEAR_FIRST = re.compile(r"(\d{4})[-./](\d{1,2})[-./](\d{1,2})(?:t\d.*)?")
+_YEAR_LAST = re.compile(r"(\d{1,2})([-./])(\d{1,2})\2(\d{4}|\d{2})")
+_COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)")
+_PIECE = re.compile(r"[^\W\d_]+|\d+")
+_ALL_YEARS = re.compile(rf"(?:(?:1[5-9]|20)\d\d[{_BLANK}./\u2010\u2011-]?)+")
+_SPELLINGS = {".net": "dotnet", "asp.net": "dotnet", "ado.net": "dotnet", "vb.net": "dotnet"}
+_MIN_DIGITS = 7
+_MAX_DIGITS = 34
+_MIN_YEAR = 1000
+_MAX_YEAR = 2999
+_THIS_CENTURY = 70  # years of two digits below are of the twenty-first
+_MONTH_WORDS = frozenset(("of", "de", "st", "nd", "rd", "th", "er"))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """`codes`: what it means, one for each reading. `digits`: the same as a plain number, which is a word and has no code of its
+    own in a text. `words`: further words that stand for it.
+    """
+
+    codes: tuple[str, ...]
+    digits: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+def compound_pattern_for(text: str, *, any_case: bool = False) -> re.Pattern[str]:
+    """What finds the compounds of a text, where figures, and what looks like one, are whole: in lower case, or in `any_case`."""
+    has_letters = bool(_LETTER_HINT.search(text)) or ".net" in (text.lower() if any_case else text)
+    return _pattern(bool(_DIGIT_HINT.search(text)), has_letters, any_case)
+
+
+@lru_cache(maxsize=8)
+def _pattern(with_digits: bool, with_letters: bool, any_case: bool) -> re.Pattern[str]:
+    kinds = [_AFTER_DIGIT] * with_digits + [_AFTER_LETTER] * with_letters + [compound_pattern().pattern]
+    return re.compile("|".join(kinds), re.IGNORECASE if any_case else 0)
+
+
+def read_figure(compound: str) -> Figure | None:
+    """What a compound in lower case stands for; None for one that is no figure."""
+    if compound in _SPELLINGS:
+        return Figure((), words=(_SPELLINGS[compound],))
+    if not any(map(str.isdigit, compound)):
+        return None
+    if days := tuple(dict.fromkeys(day.isoformat() for day in _read_days(compound))):
+        return Figure(days)
+    if _NUMBER.fullmatch(compound):
+        return Figure((f"{compound}.0",), (compound,))
+    if _IS_AMOUNT.fullmatch(compound):
+        values = tuple(dict.fromkeys(_read_values(compound)))
+        whole = (value.removesuffix(".0") for value in values if value.endswith(".0"))
+        return Figure(values, tuple(digits for digits in whole if len(digits) > 3))
+    joined = "".join(char for char in compound if char.isalnum())
+    if _IS_GROUPS.fullmatch(compound):
+        if not _MIN_DIGITS <= len(joined) <= _MAX_DIGITS or _ALL_YEARS.fullmatch(compound):
+            return None
+        value = f"{joined}.0"
+        is_typed_with_blanks = any(blank in compound for blank in _BLANK)
+        return Figure((value,) if is_typed_with_blanks else (re.sub("[\u2010\u2011]", "-", compound), value), (joined,))
+    if " " in compound and _IS_IBAN.fullmatch(joined) and len(_FOUR_DIGITS.findall(compound)) > 1:
+        return Figure((re.sub(r"(?<=\d)(?=\D)|(?<=\D)(?=\d)", "-", joined),))
+    return None
+
+
+def _read_values(amount: str) -> Iterator[str]:
+    """The values of an amount. One mark before three digits alone may part groups or decimals."""
+    marks = [char for char in amount if not char.isdigit()]
+    digits = re.sub(r"\D", "", amount)
+    last = amount.rpartition(marks[-1])[2]
+    is_group = len(last) == 3 and not amount.startswith("0") and marks[-1] == marks[0]
+    if is_group:
+        yield f"{digits}.0"
+    if not is_group or (len(marks) == 1 and marks[0] in ".,"):
+        whole = digits[: len(digits) - len(last)].lstrip("0") or "0"
+        yield f"{whole}.{last.rstrip('0') or '0'}"
+
+
+def _read_days(compound: str) -> Iterator[date]:
+    """The days that a compound may mean."""
+    if found := _YEAR_FIRST.fullmatch(compound) or _COMPACT.fullmatch(compound):
+        yield from _find_day(found[1], int(found[2]), int(found[3]))
+    elif found := _YEAR_LAST.fullmatch(compound):
+        first, mark, second, year = found.groups()
+        if mark == "-" and len(year) == 2:
+            return
+        yield from _find_day(year, int(second), int(first))
+        if mark != ".":
+            yield from _find_day(year, int(first), int(second))
+    else:
+        pieces = [piece for piece in _PIECE.findall(compound) if piece not in _MONTH_WORDS]
+        if len(pieces) == 3:
+            place = 0 if pieces[1].isdigit() else 1
+            month = MONTHS.get(fold(pieces[place]))
+            if month and pieces[1 - place].isdigit() and pieces[2].isdigit():
+                yield from _find_day(pieces[2], month, int(pieces[1 - place]))
+
+
+def _find_day(year: str, month: int, day: int) -> Iterator[date]:
+    number = int(year)
+    if len(year) == 2:
+        number += 2000 if number < _THIS_CENTURY else 1900
+    if len(year) in (2, 4) and _MIN_YEAR <= number <= _MAX_YEAR:
+        try:
+            yield date(number, month, day)
+        except ValueError:
+            return
+
+
+def _month_numbers() -> dict[str, int]:
+    found = {"sept": 9, "mar": 3}
+    for names in CALENDAR_NAMES.values():
+        for months in (names.months, names.short_months, names.months_of_day):
+            for number, name in enumerate(months, 1):
+                found.setdefault(fold(name.rstrip(".").lower()), number)
+    return found
+
+
+MONTHS = _month_numbers()
+"""Number of a month by its name, in lower case and without accents, in any language."""

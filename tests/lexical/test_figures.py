@@ -1,0 +1,248 @@
+"""Amounts, days, account numbers and names with marks: found by whatever spelling, and beside nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.lexical.analysis import Analyzer, find_compounds, matched_spans
+from engine.lexical.codes import holds_inside
+from engine.lexical.figures import read_figure
+from engine.lexical.index import LexicalIndex
+
+PLAIN = Analyzer("none")
+FAULTS = Path(__file__).parents[3] / "shared" / "data" / "faults"
+SAME = [
+    [
+        "12750",
+        "12,750",
+        "12.750",
+        "12 750",
+        "12\u00a0750",
+        "12\u202f750",
+        "12'750",
+        "12’750",
+        "12.750,00",
+        "12,750.00",
+        "$12,750.00",
+    ],
+    ["9,90", "9.90", "9.9", "9,9"],
+    ["0,5", "0.50", "0.500"],
+    ["1.234.567,89", "1,234,567.89", "1 234 567,89", "1'234'567.89"],
+    ["127500", "1,27,500", "127.500"],
+    ["DE44500105175407324931", "DE44 5001 0517 5407 3249 31", "de44 5001 0517 5407 3249 31"],
+    ["GB29NWBK60161331926819", "GB29 NWBK 6016 1331 9268 19"],
+    ["4111111111111111", "4111 1111 1111 1111", "4111-1111-1111-1111"],
+    ["9783161484100", "978-3-16-148410-0", "978 316 148 4100"],
+    ["0301234567", "030 1234567", "030/1234567", "030 123 45 67"],
+    [
+        "2031-05-17",
+        "17.05.2031",
+        "17.5.2031",
+        "17.5.31",
+        "17/05/2031",
+        "5/17/2031",
+        "2031/5/17",
+        "20310517",
+        "17-May-2031",
+        "17-May-31",
+        "17 May 2031",
+        "17th of May, 2031",
+        "May 17, 2031",
+        "May 17th, 2031",
+        "17. Mai 2031",
+        "17 mai 2031",
+        "17 de mayo de 2031",
+        "17 maja 2031",
+        "17 мая 2031",
+        "2031-05-17T08:30:00",
+    ],
+]
+APART = [
+    ("9,90", "9 90"),
+    ("9,90", "19,90"),
+    ("12,750", "12,705"),
+    ("12750", "127500"),
+    ("1.2", "1.2.3"),
+    ("17.05.2031", "17.06.2031"),
+    ("05-17-31", "17-05-31"),
+    ("31.02.2031", "3.3.2031"),
+    ("2019 2020", "20192020"),
+    ("0750", "750"),
+    ("C++", "C"),
+    ("C#", "C"),
+    ("C++", "C#"),
+    (".NET", "net"),
+    ("4711,12", "4711.21"),
+]
+
+
+def terms_of(text: str) -> set[str]:
+    """The codes of a text, and the numbers in it that are digits alone."""
+    terms = PLAIN.terms(text)
+    return {*terms.codes, *(word for word in terms.words if word.isdigit() and len(word) > 3)}
+
+
+def is_asked(query: str, text: str) -> bool:
+    """Whether a query asks for a whole that a text holds."""
+    asked = PLAIN.query_terms(query)
+    digits = {number for numbers in asked.digits.values() for number in numbers}
+    return not terms_of(text).isdisjoint({*asked.codes, *digits})
+
+
+@pytest.mark.parametrize("spellings", SAME, ids=[spellings[0] for spellings in SAME])
+def test_every_spelling_asks_for_every_other(spellings: list[str]) -> None:
+    for query in spellings:
+        assert [text for text in spellings if not is_asked(query, f"so {text}.")] == []
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_other_figures_are_not_asked_for(one: str, other: str) -> None:
+    wholes = {*PLAIN.query_terms(one).codes} & {*PLAIN.query_terms(other).codes}
+    assert not wholes
+    assert PLAIN.analyse(one) != PLAIN.analyse(other)
+
+
+@pytest.mark.parametrize(
+    ("compound", "codes", "digits"),
+    [
+        ("12,750", ("12750.0", "12.75"), ("12750",)),
+        ("12.750,5", ("12750.5",), ()),
+        ("0,750", ("0.75",), ()),
+        ("12 750", ("12750.0",), ("12750",)),
+        ("1200", ("1200.0",), ("1200",)),
+        ("120", None, None),
+        ("05/06/2031", ("2031-06-05", "2031-05-06"), ()),
+        ("30.02.2031", ("30.02.2031", "30022031.0"), ("30022031",)),
+        ("192.168.0.1", ("192.168.0.1", "19216801.0"), ("19216801",)),
+        ("1999-2004", None, None),
+        ("2.3.1", None, None),
+        ("word", None, None),
+        ("12 pages 13", None, None),
+    ],
+)
+def test_a_figure_has_a_code_for_each_reading(
+    compound: str, codes: tuple[str, ...] | None, digits: tuple[str, ...]
+) -> None:
+    figure = read_figure(compound)
+    assert (None if figure is None else figure.codes) == codes
+    assert figure is None or figure.digits == digits
+
+
+@pytest.mark.parametrize(
+    ("text", "compounds"),
+    [
+        ("9,90 Euro", ["9,90", "Euro"]),
+        ("1,2,3,4", ["1", "2", "3", "4"]),
+        ("on 3.5, 4 and", ["on", "3.5", "4", "and"]),
+        ("Version 12, 2031", ["Version", "12", "2031"]),
+        ("2 rooms 35", ["2", "rooms", "35"]),
+        ("12,5-fach", ["12", "5-fach"]),
+        ("pay 12.750,- now", ["pay", "12.750", "now"]),
+        ("ab12 word text here", ["ab12", "word", "text", "here"]),
+        ("C++, C# or .NET", ["C++", "C#", "or", ".NET"]),
+        ("C/C++ a+++ order# f#x", ["C/C++", "a", "order", "f", "x"]),
+        ("example.net", ["example.net"]),
+        ("Am 17. Mai 2031 um", ["Am", "17. Mai 2031", "um"]),
+        ("9,90,", ["9,90"]),
+        ("IBAN DE44 5001 0517 5407 3249 31.", ["IBAN", "DE44 5001 0517 5407 3249 31"]),
+        ("A-1.2", ["A-1.2"]),
+    ],
+)
+def test_figures_are_whole_and_all_else_is_as_before(text: str, compounds: list[str]) -> None:
+    assert list(find_compounds(text, any_case=True)) == compounds
+    assert list(find_compounds(text.lower())) == [compound.lower() for compound in compounds]
+
+
+def test_names_with_marks_are_words() -> None:
+    assert PLAIN.analyse("C++ and C#, F#; notepad++") == ["c++", "and", "c#", "f#", "notepad++"]
+    assert PLAIN.analyse(".NET, ASP.NET, dotnet") == ["net", "dotnet", "asp", "net", "dotnet", "dotnet"]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "marked"),
+    [
+        ("12750", "12.750,00 or $12,750.00 or 12 750", ["12.750,00", "12,750.00", "12 750"]),
+        ("9,90", "9.90, 9 or 19,90", ["9.90", "9", "90"]),
+        ("12,750", "12750 and 750", ["12750", "750"]),
+        ("2031-05-17", "Am 17. Mai 2031", ["17. Mai 2031"]),
+        ("C++", "C and C++", ["C++"]),
+        ("DE44500105175407324931", "IBAN DE44 5001 0517 5407 3249 31.", ["DE44 5001 0517 5407 3249 31"]),
+        (".net", "the .NET", [".NET"]),
+        ("rooms", "2 rooms 35", ["rooms"]),
+        ("PHX-121", "12 phx121 45", ["phx121"]),
+    ],
+)
+def test_figures_are_marked_as_a_whole(query: str, text: str, marked: list[str]) -> None:
+    assert [text[start:end] for start, end in matched_spans(query, text)] == marked
+
+
+def search(folder: Path, texts: dict[str, str], query: str) -> list[str]:
+    names = list(texts)
+    index = LexicalIndex.build(folder / "index", enumerate(texts.values()), "en")
+    return [names[key] for key in index.search(query, len(names))[0].tolist()]
+
+
+def test_a_passage_with_the_amount_comes_before_those_with_its_parts(tmp_path: Path) -> None:
+    texts = {
+        "parts": "9 pages show 90 items; item 9 costs 90, item 90 costs 9",
+        "more parts": "rates 9 and 90, 9 and 90, 9 and 90",
+        "other": "19,90 for glass",
+        "dot": "9.90 for paint",
+        "comma": "The amount of 9,90 is due by Friday at noon, says the bill",
+    }
+    found = search(tmp_path, texts, "9,90")
+    assert {*found[:2]} == {"dot", "comma"}
+    assert "other" not in found[:4]
+
+
+@pytest.mark.parametrize("query", ["12750", "12,750", "12.750,00", "12 750"])
+def test_an_amount_is_found_in_any_spelling(tmp_path: Path, query: str) -> None:
+    texts = {
+        "plain": "Budget 12750 was approved",
+        "german": "12.750,00 Euro laut Vertrag",
+        "english": "the bond of $12,750.00",
+        "parts": "12 pages for 750 people, 12 of 750",
+        "none": "no number",
+    }
+    assert {*search(tmp_path, texts, query)[:3]} == {"plain", "german", "english"}
+
+
+def test_passages_are_required_to_hold_a_number_in_any_spelling(tmp_path: Path) -> None:
+    texts = [
+        "Budget 12750 was approved",
+        "12.750,00 Euro",
+        "12 pages for 750 people",
+        "Vertrag 17.05.2031",
+        "May 17, 2031",
+    ]
+    index = LexicalIndex.build(tmp_path / "index", enumerate(texts), "en", languages={1: "de", 3: "de"})
+    held = {query: index.holding(query) for query in ("12,750", "12750", "2031-05-17")}
+    assert {query: sorted(ids.tolist()) for query, ids in held.items() if ids is not None} == {
+        "12,750": [0, 1],
+        "12750": [0, 1],
+        "2031-05-17": [3, 4],
+    }
+    assert not any(map(len, index.code_holders("1,200")))
+    assert [sorted(holders.tolist()) for holders in index.code_holders("12,750 on 17/5/2031")] == [[0, 1], [3, 4]]
+    assert index.codes_in("in 2031") == []
+
+
+def test_a_code_inside_a_longer_one_is_known(tmp_path: Path) -> None:
+    index = LexicalIndex.build(tmp_path / "index", [(0, "order INV-2031-0042/B"), (1, "phx 121")], "en")
+    assert index.part_holders("INV-2031").tolist() == [0]
+    assert holds_inside(index.analyzer, "INV-2031", "order INV-2031-0042/B")
+    assert holds_inside(index.analyzer, "0042/B", "order INV-2031-0042/B")
+    assert not holds_inside(index.analyzer, "INV-203", "order INV-2031-0042/B")
+    assert index.part_holders("PHX-121").tolist() == [1]
+    assert not holds_inside(index.analyzer, "PHX-121", "phx 121")
+    assert index.part_holders("words alone").tolist() == []
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not FAULTS.is_dir(), reason="the shared data sets are missing")
+def test_real_amounts_are_found(tmp_path: Path) -> None:
+    texts = {path.name: path.read_text() for path in sorted((FAULTS / "10-amounts" / "docs").iterdir())}
+    assert search(tmp_path / "a", texts, "9,90")[0] == "r1.txt"
+    assert {*search(tmp_path / "b", texts, "12750")} == {"big1.txt", "big2.txt", "big3.txt"}
