@@ -17,6 +17,7 @@ from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_byte
 from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
 from engine.corpus.formats.damage import damaged, without_names
 from engine.corpus.formats.locked import why_closed
+from engine.corpus.formats.runs.rtf import rewrite
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
 from engine.corpus.text.metadata import document_of
 
@@ -73,7 +74,8 @@ def with_text(path: Path, text: Text, lost: Sequence[LeftOut], why: str = "it ho
 def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
     """A document's text, what it says of itself, and lost parts. Raises UnreadableFileError."""
     if format == "rtf":
-        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], _RTF_PAIR.sub(_whole_sign, content))
+        content = _RTF_PAIR.sub(_whole_sign, rewrite(content))
+        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
     with suppress(*DAMAGED, KeyError):
         if format == "ods":  # xberg wants a list of parts, and makes as many cells as are said to be alike
             package = package_of(content)

@@ -17,6 +17,8 @@ from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extracted, with_text
 from engine.corpus.formats.html import shown_text, source_of
 from engine.corpus.formats.locked import unlocked
+from engine.corpus.formats.runs.office_xml import may_show_symbols, with_symbols
+from engine.corpus.formats.runs.superscripts import as_superscript
 from engine.corpus.formats.word_numbers import with_numbers
 from engine.corpus.formats.workbooks import represented
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, lacking_in, rows_as_text, with_more
@@ -87,7 +89,7 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
     from office_oxide import Document
 
     try:
-        document = Document.from_bytes(_numbered(content) if format == "docx" else content, cast(Any, format))
+        document = Document.from_bytes(_prepared(content) if format in ("docx", "pptx") else content, cast(Any, format))
         said = represented(document, content) if format == "xlsx" else document.to_ir_json()
         found = cast(Node, json.loads(_CUT.sub("", said)))
         cut = _CUT.search(said)
@@ -100,13 +102,23 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
         raise UnreadableFileError(path, damaged(clean(str(error))), "damaged") from error
 
 
-def _numbered(content: bytes) -> bytes:
-    """A Word document with the numbers of its headings and clauses in its text."""
+def _prepared(content: bytes) -> bytes:
+    """A Word or PowerPoint file with what its text does not say: numbers of headings and clauses, and what symbol fonts show."""
     with suppress(*DAMAGED, KeyError):
         package = package_of(content)
-        document = package.read(_WORD_BODY)
-        if (changed := with_numbers(document, package)) is not document:
-            return with_parts(package, {_WORD_BODY: changed}, without=_UNREAD)
+        changed: dict[str, bytes] = {}
+        for name in package.namelist():
+            if not may_show_symbols(name):
+                continue
+            try:
+                part = package.read(name)
+            except DAMAGED:
+                continue  # `_drawn` says so
+            written = with_symbols(with_numbers(part, package) if name == _WORD_BODY else part, name, package)
+            if written is not part:
+                changed[name] = written
+        if changed:
+            return with_parts(package, changed, without=_UNREAD)
     return content
 
 
@@ -213,7 +225,11 @@ def _margin(node: Node) -> Iterator[str]:
 
 def _line(node: Node) -> str:
     """The text of a heading or a paragraph, with its line breaks."""
-    runs = [run.get("text") or ("\n" if run["type"] == "line_break" else "") for run in node["content"]]
+    runs: list[str] = []
+    for run in node["content"]:
+        text = run.get("text") or ("\n" if run["type"] == "line_break" else "")
+        raised = run.get("vertical_align") == "superscript"
+        runs.append(as_superscript(text, "".join(runs[-3:])) if raised else text)
     return clean("".join(runs)).replace("\u2011", "-").strip()
 
 
