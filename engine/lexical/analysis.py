@@ -189,15 +189,17 @@ class Analyzer:
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """(words as they stand there, codes) of one compound."""
+        short = characters.words_with_marks(raw)
+        raw = characters.without_marks(raw)
         clean = _LINE_WITHIN.sub("", characters.normalise(raw)) if "\n" in raw else characters.normalise(raw)
         compound = clean.removesuffix(_possessive(clean))
         words = self._word.findall(compound)
         if _IS_UNSPACED.search(compound):
             pieces = [piece for word in words for piece in _PIECE.findall(word)]
             found = [self._pairs(piece) if _IS_UNSPACED.match(piece) else [piece] for piece in pieces]
-            return [word for words in found for word in words], ()
+            return [*short, *(word for words in found for word in words)], ()
         code = _is_code(compound, words)
-        return list(_parts(words)) if code else words, (_whole(compound),) if code else ()
+        return [*short, *(_parts(words) if code else words)], (_whole(compound),) if code else ()
 
     @staticmethod
     def _pairs(run: str) -> list[str]:

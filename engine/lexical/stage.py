@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from engine.lexical.index import LexicalIndex
 
-VERSION = 5
+VERSION = 6
 DETECTION = 1
 """Of `language_of` and what it is given. A higher one makes the next run note the documents' languages again; an index that is
 up to date stays, and takes them up when it is next updated."""

@@ -18,7 +18,9 @@ from engine.corpus.formats.general import extracted, with_text
 from engine.corpus.formats.html import shown_text, source_of
 from engine.corpus.formats.locked import unlocked
 from engine.corpus.formats.runs.office_xml import may_show_symbols, with_symbols
+from engine.corpus.formats.runs.old_word import ShownSymbols, with_shown_symbols
 from engine.corpus.formats.runs.superscripts import as_superscript
+from engine.corpus.formats.runs.symbols import without_private
 from engine.corpus.formats.word_numbers import with_numbers
 from engine.corpus.formats.workbooks import represented
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, lacking_in, rows_as_text, with_more
@@ -89,8 +91,10 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
     from office_oxide import Document
 
     try:
-        document = Document.from_bytes(_prepared(content) if format in ("docx", "pptx") else content, cast(Any, format))
-        said = represented(document, content) if format == "xlsx" else document.to_ir_json()
+        shown = with_shown_symbols(content) if format == "doc" else ShownSymbols(content)
+        prepared = _prepared(content) if format in ("docx", "pptx") else shown.content
+        document = Document.from_bytes(prepared, cast(Any, format))
+        said = represented(document, content) if format == "xlsx" else shown.replace_in(document.to_ir_json())
         found = cast(Node, json.loads(_CUT.sub("", said)))
         cut = _CUT.search(said)
         return {**found, "metadata": {**found["metadata"], "cut": cut[1]}} if cut else found
@@ -230,7 +234,7 @@ def _line(node: Node) -> str:
         text = run.get("text") or ("\n" if run["type"] == "line_break" else "")
         raised = run.get("vertical_align") == "superscript"
         runs.append(as_superscript(text, "".join(runs[-3:])) if raised else text)
-    return clean("".join(runs)).replace("\u2011", "-").strip()
+    return clean(without_private("".join(runs))).replace("\u2011", "-").strip()
 
 
 def _description(picture: Node) -> str:

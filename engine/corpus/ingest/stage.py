@@ -23,7 +23,7 @@ from engine.written_queries.imports import import_beside
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 11
+VERSION = 12
 _PARTIAL = "partial"  # instead of a fingerprint, while files are left
 
 
