@@ -90,7 +90,8 @@ def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[st
             shown = with_shown_characters(body)
             content = content if shown is body else with_parts(package, {_CONTENT: shown})
     found = extract(path, content, format)
-    nodes = [(_content_of(node), node.page) for node in (found.document.nodes if found.document else ())]
+    read = _content_of if format == "epub" else _plain_content_of
+    nodes = [(read(node), node.page) for node in (found.document.nodes if found.document else ())]
     said = found.metadata
     authors = said.authors or said.created_by
     metadata = {"title": said.title, "authors": authors, "created_at": said.created_at, "modified_at": said.modified_at}
@@ -102,9 +103,14 @@ def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[st
     return _text(nodes, format), metadata, [*_lost(path, found.processing_warnings)]
 
 
-def _content_of(node: Any) -> Mapping[str, Any]:
-    """What a node says, with its raised digits as superscripts."""
+def _plain_content_of(node: Any) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(str(node.content))
+    return content
+
+
+def _content_of(node: Any) -> dict[str, Any]:
+    """What a node says, with its raised digits as superscripts."""
+    content = _plain_content_of(node)
     raised = [(one.start, one.end) for one in node.annotations or () if "superscript" in str(one.kind)]
     if raised and isinstance(content.get("text"), str):
         content["text"] = _with_superscripts(content["text"], raised)

@@ -17,7 +17,7 @@ from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extracted, with_text
 from engine.corpus.formats.html import shown_text, source_of
 from engine.corpus.formats.locked import unlocked
-from engine.corpus.formats.runs.office_xml import may_show_symbols, with_symbols
+from engine.corpus.formats.runs.office_xml import may_show_symbols, read_styles, with_symbols
 from engine.corpus.formats.runs.old_word import ShownSymbols, with_shown_symbols
 from engine.corpus.formats.runs.superscripts import as_superscript
 from engine.corpus.formats.runs.symbols import without_private
@@ -111,14 +111,16 @@ def _prepared(content: bytes) -> bytes:
     with suppress(*DAMAGED, KeyError):
         package = package_of(content)
         changed: dict[str, bytes] = {}
+        body = package.read(_WORD_BODY) if _WORD_BODY in package.namelist() else b""
+        styles = read_styles(package, body)
         for name in package.namelist():
             if not may_show_symbols(name):
                 continue
             try:
-                part = package.read(name)
+                part = body if name == _WORD_BODY else package.read(name)
             except DAMAGED:
                 continue  # `_drawn` says so
-            written = with_symbols(with_numbers(part, package) if name == _WORD_BODY else part, name, package)
+            written = with_symbols(with_numbers(part, package) if name == _WORD_BODY else part, name, styles)
             if written is not part:
                 changed[name] = written
         if changed:

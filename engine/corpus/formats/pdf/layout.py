@@ -7,20 +7,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from ctypes import POINTER, addressof, c_double, cast
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import pi
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
+
+from engine.corpus.formats.pdf.calls import TextPage
 
 _SAMPLED = 9  # letters of a page whose direction is asked for
+_TALL = 1.5  # times as high as wide: a piece of several letters whose text is turned
+_MOST = 0.4  # of the pieces of a page
+_MIN_BESIDE = 3
+_MIN_BELOW = 2
+_ALIGNED = 3.0  # points
+_RISE = 0.38  # of the height of what stands beside a superscript
+_MIN_WORD = 1.3  # of its height: letters that a superscript may hide are several
+_TOO_HIGH = 4  # times the usual height: text that runs another way
 _SAME_LINE = 0.5  # of the height of a piece that a line covers
 _MIN_SIZE = 0.1  # points
 MAX_PIECES = 8_000
 """Pieces of a page that are looked at: drawings may have a letter each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A text object: its place in the order of drawing, and where it stands, turned so that its text runs to the right."""
 
     number: int
@@ -54,23 +64,12 @@ class Line:
         return self.top - self.bottom
 
 
-def read_pieces(page: Any, count: int, quarters: int) -> list[Piece]:
-    """The pieces of a text page of pypdfium2, in the order of drawing.
+def read_pieces(page: TextPage, count: int) -> list[Piece]:
+    """The pieces of a page, in the order of drawing.
 
-    `count` is what FPDFText_CountRects has said of the page, which must come first. `quarters` says by how many quarter turns to
-    the left its text is turned.
+    `count` is what FPDFText_CountRects has said of the page, which must come first.
     """
-    from pypdfium2 import raw
-
-    place = (c_double * 4)()
-    left, top, right, bottom = (cast(addressof(place) + 8 * at, POINTER(c_double)) for at in range(4))
-    ask = raw.FPDFText_GetRect
-    handle = page.raw
-    pieces: list[Piece] = []
-    for number in range(count):
-        ask(handle, number, left, top, right, bottom)
-        pieces.append(_turn(number, place[0], place[3], place[2], place[1], quarters))
-    return pieces
+    return [Piece(number, *box) for number, box in enumerate(page.boxes(count))]
 
 
 def _turn(number: int, left: float, bottom: float, right: float, top: float, quarters: int) -> Piece:
@@ -89,10 +88,13 @@ def turned_box(box: tuple[float, float, float, float], quarters: int) -> tuple[f
     return piece.left, piece.bottom, piece.right, piece.top
 
 
-def turned_by(page: Any, letters: int) -> int:
+def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
     """By how many quarter turns to the left most text of a page is turned; `letters`: how many it has."""
     from pypdfium2 import raw
 
+    tall = sum(piece.top - piece.bottom > _TALL * (piece.right - piece.left) for piece in pieces)
+    if not page.page.get_rotation() and tall < _MOST * len(pieces):
+        return 0
     turns: Counter[int] = Counter()
     step = max(1, letters // _SAMPLED)
     for index in range(step // 2, letters, step):
@@ -102,39 +104,89 @@ def turned_by(page: Any, letters: int) -> int:
     return turns.most_common(1)[0][0] if turns else 0
 
 
+def turned(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
+    """The pieces of a page whose text is turned, so that it runs to the right."""
+    return [_turn(*piece, quarters) for piece in pieces]
+
+
+def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
+    """Whether the file draws pieces beside each other with a gap between them, several of them below each other.
+
+    `gap` is a share of the height of letters. Where it draws none, there are no rows and no columns to put in order.
+    """
+    wide = gap * median([piece.top - piece.bottom for piece in pieces]) if pieces else 0.0
+    lefts: list[int] = []
+    rights: list[int] = []
+    for before, piece in pairwise(pieces):
+        if piece.left - before.right >= wide and piece.top > before.bottom and piece.bottom < before.top:
+            lefts.append(int(piece.left / _ALIGNED))
+            rights.append(int(piece.right / _ALIGNED))
+    return len(lefts) >= _MIN_BESIDE and max(_most_common(lefts), _most_common(rights)) >= _MIN_BELOW
+
+
+def _most_common(numbers: Sequence[int]) -> int:
+    """How often the number comes that comes most often, or with its neighbour."""
+    counts = Counter(numbers)
+    return max(count + counts[number + 1] for number, count in list(counts.items()))
+
+
 def lines_of(pieces: Sequence[Piece]) -> list[Line]:
     """The lines of a page from the top down."""
     lines: list[Line] = []
-    for piece in sorted(pieces, key=lambda one: -(one.top + one.bottom)):
-        if piece.height < _MIN_SIZE:
+    bottom = 0.0
+    top = 0.0
+    highest = _TOO_HIGH * median([piece.top - piece.bottom for piece in pieces]) if pieces else 0.0
+    for piece in sorted(pieces, key=_twice_middle, reverse=True):
+        height = piece.top - piece.bottom
+        if height < _MIN_SIZE or (height > highest and height > piece.right - piece.left):
             continue
-        line = lines[-1] if lines else None
-        if line is None or not _is_on(piece, line):
-            lines.append(Line(piece.bottom, piece.top, [piece]))
+        shared = min(piece.top, top) - max(piece.bottom, bottom)
+        if not lines or shared < _SAME_LINE * min(height, top - bottom):
+            bottom = piece.bottom
+            top = piece.top
+            lines.append(Line(bottom, top, [piece]))
             continue
-        line.pieces.append(piece)
-        if piece.height > line.height:
-            line.bottom = piece.bottom
-            line.top = piece.top
+        lines[-1].pieces.append(piece)
+        if height > top - bottom:
+            bottom = piece.bottom
+            top = piece.top
+            lines[-1].bottom = bottom
+            lines[-1].top = top
     for line in lines:
-        line.pieces.sort(key=lambda one: one.left)
+        line.pieces.sort(key=_left)
     return lines
 
 
-def _is_on(piece: Piece, line: Line) -> bool:
-    shared = min(piece.top, line.top) - max(piece.bottom, line.bottom)
-    return shared >= _SAME_LINE * min(piece.height, line.height)
+def _twice_middle(piece: Piece) -> float:
+    return piece.top + piece.bottom
+
+
+def _left(piece: Piece) -> float:
+    return piece.left
 
 
 def raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
-    """The numbers of small pieces that stand higher than the one before them, and touch it, such as marks of notes."""
-    for before, piece in zip(pieces, pieces[1:], strict=False):
-        height = before.height
-        if (
-            piece.height < 0.85 * height
-            and piece.width < 3 * height
-            and -0.2 * height < piece.left - before.right < 0.25 * height
-            and piece.bottom > before.bottom + 0.2 * height
-            and piece.top > before.top - 0.25 * height
-        ):
-            yield piece.number
+    """The numbers of small pieces that seem to stand higher than the one before or behind, and touch it: marks of notes."""
+    for before, piece in pairwise(pieces):
+        lift = piece.bottom - before.bottom
+        height = before.top - before.bottom
+        if lift > _RISE * height:
+            if _touches(before, piece, height) and _is_raised(piece, before):
+                yield piece.number
+        elif -lift > _RISE * (piece.top - piece.bottom) and _touches(before, piece, piece.top - piece.bottom):
+            if _is_raised(before, piece):
+                yield before.number
+
+
+def _touches(before: Piece, piece: Piece, height: float) -> bool:
+    return -0.2 * height < piece.left - before.right < 0.25 * height
+
+
+def _is_raised(piece: Piece, beside: Piece) -> bool:
+    height = beside.top - beside.bottom
+    return (
+        piece.top - piece.bottom < 0.85 * height
+        and piece.right - piece.left < 3 * height
+        and beside.right - beside.left > _MIN_WORD * height
+        and piece.top > beside.top - 0.25 * height
+    )

@@ -6,35 +6,48 @@ PDFium's own text stays wherever none of these is on the page.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from ctypes import byref, c_double, c_float
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from ctypes import byref, c_double, c_float, c_ushort, cast
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
+from engine.corpus.formats.pdf.calls import TextPage, paths_of
 from engine.corpus.formats.pdf.layout import (
     MAX_PIECES,
-    Line,
     Piece,
     lines_of,
     raised_pieces,
     read_pieces,
+    stand_side_by_side,
+    turned,
     turned_box,
     turned_by,
 )
-from engine.corpus.formats.pdf.tables import Block, Rules, Segment, find_blocks
+from engine.corpus.formats.pdf.tables import GAP, Block, Rules, Segment, find_blocks
 from engine.corpus.formats.runs.superscripts import as_superscript
 from engine.corpus.text.hyphens import LINE_END
 
 _MIN_PIECES = 1.1  # of the lines that PDFium finds: where each line is one piece, nothing stands beside another
+_MAX_PIECES_A_LINE = 12  # a file that draws parts of words has more, and little to be told by them
+_FEW_LINES = 5  # PDFium finds few lines where text is turned
 _MIN_RAISED = 0.15  # of the size of the letters beside a superscript
 _MAX_SIZE = 0.92  # of theirs
 _MAX_RAISED = 300  # on a page
+_MAX_LOOKED_AT = 200  # letters behind a piece
+_MAX_WORDS = 8
+_MIN_LETTERS = 0.7  # of a piece, for each time that it is as wide as high
+_SAME_PLACE = 0.02  # points
+_WITHIN = 0.3  # points
 _BLANK = 0.16  # of the height of letters
-_MAX_OBJECTS = 4_000  # of a page that are looked at for rules
-_MAX_POINTS = 2_000  # of a path
+_MAX_OBJECTS = 1_500  # of a page that are looked at for rules
+_MAX_POINTS = 400  # of a path that are looked at
+_MIN_POINTS = 6  # of a path that is more than a box
 _MAX_RULE = 3.0  # points that a rule is thick
 _MIN_RULE = 12.0  # points that it is long
 _CELLS = " | "
+_WORD_BEGIN = re.compile(r"(?<=\s)\S")
 _MARK = re.compile(r"[^\W_]")
 _HYPHENS = ("-", "\u2010")
 
@@ -44,16 +57,23 @@ def arranged(page: Any, plain: str) -> str:
     from pypdfium2 import raw
 
     count = raw.FPDFText_CountRects(page, 0, -1)
-    if count > MAX_PIECES or count <= _MIN_PIECES * (plain.count("\n") + 1):
+    lines = plain.count("\n") + 1
+    if count > MAX_PIECES or count <= _MIN_PIECES * lines:
+        return plain
+    if count > _MAX_PIECES_A_LINE * lines >= _FEW_LINES * _MAX_PIECES_A_LINE and not page.page.get_rotation():
         return plain
     letters = raw.FPDFText_CountChars(page)
-    quarters = turned_by(page, letters)
-    pieces = read_pieces(page, count, quarters)
-    text = _PageText(page, plain, letters, pieces, quarters)
-    if not text.is_known:
-        return plain
-    if not quarters:
+    fast = TextPage(page)
+    pieces = read_pieces(fast, count)
+    quarters = turned_by(page, pieces, letters)
+    text = _PageText(fast, plain, letters, pieces)
+    if quarters:
+        pieces = turned(pieces, quarters)
+        text.turned = pieces
+    else:
         text.raise_marks()
+        if not stand_side_by_side(pieces, GAP):
+            return text.whole()
     rules: list[Rules] = []
 
     def read_rules() -> Rules:
@@ -62,22 +82,32 @@ def arranged(page: Any, plain: str) -> str:
         return rules[0]
 
     blocks = find_blocks(lines_of(pieces), read_rules)
-    if quarters in (1, 3):
-        return text.in_lines(blocks)
-    return text.with_blocks(blocks) if blocks else text.whole()
+    if not (blocks or quarters) or not text.is_known:
+        return text.whole()
+    return text.in_lines(blocks) if quarters in (1, 3) else text.with_blocks(blocks)
 
 
 class _PageText:
     """The letters of a page by piece. Which letters a piece has is found out where it is asked for."""
 
-    def __init__(self, page: Any, plain: str, letters: int, pieces: Sequence[Piece], quarters: int) -> None:
-        self._page = page
+    def __init__(self, page: TextPage, plain: str, letters: int, pieces: Sequence[Piece]) -> None:
+        from pypdfium2 import raw
+
+        self.turned = pieces
+        self._raw = raw
+        self._fast = page
+        self._page = page.page.raw
         self._pieces = pieces
-        self._quarters = quarters
         self._plain = plain
         self._count = letters
         self._changed = False
+        self._known: list[int] = []
         self._starts: dict[int, int] = {len(pieces): letters}
+
+    @cached_property
+    def _joined(self) -> str:
+        """The letters by PDFium's index as a text; a blank for those that it leaves out."""
+        return "".join(letter or " " for letter in self._letters)
 
     @property
     def is_known(self) -> bool:
@@ -87,11 +117,13 @@ class _PageText:
     @cached_property
     def _letters(self) -> list[str]:
         """The letters by PDFium's index."""
-        from pypdfium2 import raw
-
         if len(self._plain) == self._count:
             return list(self._plain)
-        codes = [raw.FPDFText_GetUnicode(self._page, index) for index in range(self._count)]
+        buffer = (c_ushort * (self._count + 1))()
+        written = self._raw.FPDFText_GetText(self._page, 0, self._count, buffer)
+        if written == self._count + 1:
+            return _aligned(buffer[: self._count], self._plain)
+        codes = [self._raw.FPDFText_GetUnicode(self._page, index) for index in range(self._count)]
         return _aligned(codes, self._plain)
 
     def whole(self) -> str:
@@ -101,6 +133,8 @@ class _PageText:
     def raise_marks(self) -> None:
         """Write the superscripts of the page as such."""
         for number in list(raised_pieces(self._pieces))[:_MAX_RAISED]:
+            if not self.is_known:
+                return
             start = self._start(number)
             end = self._start(number + 1)
             raised = "".join(self._letters[start:end])
@@ -116,36 +150,28 @@ class _PageText:
 
     def _is_raised(self, index: int, beside: int) -> bool:
         """Whether a letter is smaller and stands higher than one beside it."""
-        from pypdfium2 import raw
-
-        size = raw.FPDFText_GetFontSize(self._page, beside)
+        size = self._raw.FPDFText_GetFontSize(self._page, beside)
         height = self._base_line(index) - self._base_line(beside)
         ratio = self._size(index) / max(0.01, self._size(beside))
         return _MIN_RAISED * size < height and ratio < _MAX_SIZE
 
     def _size(self, index: int) -> float:
-        from pypdfium2 import raw
-
-        return float(raw.FPDFText_GetFontSize(self._page, index))
+        return float(self._raw.FPDFText_GetFontSize(self._page, index))
 
     def _base_line(self, index: int) -> float:
-        from pypdfium2 import raw
-
         x = c_double()
         y = c_double()
-        raw.FPDFText_GetCharOrigin(self._page, index, byref(x), byref(y))
+        self._raw.FPDFText_GetCharOrigin(self._page, index, byref(x), byref(y))
         return y.value
 
     def with_blocks(self, blocks: Iterable[Block]) -> str:
         """All letters in their order, but for blocks, each of which stands where its first piece does."""
-        block_of = {piece.number: block for block in blocks for piece in block.pieces()}
         shown: list[str] = []
         written: set[int] = set()
         at = 0
-        for number in sorted(block_of):
-            block = block_of[number]
-            shown.append("".join(self._letters[at : self._start(number)]))
-            at = max(at, self._start(number + 1))
+        for first, last, block in _runs_of(blocks):
+            shown.append("".join(self._letters[at : self._start(first)]))
+            at = self._start(last + 1)
             if id(block) not in written:
                 written.add(id(block))
                 shown.append(f"\n{self._text_of(block)}\n")
@@ -158,7 +184,7 @@ class _PageText:
         shown: list[str] = []
         written: set[int] = set()
         before: Piece | None = None
-        for piece in self._pieces:
+        for piece in self.turned:
             block = block_of.get(piece.number)
             if block is not None:
                 if id(block) not in written:
@@ -168,7 +194,7 @@ class _PageText:
                 continue
             if before is not None:
                 shown.append(_gap(before, piece))
-            shown.append(self._text(piece))
+            shown.append(self._text(piece.number, piece.number))
             before = piece
         return re.sub(r" {2,}", " ", "".join(shown)).strip("\n")
 
@@ -193,18 +219,22 @@ class _PageText:
         return _CELLS.join(cells)
 
     def _segment(self, segment: Segment) -> str:
+        """The letters of a segment; pieces that are drawn one after the other have the blanks that PDFium sees between them."""
         shown = ""
-        before: Piece | None = None
-        for piece in segment.pieces:
-            text = self._text(piece)
-            parted = before is not None and piece.left - before.right > _BLANK * before.height
-            shown += f" {text}" if parted else text
-            before = piece
+        pieces = segment.pieces
+        first = 0
+        for at in range(1, len(pieces) + 1):
+            if at < len(pieces) and pieces[at].number == pieces[at - 1].number + 1:
+                continue
+            shown += self._text(pieces[first].number, pieces[at - 1].number)
+            if at < len(pieces) and pieces[at].left - pieces[at - 1].right > _BLANK * pieces[at - 1].height:
+                shown += " "
+            first = at
         return " ".join(shown.split())
 
-    def _text(self, piece: Piece) -> str:
-        """The letters of a piece, with a blank behind it where PDFium sees one."""
-        text = "".join(self._letters[self._start(piece.number) : self._start(piece.number + 1)])
+    def _text(self, first: int, last: int) -> str:
+        """The letters from one piece to another, with a blank behind them where PDFium sees one."""
+        text = "".join(self._letters[self._start(first) : self._start(last + 1)])
         core = text.strip("\r\n")
         return core.rstrip() + " " if core != core.rstrip() else core
 
@@ -212,20 +242,60 @@ class _PageText:
         """The index of the first letter of a piece."""
         if number not in self._starts:
             self._starts[number] = self._find_start(number)
+            insort(self._known, number)
         return self._starts[number]
 
     def _find_start(self, number: int) -> int:
-        from pypdfium2 import raw
-
+        """Look for the letter where a piece begins: behind blanks, else by asking PDFium, else by counting pieces."""
+        piece = self._pieces[number]
+        at = bisect_left(self._known, number)
+        start = 0
+        if at:
+            before = self._pieces[self._known[at - 1]]
+            letters = _MIN_LETTERS * (before.right - before.left) / max(1.0, before.top - before.bottom)
+            start = self._starts[before.number] + int(letters)
+        elif self._begins_at(0, piece):
+            return 0
+        for found in islice(_WORD_BEGIN.finditer(self._joined, start, start + _MAX_LOOKED_AT), _MAX_WORDS):
+            if self._begins_at(found.start(), piece):
+                return found.start()
+        height = (piece.bottom + piece.top) / 2
+        index = self._raw.FPDFText_GetCharIndexAtPos(self._page, piece.left + _WITHIN, height, _WITHIN, _WITHIN)
+        count = self._fast.count_objects
+        if index >= 0 and count(index) == number and count(index + 1) == number + 1:
+            return int(index)
         low = 0
         high = self._count
         while low < high:
             middle = (low + high) // 2
-            if raw.FPDFText_CountRects(self._page, 0, middle) > number:
+            if count(middle) > number:
                 high = middle
             else:
                 low = middle + 1
         return max(0, low - 1)
+
+    def _begins_at(self, index: int, piece: Piece) -> bool:
+        """Whether a letter stands where a piece begins."""
+        left, bottom, right, top = self._fast.box_of(index)
+        return (
+            abs(left - piece.left) < _SAME_PLACE
+            and bottom > piece.bottom - _SAME_PLACE
+            and top < piece.top + _SAME_PLACE
+            and right < piece.right + _SAME_PLACE
+        )
+
+
+def _runs_of(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
+    """The pieces of blocks that are drawn one after the other: the first, the last, and their block."""
+    block_of = {piece.number: block for block in blocks for piece in block.pieces()}
+    runs: list[tuple[int, int, Block]] = []
+    for number in sorted(block_of):
+        block = block_of[number]
+        if runs and runs[-1][1] == number - 1 and runs[-1][2] is block:
+            runs[-1] = (runs[-1][0], number, block)
+        else:
+            runs.append((number, number, block))
+    return runs
 
 
 def _aligned(codes: Sequence[int], plain: str) -> list[str]:
@@ -270,28 +340,25 @@ def _read_rules(page: Any, quarters: int) -> Rules:
     from pypdfium2 import raw
 
     rules: list[tuple[float, float, float]] = []
-    for index in range(min(raw.FPDFPage_CountObjects(page), _MAX_OBJECTS)):
-        drawn = raw.FPDFPage_GetObject(page, index)
-        if raw.FPDFPageObj_GetType(drawn) != raw.FPDF_PAGEOBJ_PATH:
-            continue
-        sides = [c_float() for _ in range(4)]
-        if not raw.FPDFPageObj_GetBounds(drawn, *map(byref, sides)):
-            continue
-        left, bottom, right, top = turned_box(tuple(side.value for side in sides), quarters)
+    for path, box in paths_of(page, _MAX_OBJECTS):
+        left, bottom, right, top = turned_box(box, quarters) if quarters else box
         if right - left < _MIN_RULE:
             continue
         if top - bottom <= _MAX_RULE:
             rules.append((left, right, (bottom + top) / 2))
-        else:
-            rules += ((left, right, height) for height in _heights_within(drawn, quarters))
+            continue
+        rules += ((left, right, bottom), (left, right, top))
+        handle = cast(path, raw.FPDF_PAGEOBJECT)
+        count = raw.FPDFPath_CountSegments(handle)
+        if _MIN_POINTS < count <= _MAX_POINTS:
+            rules += ((left, right, height) for height in _heights_within(handle, count, quarters))
     return rules
 
 
-def _heights_within(path: Any, quarters: int) -> set[float]:
+def _heights_within(path: Any, count: int, quarters: int) -> set[float]:
     """The heights of the horizontal edges of a path that has several."""
     from pypdfium2 import raw
 
-    count = min(raw.FPDFPath_CountSegments(path), _MAX_POINTS)
     matrix = raw.FS_MATRIX()
     raw.FPDFPageObj_GetMatrix(path, byref(matrix))
     x = c_float()

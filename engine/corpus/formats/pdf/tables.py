@@ -6,16 +6,18 @@ other, as word processors do, its order is right and nothing is changed.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 from statistics import median
+from typing import NamedTuple
 
 from engine.corpus.formats.pdf.layout import Line, Piece
 
-_GAP = 0.95  # of the height of letters: what parts two cells of a line
+GAP = 0.95  # of the height of letters: what parts two cells of a line
 _MIN_CORRIDOR = 0.5  # of the height of letters: what all lines of a block leave free
 _MAX_PITCH = 4.2  # of the height of letters, from one row to the next
 _CONTINUED_PITCH = 1.9  # of the height of letters, within a cell
@@ -36,31 +38,14 @@ Rules = Sequence[tuple[float, float, float]]
 """Horizontal rules of a page: left, right and height."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Pieces of a line without a wide gap between them."""
+class Segment(NamedTuple):
+    """Pieces of a line without a wide gap between them: from left to right, and the first and the last that the file draws."""
 
     pieces: tuple[Piece, ...]
-
-    @property
-    def left(self) -> float:
-        """Points."""
-        return self.pieces[0].left
-
-    @property
-    def right(self) -> float:
-        """Points."""
-        return max(piece.right for piece in self.pieces)
-
-    @property
-    def first(self) -> int:
-        """When the file begins to draw it."""
-        return min(piece.number for piece in self.pieces)
-
-    @property
-    def last(self) -> int:
-        """When the file has drawn it."""
-        return max(piece.number for piece in self.pieces)
+    left: float
+    right: float
+    first: int
+    last: int
 
 
 @dataclass(slots=True)
@@ -87,7 +72,7 @@ def find_blocks(lines: Sequence[Line], read_rules: Callable[[], Rules]) -> list[
     if not heights or len(lines) > _MAX_LINES:
         return []
     size = median(heights)
-    split = [segments_of(line, _GAP * size) for line in lines]
+    split = [segments_of(line, GAP * size) for line in lines]
     blocks: list[Block] = []
     at = 0
     while at < len(lines):
@@ -105,16 +90,25 @@ def find_blocks(lines: Sequence[Line], read_rules: Callable[[], Rules]) -> list[
 
 def segments_of(line: Line, gap: float) -> list[Segment]:
     """The segments of a line: a gap parts two of them."""
-    segments: list[list[Piece]] = []
+    segments: list[Segment] = []
+    pieces: list[Piece] = []
     reach = 0.0
     for piece in line.pieces:
-        if not segments or piece.left - reach >= gap:
-            segments.append([piece])
-            reach = piece.right
-        else:
-            segments[-1].append(piece)
-            reach = max(reach, piece.right)
-    return [Segment(tuple(pieces)) for pieces in segments]
+        if pieces and piece.left - reach >= gap:
+            segments.append(_segment_of(pieces, reach))
+            pieces = []
+        reach = max(reach, piece.right) if pieces else piece.right
+        pieces.append(piece)
+    segments.append(_segment_of(pieces, reach))
+    return segments
+
+
+def _segment_of(pieces: Sequence[Piece], right: float) -> Segment:
+    if len(pieces) == 1:
+        number = pieces[0].number
+        return Segment(tuple(pieces), pieces[0].left, right, number, number)
+    numbers = [piece.number for piece in pieces]
+    return Segment(tuple(pieces), pieces[0].left, right, min(numbers), max(numbers))
 
 
 def _grow(
@@ -175,11 +169,14 @@ def _block_of(
     bounds = [(left + right) / 2 for left, right in corridors]
     cells: list[dict[int, Segment]] = []
     for segments in split:
-        of_line: dict[int, tuple[Piece, ...]] = {}
+        of_line: dict[int, Segment] = {}
         for segment in segments:
-            column = sum(segment.left > bound for bound in bounds)
-            of_line[column] = (*of_line.get(column, ()), *segment.pieces)
-        cells.append({column: Segment(pieces) for column, pieces in of_line.items()})
+            column = bisect_left(bounds, segment.left)
+            if column in of_line:
+                pieces = (*of_line[column].pieces, *segment.pieces)
+                segment = _segment_of(pieces, max(of_line[column].right, segment.right))
+            of_line[column] = segment
+        cells.append(of_line)
     return Block(len(bounds) + 1, list(lines), cells)
 
 
@@ -192,15 +189,25 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
     if block.columns == 2 and max(widths[0]) <= _LABEL * size:
         return None
     jumps = _jumps(block)
-    if all(_is_prose(of_column, size) for of_column in widths):
+    is_drawn_by_column = jumps <= block.columns and len(block.lines) > block.columns
+    is_prose = all(_is_prose(of_column, size) for of_column in widths)
+    if is_drawn_by_column and (is_prose or block.columns == 2):
+        return None
+    if is_prose or is_drawn_by_column:
         if _bands(block, read_rules()):
             return _with_rows(block, size, read_rules())
-        block.is_prose = True
-        return block if jumps >= with_several else None
-    if jumps <= block.columns and len(block.lines) > block.columns and not _bands(block, read_rules()):
-        return None
-    needs_rules = any(len(cells) < block.columns for cells in block.cells)
+        block.is_prose = is_prose
+        return block if is_prose and jumps >= with_several else None
+    needs_rules = any(_is_doubtful(block, at, size) for at in range(1, len(block.lines)))
     return _with_rows(block, size, read_rules() if needs_rules else ())
+
+
+def _is_doubtful(block: Block, at: int, size: float) -> bool:
+    """Whether a line may go on with the row above, and the order of drawing does not say so."""
+    cells = block.cells[at]
+    if len(cells) == block.columns or block.lines[at - 1].bottom - block.lines[at].bottom > _CONTINUED_PITCH * size:
+        return False
+    return not all(_is_drawn_on(block, at, column) for column in cells)
 
 
 def _widths(block: Block, column: int) -> list[float]:

@@ -12,7 +12,6 @@ from typing import Any
 from zipfile import ZipFile
 
 from engine.corpus.formats.runs.symbols import (
-    FONT_NAMES,
     PRIVATE_LETTER,
     shown_in,
     symbol_font,
@@ -27,21 +26,25 @@ _PARTS = re.compile(
     r"word/(?:document|footnotes|endnotes|comments|header\d*|footer\d*)\.xml"
     r"|ppt/(?:slides/slide|notesSlides/notesSlide|comments/comment)\d+\.xml"
 )
-_MAY_SHOW_SYMBOLS = re.compile(
-    rb"<w:sym\b|\xef[\x80-\x83][\x80-\xbf]|&#(?:x0*[fF]0[0-9a-fA-F]{2}|0*61[4-6]\d\d|0*617[01]\d);|" + FONT_NAMES
+_MARKS = (
+    *(b"<w:sym", b"\xef\x80", b"\xef\x81", b"\xef\x82", b"\xef\x83", b"&#xF0", b"&#xf0", b"&#61"),
+    *(b'"Symbol', b'"Wingdings', b'"Webdings', b"Dingbats", b'"Monotype Sorts', b'"MT Extra', b'"Marlett'),
 )
+"""What a part with symbols holds one of."""
 _RAISED_STYLE = b'w:vertAlign w:val="superscript"'
 _RUN_STYLE = re.compile(rb'<w:rStyle w:val="([^"]*)"')
+_REFERENCES = (b"noteReference", b"CommentReference", b"Hyperlink")
 _MAX_STYLE_DEPTH = 10
 _FONT_KINDS = ("ascii", "hAnsi", "cs")
 
 
 @dataclass(frozen=True, slots=True)
-class _Styles:
-    """By id of a style of Word: its symbol font, and which styles raise their text."""
+class Styles:
+    """By id of a style of Word: its symbol font, and which styles raise their text; `named`: how a part names one of these."""
 
     fonts: Mapping[str, str] = field(default_factory=dict)
     raised: frozenset[str] = frozenset()
+    named: tuple[bytes, ...] = ()
 
 
 def may_show_symbols(name: str) -> bool:
@@ -49,13 +52,13 @@ def may_show_symbols(name: str) -> bool:
     return _PARTS.fullmatch(name) is not None
 
 
-def with_symbols(part: bytes, name: str, package: ZipFile) -> bytes:
+def with_symbols(part: bytes, name: str, styles: Styles) -> bytes:
     """A part of a Word or PowerPoint file with what its symbol fonts show as text.
 
     `name` is the part's name in the package. A part without symbols comes back as it is.
     """
-    styles = _read_styles(package, part) if name.startswith("word/") else _Styles()
-    if not styles.fonts and not styles.raised and not _MAY_SHOW_SYMBOLS.search(part):
+    is_styled = any(style in part for style in styles.named)
+    if not is_styled and not any(mark in part for mark in _MARKS):
         return part
     from lxml import etree
 
@@ -69,7 +72,7 @@ def with_symbols(part: bytes, name: str, package: ZipFile) -> bytes:
     return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True, standalone=True))
 
 
-def _rewrite_word(root: Any, styles: _Styles) -> None:
+def _rewrite_word(root: Any, styles: Styles) -> None:
     for run in root.iter(f"{_W}r"):
         properties = run.find(f"{_W}rPr")
         font = _font_of_run(run, properties, styles)
@@ -96,7 +99,7 @@ def _replace_sym(node: Any) -> None:
     node.text = text if text.isprintable() else ""
 
 
-def _font_of_run(run: Any, properties: Any, styles: _Styles) -> str:
+def _font_of_run(run: Any, properties: Any, styles: Styles) -> str:
     """The symbol font that a run is in, itself or by its styles; empty for a font of letters."""
     if properties is not None:
         fonts = properties.find(f"{_W}rFonts")
@@ -138,23 +141,22 @@ def _raise(properties: Any) -> None:
         etree.SubElement(properties, f"{_W}vertAlign").set(f"{_W}val", "superscript")
 
 
-def _read_styles(package: ZipFile, part: bytes) -> _Styles:
-    """The styles of a Word file in symbol fonts, and those with raised text that the part uses."""
-    if _STYLES not in package.namelist():
-        return _Styles()
+def read_styles(package: ZipFile, body: bytes) -> Styles:
+    """The styles of a Word file that are in symbol fonts or raise their text; none where its `body` uses no style."""
+    if b"Style w:val=" not in body or _STYLES not in package.namelist():
+        return Styles()
     sheet = package.read(_STYLES)
-    used = set(_RUN_STYLE.findall(part)) if _RAISED_STYLE in sheet else set()
-    if not used and not re.search(FONT_NAMES, sheet):
-        return _Styles()
+    used = _RUN_STYLE.findall(body) if _RAISED_STYLE in sheet else []
+    raises = any(not style.endswith(_REFERENCES) for style in used)
+    if not raises and not any(mark in sheet for mark in _MARKS):
+        return Styles()
     styles = {str(one.get(f"{_W}styleId") or ""): one for one in root_of(sheet).iterchildren(f"{_W}style")}
     fonts = {name: font for name in styles if (font := _font_of_style(name, styles))}
-    raised = {
-        name
-        for name, style in styles.items()
-        if name.encode() in used and _is_raised(style) and not name.endswith(("noteReference", "CommentReference"))
-    }
-    fonts = {name: font for name, font in fonts.items() if name.encode() in part}
-    return _Styles(fonts, frozenset(raised))
+    raised = frozenset(
+        name for name, style in styles.items() if _is_raised(style) and not name.encode().endswith(_REFERENCES)
+    )
+    named = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
+    return Styles(fonts, raised, named)
 
 
 def _font_of_style(name: str, styles: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _FONT = re.compile(rb"\\f(\d{1,5})((?:\\[A-Za-z]+-?\d* ?|\{[^{}]*\}|[\s]+)*)([^;\\{}]{1,100})")
+_USED_FONT = re.compile(rb"\\f(\d{1,5})")
 _FONT_TABLE = re.compile(rb"\{\s*\\fonttbl\b")
 _MAX_FONT_TABLE_LENGTH = 2**18
 _DEFAULT_FONT = re.compile(rb"\\deff(\d{1,5})")
@@ -35,6 +36,19 @@ _TEXT_WITHIN = frozenset((b"shptxt", b"fldrslt", b"result"))
 _CHARACTERS = frozenset(
     (b"emdash", b"endash", b"bullet", b"lquote", b"rquote", b"ldblquote", b"rdblquote", b"enspace", b"emspace")
 )
+_RAISED = re.compile(rb"\\(?:super|up\d*)\b|\\u(?:-3[89]\d\d|-40\d\d|61[4-6]\d\d)")
+_JOINED = re.compile(
+    rb"\}(?:\\(?!(?:par|pard|cell|row|sect|line|tab|page|trowd|plain|listid|htmlrtf)\b)[a-z]++(?:-?\d++)? ?)*+[\r\n]*"
+    rb"(?:[^\\{}\s;]|\\'|\\(?:em|en)dash|\\[lr]d?b?l?quote)"
+)
+"""Letters behind a group, with nothing between them that parts words."""
+_SPECIAL = frozenset(
+    (
+        *(*_VERBATIM, *_TEXT_WITHIN, *_CHARACTERS, b"u", b"f", b"uc", b"plain", b"super", b"up", b"nosupersub", b"sub", b"dn"),
+        *(b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab"),
+    )
+)
+"""Words that change how what follows them is rewritten."""
 _MIN_RAISED = 3  # half points
 _BEFORE = 40  # characters
 _MAX_GROUPS = 10_000
@@ -84,14 +98,19 @@ class _Rewriting:
         self._remember(text)
 
     def _remember(self, text: str) -> None:
-        self.before = (self.before + text)[-_BEFORE:]
+        self.before = text if len(text) >= _BEFORE else (self.before + text)[-_BEFORE:]
 
 
 def rewrite(content: bytes) -> bytes:
     """An RTF file with letters behind groups in groups, and with symbols and superscripts as the characters that it shows."""
+    fonts = _read_fonts(content)
+    body = max(0, content.find(b"\\pard"))
+    uses_fonts = any(int(number) in fonts for number in set(_USED_FONT.findall(content, body))) if fonts else False
+    if not uses_fonts and not _RAISED.search(content, body) and not _JOINED.search(content, body):
+        return content
     default = _DEFAULT_FONT.search(content)
     font = int(default[1]) if default else 0
-    rewriting = _Rewriting(_read_fonts(content), font, _State(font))
+    rewriting = _Rewriting(fonts, font, _State(font))
     position = 0
     while token := _TOKEN.match(content, position):
         position = token.end()
@@ -107,26 +126,38 @@ def rewrite(content: bytes) -> bytes:
 
 
 def _add(to: _Rewriting, token: re.Match[bytes]) -> None:
-    if token["brace"]:
+    kind = token.lastgroup
+    if kind == "brace":
         _add_brace(to, token[0])
-    elif to.state.is_verbatim and token["word"] not in _TEXT_WITHIN:
+    elif kind in ("word", "number"):
+        _add_word(to, token)
+    elif to.state.is_verbatim:
         to.written.append(token[0])
-    elif token["text"] is not None:
-        _add_letters(to, token["text"])
-    elif token["byte"]:
+    elif kind == "text":
+        _add_letters(to, token[0])
+    elif kind == "byte":
         _add_byte(to, token)
-    elif token["sign"]:
+    else:
         _add_sign(to, token)
-    elif token["word"] == b"u":
+
+
+def _add_word(to: _Rewriting, token: re.Match[bytes]) -> None:
+    word = token["word"]
+    if word not in _SPECIAL or (to.state.is_verbatim and word not in _TEXT_WITHIN):
+        to.skipped = 0
+        if to.run:
+            to.write_run()
+        to.written.append(token[0])
+    elif word == b"u":
         _add_escape(to, token)
-    elif token["word"] in _CHARACTERS:
+    elif word in _CHARACTERS:
         if not _is_skipped(to):
             to.add_as_written(token[0], " ")
     else:
         to.skipped = 0
         to.write_run()
         to.written.append(token[0])
-        to.state = _state_after(token["word"], token["number"], to)
+        to.state = _state_after(word, token["number"], to)
 
 
 def _add_brace(to: _Rewriting, brace: bytes) -> None:
@@ -148,8 +179,10 @@ def _add_letters(to: _Rewriting, letters: bytes) -> None:
         taken = min(to.skipped, len(rest))
         to.skipped -= taken
         letters = rest[taken:]
-    text = letters.translate(None, b"\r\n").decode("latin-1")
-    _add_run(to, letters, text)
+    if to.state.font in to.fonts or to.state.is_raised:
+        _add_run(to, letters, letters.translate(None, b"\r\n").decode("latin-1"))
+    elif letters:
+        to.add_as_written(letters, letters[-_BEFORE:].decode("latin-1"))
 
 
 def _add_byte(to: _Rewriting, token: re.Match[bytes]) -> None:
