@@ -132,21 +132,38 @@ class _PageText:
 
     def raise_marks(self) -> None:
         """Write the superscripts of the page as such."""
-        for number in list(raised_pieces(self._pieces))[:_MAX_RAISED]:
+        for number in list(dict.fromkeys(raised_pieces(self._pieces)))[:_MAX_RAISED]:
             if not self.is_known:
                 return
             start = self._start(number)
             end = self._start(number + 1)
             raised = "".join(self._letters[start:end])
             core = raised.strip()
-            beside = start - 1 if start and not self._letters[start - 1].isspace() else start + len(core)
+            beside = self._letter_beside(start, core)
             if not _MARK.search(core) or not self._is_raised(start, beside):
                 continue
             before = "".join(self._letters[max(0, start - 20) : start])
             shown = as_superscript(core, before)
             if shown != core:
+                if number + 1 < len(self._pieces) and _follows(self._pieces[number], self._pieces[number + 1]):
+                    raised = raised.rstrip("\r\n")
                 self._letters[start:end] = [raised.replace(core, shown, 1), *[""] * (end - start - 1)]
                 self._changed = True
+                if number and _follows(self._pieces[number - 1], self._pieces[number]):
+                    self._drop_line_end(start)
+
+    def _letter_beside(self, start: int, core: str) -> int:
+        """The index of the letter before a piece that may be raised; where a blank is before it, of the letter behind."""
+        index = start - 1
+        while index > 0 and self._letters[index] in ("\r", "\n", ""):
+            index -= 1
+        return index if index >= 0 and not self._letters[index].isspace() else start + len(core)
+
+    def _drop_line_end(self, index: int) -> None:
+        """Take out the line end that PDFium sees before a letter."""
+        while index and self._letters[index - 1] in ("\r", "\n", ""):
+            index -= 1
+            self._letters[index] = ""
 
     def _is_raised(self, index: int, beside: int) -> bool:
         """Whether a letter is smaller and stands higher than one beside it."""
@@ -314,6 +331,14 @@ def _aligned(codes: Sequence[int], plain: str) -> list[str]:
         else:
             letters.append("")
     return letters if at == len(plain) else []
+
+
+def _follows(before: Piece, piece: Piece) -> bool:
+    """Whether a piece goes on in the line of the one before it, without a wide gap."""
+    height = max(before.top - before.bottom, piece.top - piece.bottom)
+    return (
+        -0.2 * height < piece.left - before.right < height and piece.bottom < before.top and piece.top > before.bottom
+    )
 
 
 def _gap(before: Piece, piece: Piece) -> str:
