@@ -20,6 +20,7 @@ _TALL = 1.5  # times as high as wide: a piece of several letters whose text is t
 _MOST = 0.4  # of the pieces of a page
 _MIN_BESIDE = 3
 _MIN_BELOW = 2
+_MIN_UPWARDS = 2
 _ALIGNED = 3.0  # points
 _RISE = 0.38  # of the height of what stands beside a superscript
 _MIN_WORD = 1.3  # of its height: letters that a superscript may hide are several
@@ -104,6 +105,14 @@ def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
     return turns.most_common(1)[0][0] if turns else 0
 
 
+def is_upright(page: Any, letters: int) -> bool:
+    """Whether some letters of a page run to the right: enough to tell where they are not looked at one by one."""
+    from pypdfium2 import raw
+
+    angles = (raw.FPDFText_GetCharAngle(page, letters * at // 4) for at in (1, 2, 3))
+    return sum(0 <= angle < pi / 4 or angle > 7 * pi / 4 for angle in angles) >= 2
+
+
 def turned(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
     """The pieces of a page whose text is turned, so that it runs to the right."""
     return [_turn(*piece, quarters) for piece in pieces]
@@ -117,10 +126,15 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
     wide = gap * median([piece.top - piece.bottom for piece in pieces]) if pieces else 0.0
     lefts: list[int] = []
     rights: list[int] = []
+    upwards = 0
     for before, piece in pairwise(pieces):
         if piece.left - before.right >= wide and piece.top > before.bottom and piece.bottom < before.top:
             lefts.append(int(piece.left / _ALIGNED))
             rights.append(int(piece.right / _ALIGNED))
+        elif piece.left > before.right and piece.bottom > before.top:
+            upwards += 1  # to the next column of a table
+    if upwards >= _MIN_UPWARDS:
+        return True
     return len(lefts) >= _MIN_BESIDE and max(_most_common(lefts), _most_common(rights)) >= _MIN_BELOW
 
 

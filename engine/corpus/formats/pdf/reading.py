@@ -10,13 +10,14 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from ctypes import byref, c_double, c_float, c_ushort, cast
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from engine.corpus.formats.pdf.calls import TextPage, paths_of
 from engine.corpus.formats.pdf.layout import (
     MAX_PIECES,
     Piece,
+    is_upright,
     lines_of,
     raised_pieces,
     read_pieces,
@@ -31,7 +32,6 @@ from engine.corpus.text.hyphens import LINE_END
 
 _MIN_PIECES = 1.1  # of the lines that PDFium finds: where each line is one piece, nothing stands beside another
 _MAX_PIECES_A_LINE = 12  # a file that draws parts of words has more, and little to be told by them
-_FEW_LINES = 5  # PDFium finds few lines where text is turned
 _MIN_RAISED = 0.15  # of the size of the letters beside a superscript
 _MAX_SIZE = 0.92  # of theirs
 _MAX_RAISED = 300  # on a page
@@ -48,7 +48,10 @@ _MAX_RULE = 3.0  # points that a rule is thick
 _MIN_RULE = 12.0  # points that it is long
 _CELLS = " | "
 _WORD_BEGIN = re.compile(r"(?<=\s)\S")
+_FIRST_SIDES = (0, 1, 2, 3)
+"""By quarter turns: the side of a box (left, bottom, right, top) where a text begins."""
 _MARK = re.compile(r"[^\W_]")
+_HYPHEN_CODES = (0xFFFE, 0x2D, 0xAD, 0x2010)
 _HYPHENS = ("-", "\u2010")
 
 
@@ -58,11 +61,11 @@ def arranged(page: Any, plain: str) -> str:
 
     count = raw.FPDFText_CountRects(page, 0, -1)
     lines = plain.count("\n") + 1
-    if count > MAX_PIECES or count <= _MIN_PIECES * lines:
-        return plain
-    if count > _MAX_PIECES_A_LINE * lines >= _FEW_LINES * _MAX_PIECES_A_LINE and not page.page.get_rotation():
-        return plain
     letters = raw.FPDFText_CountChars(page)
+    if not letters or count > MAX_PIECES:
+        return plain
+    if not _MIN_PIECES * lines < count < _MAX_PIECES_A_LINE * lines and is_upright(page, letters):
+        return plain
     fast = TextPage(page)
     pieces = read_pieces(fast, count)
     quarters = turned_by(page, pieces, letters)
@@ -70,6 +73,7 @@ def arranged(page: Any, plain: str) -> str:
     if quarters:
         pieces = turned(pieces, quarters)
         text.turned = pieces
+        text.quarters = quarters
     else:
         text.raise_marks()
         if not stand_side_by_side(pieces, GAP):
@@ -84,7 +88,7 @@ def arranged(page: Any, plain: str) -> str:
     blocks = find_blocks(lines_of(pieces), read_rules)
     if not (blocks or quarters) or not text.is_known:
         return text.whole()
-    return text.in_lines(blocks) if quarters in (1, 3) else text.with_blocks(blocks)
+    return text.in_lines(blocks) if quarters else text.with_blocks(blocks)
 
 
 class _PageText:
@@ -94,6 +98,7 @@ class _PageText:
         from pypdfium2 import raw
 
         self.turned = pieces
+        self.quarters = 0
         self._raw = raw
         self._fast = page
         self._page = page.page.raw
@@ -201,7 +206,7 @@ class _PageText:
         shown: list[str] = []
         written: set[int] = set()
         before: Piece | None = None
-        for piece in self.turned:
+        for piece in _from_the_top(self.turned):
             block = block_of.get(piece.number)
             if block is not None:
                 if id(block) not in written:
@@ -276,8 +281,8 @@ class _PageText:
         for found in islice(_WORD_BEGIN.finditer(self._joined, start, start + _MAX_LOOKED_AT), _MAX_WORDS):
             if self._begins_at(found.start(), piece):
                 return found.start()
-        height = (piece.bottom + piece.top) / 2
-        index = self._raw.FPDFText_GetCharIndexAtPos(self._page, piece.left + _WITHIN, height, _WITHIN, _WITHIN)
+        x, y = self._begin_of(piece)
+        index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _WITHIN, _WITHIN)
         count = self._fast.count_objects
         if index >= 0 and count(index) == number and count(index + 1) == number + 1:
             return int(index)
@@ -291,11 +296,22 @@ class _PageText:
                 low = middle + 1
         return max(0, low - 1)
 
+    def _begin_of(self, piece: Piece) -> tuple[float, float]:
+        """A place within the first letter of a piece."""
+        if self.quarters in (0, 2):
+            height = (piece.bottom + piece.top) / 2
+            return (piece.right - _WITHIN if self.quarters else piece.left + _WITHIN), height
+        middle = (piece.left + piece.right) / 2
+        return middle, (piece.bottom + _WITHIN if self.quarters == 1 else piece.top - _WITHIN)
+
     def _begins_at(self, index: int, piece: Piece) -> bool:
         """Whether a letter stands where a piece begins."""
-        left, bottom, right, top = self._fast.box_of(index)
+        box = self._fast.box_of(index)
+        side = _FIRST_SIDES[self.quarters]
+        left, bottom, right, top = box
         return (
-            abs(left - piece.left) < _SAME_PLACE
+            abs(box[side] - piece[side + 1]) < _SAME_PLACE
+            and left > piece.left - _SAME_PLACE
             and bottom > piece.bottom - _SAME_PLACE
             and top < piece.top + _SAME_PLACE
             and right < piece.right + _SAME_PLACE
@@ -325,12 +341,20 @@ def _aligned(codes: Sequence[int], plain: str) -> list[str]:
     for code in codes:
         char = plain[at : at + 1]
         is_half = 0xD800 <= code < 0xDC00 and char > "\uffff"
-        if char and (ord(char) == code or is_half):
+        is_hyphen = char == LINE_END and code in _HYPHEN_CODES
+        if char and (ord(char) == code or is_half or is_hyphen):
             letters.append(char)
             at += 1
         else:
             letters.append("")
     return letters if at == len(plain) else []
+
+
+def _from_the_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """Pieces in the order of drawing; where PDFium turns that round, in the order of their lines."""
+    ups = sum(piece.bottom >= before.top for before, piece in pairwise(pieces))
+    downs = sum(piece.top <= before.bottom for before, piece in pairwise(pieces))
+    return pieces if ups <= downs else [piece for line in lines_of(pieces) for piece in line.pieces]
 
 
 def _follows(before: Piece, piece: Piece) -> bool:

@@ -56,6 +56,7 @@ class Block:
     lines: list[Line]
     cells: list[dict[int, Segment]]
     is_prose: bool = False
+    is_drawn_by_column: bool = False
     rows: list[list[int]] = field(default_factory=list)
 
     def pieces(self) -> list[Piece]:
@@ -189,7 +190,8 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
     if block.columns == 2 and max(widths[0]) <= _LABEL * size:
         return None
     jumps = _jumps(block)
-    is_drawn_by_column = jumps <= block.columns and len(block.lines) > block.columns
+    is_drawn_by_column = jumps <= block.columns and with_several > 2
+    block.is_drawn_by_column = is_drawn_by_column
     is_prose = all(_is_prose(of_column, size) for of_column in widths)
     if is_drawn_by_column and (is_prose or block.columns == 2):
         return None
@@ -310,7 +312,7 @@ def _goes_on(block: Block, at: int, pitch: float) -> bool:
 def _is_drawn_on(block: Block, at: int, column: int) -> bool:
     """Whether a segment is drawn right behind the one above it, before the next cell of the row above."""
     above = block.cells[at - 1].get(column)
-    if above is None or block.cells[at][column].first != above.last + 1:
+    if above is None or block.is_drawn_by_column or block.cells[at][column].first != above.last + 1:
         return False
     later = [segment for other, segment in block.cells[at - 1].items() if other > column]
     return not later or any(segment.first > above.last for segment in later)
