@@ -40,6 +40,7 @@ _MAX_WORDS = 8
 _MIN_LETTERS = 0.7  # of a piece, for each time that it is as wide as high
 _SAME_PLACE = 0.02  # points
 _WITHIN = 0.3  # points
+_OVER = 0.3  # of the height of letters
 _BLANK = 0.16  # of the height of letters
 _MAX_OBJECTS = 1_500  # of a page that are looked at for rules
 _MAX_POINTS = 400  # of a path that are looked at
@@ -249,7 +250,7 @@ class _PageText:
             if at < len(pieces) and pieces[at].number == pieces[at - 1].number + 1:
                 continue
             shown += self._text(pieces[first].number, pieces[at - 1].number)
-            if at < len(pieces) and pieces[at].left - pieces[at - 1].right > _BLANK * pieces[at - 1].height:
+            if at < len(pieces) and not _touches(pieces[at - 1], pieces[at]):
                 shown += " "
             first = at
         return " ".join(shown.split())
@@ -355,6 +356,11 @@ def _from_the_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
     ups = sum(piece.bottom >= before.top for before, piece in pairwise(pieces))
     downs = sum(piece.top <= before.bottom for before, piece in pairwise(pieces))
     return pieces if ups <= downs else [piece for line in lines_of(pieces) for piece in line.pieces]
+
+
+def _touches(before: Piece, piece: Piece) -> bool:
+    """Whether a piece begins where another ends, without a blank, and neither lies above the other."""
+    return -_OVER * before.height < piece.left - before.right <= _BLANK * before.height
 
 
 def _follows(before: Piece, piece: Piece) -> bool:

@@ -21,6 +21,7 @@ GAP = 0.95  # of the height of letters: what parts two cells of a line
 _MIN_CORRIDOR = 0.5  # of the height of letters: what all lines of a block leave free
 _MAX_PITCH = 4.2  # of the height of letters, from one row to the next
 _CONTINUED_PITCH = 1.9  # of the height of letters, within a cell
+_OVERLAP = 0.3  # of the height of letters: pieces that are drawn above each other
 _MAX_LINES_OF_ROW = 12
 _CLOSER = 0.85  # of the pitch of rows: lines of a cell
 _MIN_KEPT = 0.6  # of the gaps that a further line must leave free
@@ -105,11 +106,14 @@ def segments_of(line: Line, gap: float) -> list[Segment]:
 
 
 def _segment_of(pieces: Sequence[Piece], right: float) -> Segment:
+    """A segment of pieces from left to right; where they lie above each other, they stay in the order of drawing."""
+    left = pieces[0].left
     if len(pieces) == 1:
-        number = pieces[0].number
-        return Segment(tuple(pieces), pieces[0].left, right, number, number)
+        return Segment(tuple(pieces), left, right, pieces[0].number, pieces[0].number)
     numbers = [piece.number for piece in pieces]
-    return Segment(tuple(pieces), pieces[0].left, right, min(numbers), max(numbers))
+    if any(piece.left < before.right - _OVERLAP * (before.top - before.bottom) for before, piece in pairwise(pieces)):
+        pieces = sorted(pieces)
+    return Segment(tuple(pieces), left, right, min(numbers), max(numbers))
 
 
 def _grow(
@@ -197,11 +201,11 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
         return None
     if is_prose or is_drawn_by_column:
         if _bands(block, read_rules()):
-            return _with_rows(block, size, read_rules())
+            return _as_table(block, size, read_rules())
         block.is_prose = is_prose
         return block if is_prose and jumps >= with_several else None
     needs_rules = any(_is_doubtful(block, at, size) for at in range(1, len(block.lines)))
-    return _with_rows(block, size, read_rules() if needs_rules else ())
+    return _as_table(block, size, read_rules() if needs_rules else ())
 
 
 def _is_doubtful(block: Block, at: int, size: float) -> bool:
@@ -219,7 +223,7 @@ def _widths(block: Block, column: int) -> list[float]:
 
 def _is_prose(widths: Sequence[float], size: float) -> bool:
     """Whether a column of such lines is prose: wide, and most lines as wide as it."""
-    widest = max(widths)
+    widest = sorted(widths)[int(0.9 * (len(widths) - 1))]  # a single line may be out of place
     filled = sum(width >= _FILLED * widest for width in widths)
     return len(widths) >= _MIN_PROSE and widest >= _PROSE_WIDTH * size and filled >= _MIN_FILLED * len(widths)
 
@@ -247,8 +251,11 @@ def _bands(block: Block, rules: Rules) -> list[float]:
     return heights if len(heights) >= 2 else []
 
 
-def _with_rows(block: Block, size: float, rules: Rules) -> Block:
-    """A table with its rows: each line is one, but for those that go on with the row above."""
+def _as_table(block: Block, size: float, rules: Rules) -> Block | None:
+    """A table with its rows: each line is one, but for those that go on with the row above.
+
+    None for what would have rows of very many lines, or a single row: it is no table.
+    """
     bands = _bands(block, rules) if rules else []
     pitch = min(_CONTINUED_PITCH * size, _CLOSER * _pitch_of_rows(block))
     for region in _regions(block, bands):
@@ -261,7 +268,8 @@ def _with_rows(block: Block, size: float, rules: Rules) -> Block:
                 block.rows[-1].append(at)
             else:
                 block.rows.append([at])
-    return block
+    longest = max(map(len, block.rows))
+    return None if longest > _MAX_LINES_OF_ROW or len(block.rows) < _MIN_ROWS_OF_MANY else block
 
 
 def _regions(block: Block, bands: Sequence[float]) -> list[list[int]]:
