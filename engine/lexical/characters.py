@@ -17,7 +17,8 @@ LINE_WITHIN = rf"(?<=[{_HAN_OR_KANA}])[ \t]*\n[ \t]*(?=[{_HAN_OR_KANA}])"
 UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
 _SUPERSCRIPT = (
-    "\u00b2\u00b3\u00b9\u2070\u2071\u2074-\u2079\u207f\u02b0\u02b2\u02b3\u02b7\u02b8\u02e1-\u02e3\u1d43-\u1d5b\u1d9c\u1da0\u1dbb"
+    "\u00b2\u00b3\u00b9\u2070\u2071\u2074-\u2079\u207f"
+    "\u02b0\u02b2\u02b3\u02b7\u02b8\u02e1-\u02e3\u1d43-\u1d5b\u1d9c\u1da0\u1dbb"
 )
 _LETTER = rf"[^\W\d_{_SUPERSCRIPT}]"
 _MARKS = re.compile(

@@ -62,9 +62,7 @@ def put_together(pages: Sequence[str]) -> list[str]:
     return [put(page).replace(BREAK, "-") if BREAK in page else page for page in pages]
 
 
-def _precedes_another(
-    left: str, right: str, found: re.Match[str], known: Mapping[str, int], language: str
-) -> bool:
+def _precedes_another(left: str, right: str, found: re.Match[str], known: Mapping[str, int], language: str) -> bool:
     """Whether a hyphen at the end of a line stands for a word that follows what was found."""
     following = _NEXT_WORD.match(found.string, found.end())
     return following is not None and is_suspended(left, right, following[1], known, language)

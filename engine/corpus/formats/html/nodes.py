@@ -27,7 +27,9 @@ BLOCKS = frozenset({
 # fmt: on
 _RAISING = frozenset(("sup",))
 _RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super", re.IGNORECASE)
-_FONT_FAMILY = re.compile(r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)", re.IGNORECASE)
+_FONT_FAMILY = re.compile(
+    r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)", re.IGNORECASE
+)
 _BEFORE = 20  # characters
 _DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
 

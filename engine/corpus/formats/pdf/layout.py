@@ -110,7 +110,8 @@ def is_upright(page: Any, letters: int) -> bool:
     from pypdfium2 import raw
 
     angles = (raw.FPDFText_GetCharAngle(page, letters * at // 4) for at in (1, 2, 3))
-    return sum(0 <= angle < pi / 4 or angle > 7 * pi / 4 for angle in angles) >= 2
+    upright = [angle for angle in angles if 0 <= angle < pi / 4 or angle > 7 * pi / 4]
+    return len(upright) > 1
 
 
 def turned(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
@@ -184,12 +185,12 @@ def raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
     for before, piece in pairwise(pieces):
         lift = piece.bottom - before.bottom
         height = before.top - before.bottom
+        own = piece.top - piece.bottom
         if lift > _RISE * height:
             if _touches(before, piece, height) and _is_raised(piece, before):
                 yield piece.number
-        elif -lift > _RISE * (piece.top - piece.bottom) and _touches(before, piece, piece.top - piece.bottom):
-            if _is_raised(before, piece):
-                yield before.number
+        elif -lift > _RISE * own and _touches(before, piece, own) and _is_raised(before, piece):
+            yield before.number
 
 
 def _touches(before: Piece, piece: Piece, height: float) -> bool:

@@ -82,8 +82,7 @@ def find_blocks(lines: Sequence[Line], read_rules: Callable[[], Rules]) -> list[
             at += 1
             continue
         end, corridors = _grow(lines, split, at, size)
-        block = _block_of(lines[at:end], split[at:end], corridors)
-        block = _classify(block, size, read_rules)
+        block = _classify(_block_of(lines[at:end], split[at:end], corridors), size, read_rules)
         if block is not None:
             blocks.append(block)
         at = end
@@ -168,9 +167,7 @@ def _left_free(
     return free
 
 
-def _block_of(
-    lines: Sequence[Line], split: Sequence[list[Segment]], corridors: Sequence[tuple[float, float]]
-) -> Block:
+def _block_of(lines: Sequence[Line], split: Sequence[list[Segment]], corridors: Sequence[tuple[float, float]]) -> Block:
     bounds = [(left + right) / 2 for left, right in corridors]
     cells: list[dict[int, Segment]] = []
     for segments in split:
@@ -230,9 +227,7 @@ def _is_prose(widths: Sequence[float], size: float) -> bool:
 
 def _jumps(block: Block) -> int:
     """How often the file goes to another column when it draws a block."""
-    columns = [
-        (segment.first, column) for cells in block.cells for column, segment in cells.items()
-    ]
+    columns = [(segment.first, column) for cells in block.cells for column, segment in cells.items()]
     columns.sort()
     return sum(before[1] != after[1] for before, after in pairwise(columns))
 

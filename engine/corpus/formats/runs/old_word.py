@@ -60,7 +60,7 @@ class ShownSymbols:
 
     def replace_in(self, text: str) -> str:
         """A text of the file with its symbols."""
-        return text.translate(str.maketrans(self.stand_ins)) if self.stand_ins else text
+        return text.translate({ord(letter): shown for letter, shown in self.stand_ins.items()})
 
 
 def with_shown_symbols(content: bytes) -> ShownSymbols:

@@ -44,7 +44,20 @@ _JOINED = re.compile(
 """Letters behind a group, with nothing between them that parts words."""
 _SPECIAL = frozenset(
     (
-        *(*_VERBATIM, *_TEXT_WITHIN, *_CHARACTERS, b"u", b"f", b"uc", b"plain", b"super", b"up", b"nosupersub", b"sub", b"dn"),
+        *(
+            *_VERBATIM,
+            *_TEXT_WITHIN,
+            *_CHARACTERS,
+            b"u",
+            b"f",
+            b"uc",
+            b"plain",
+            b"super",
+            b"up",
+            b"nosupersub",
+            b"sub",
+            b"dn",
+        ),
         *(b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab"),
     )
 )
@@ -216,7 +229,9 @@ def _add_sign(to: _Rewriting, token: re.Match[bytes]) -> None:
 
 
 def _add_escape(to: _Rewriting, token: re.Match[bytes]) -> None:
-    code = int(token["number"] or 0) & 0xFFFF if (token["number"] or b"").startswith(b"-") else int(token["number"] or 0)
+    code = (
+        int(token["number"] or 0) & 0xFFFF if (token["number"] or b"").startswith(b"-") else int(token["number"] or 0)
+    )
     char = chr(code) if code <= 0x10FFFF else ""
     font = to.fonts.get(to.state.font)
     shown = shown_in(font, char) if font else without_private(char)

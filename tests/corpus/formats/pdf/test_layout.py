@@ -40,7 +40,10 @@ def page_of(drawn: Iterable[str], *, more: str = "", rotate: int = 0) -> str:
 def table(rows: Sequence[Sequence[str]], pitch: float = 20) -> list[tuple[tuple[float, float], str]]:
     """What is drawn for the cells of a table, row by row."""
     return [
-        ((LEFT[column], 700 - pitch * at), cell) for at, row in enumerate(rows) for column, cell in enumerate(row) if cell
+        ((LEFT[column], 700 - pitch * at), cell)
+        for at, row in enumerate(rows)
+        for column, cell in enumerate(row)
+        if cell
     ]
 
 
@@ -68,7 +71,13 @@ def test_an_empty_cell_takes_no_line() -> None:
 def test_a_cell_of_several_lines_is_drawn_before_the_next() -> None:
     drawn = [
         *table(ROWS[:1], pitch=28),
-        *(((72, 672), "North"), ((72, 660), "quay"), ((200, 672), "12.5 m"), ((290, 672), "4"), ((360, 672), "Ada Quay")),
+        *(
+            ((72, 672), "North"),
+            ((72, 660), "quay"),
+            ((200, 672), "12.5 m"),
+            ((290, 672), "4"),
+            ((360, 672), "Ada Quay"),
+        ),
         *(((72, 644), "South quay"), ((200, 644), "9 m"), ((290, 644), "2"), ((360, 644), "Bo"), ((360, 632), "Mole")),
     ]
     text = page_of(text_at(place, cell) for place, cell in drawn)
@@ -109,21 +118,33 @@ def test_text_around_a_table_stays_where_it_is() -> None:
 
 def test_numbers_of_a_list_are_no_column() -> None:
     lines = [f"{number}." for number in range(1, 5)]
-    drawn = [place for at, line in enumerate(lines) for place in (((72, 700 - 20 * at), line), ((110, 700 - 20 * at), "Moor."))]
+    drawn = [
+        place
+        for at, line in enumerate(lines)
+        for place in (((72, 700 - 20 * at), line), ((110, 700 - 20 * at), "Moor."))
+    ]
     text = page_of(text_at(place, cell) for place, cell in drawn)
     assert "|" not in text
 
 
 COLUMNS = (
-    ("The pelican boards the ferry at", "dawn and leaves the harbour be-", "fore noon. It carries the mail of", "all islands and their market."),
-    ("The heron moors beside the old", "crane and waits for the tide. Its", "master signs the book of berths", "and pays what is due for a day."),
+    (
+        "The pelican boards the ferry at",
+        "dawn and leaves the harbour be-",
+        "fore noon. It carries the mail of",
+        "all islands and their market.",
+    ),
+    (
+        "The heron moors beside the old",
+        "crane and waits for the tide. Its",
+        "master signs the book of berths",
+        "and pays what is due for a day.",
+    ),
 )
 
 
 def drawn_line_by_line() -> list[str]:
-    return [
-        text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at]) for at in range(4) for column in range(2)
-    ]
+    return [text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at]) for at in range(4) for column in range(2)]
 
 
 def test_columns_that_are_drawn_line_by_line_are_read_one_after_the_other() -> None:
@@ -132,7 +153,9 @@ def test_columns_that_are_drawn_line_by_line_are_read_one_after_the_other() -> N
 
 
 def test_columns_that_are_drawn_one_after_the_other_stay_so() -> None:
-    text = page_of(text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at]) for column in range(2) for at in range(4))
+    text = page_of(
+        text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at]) for column in range(2) for at in range(4)
+    )
     assert text == "\n".join(COLUMNS[0] + COLUMNS[1]).replace("be-\nfore ", "before ")
 
 
@@ -144,10 +167,18 @@ LINES = ("The heron moors at noon.", "Berths are inspected by the freight", "ele
 @pytest.mark.parametrize("turn", [90, 270, 180])
 def test_turned_text_is_read_line_by_line(rotate: int, turn: int) -> None:
     """Text that a page turns, or that is turned on it, or both."""
-    places = {90: lambda at: (100 + 20 * at, 100), 270: lambda at: (500 - 20 * at, 700), 180: lambda at: (500, 100 + 20 * at)}
-    drawn = [f"{TURNS[turn]} {places[turn](at)[0]} {places[turn](at)[1]} Tm ({line}) Tj " for at, line in enumerate(LINES)]
+    places = {
+        90: lambda at: (100 + 20 * at, 100),
+        270: lambda at: (500 - 20 * at, 700),
+        180: lambda at: (500, 100 + 20 * at),
+    }
+    drawn = [
+        f"{TURNS[turn]} {places[turn](at)[0]} {places[turn](at)[1]} Tm ({line}) Tj " for at, line in enumerate(LINES)
+    ]
     text = page_of(drawn, rotate=rotate)
-    assert text.replace("\n", " ").replace("inspec- tion", "inspection") == " ".join(LINES).replace("inspec- tion", "inspection")
+    assert text.replace("\n", " ").replace("inspec- tion", "inspection") == " ".join(LINES).replace(
+        "inspec- tion", "inspection"
+    )
     assert text.startswith("The heron moors at noon.\nBerths are inspected by the freight\nelevator")
 
 

@@ -52,7 +52,9 @@ def test_bytes_of_a_picture_stay_as_they_are() -> None:
     assert rewrite(rtf(data)).count(rb"\bin6 }{a\b}") == 1
 
 
-@pytest.mark.parametrize("content", [b"{\\rtf1 {\\b x}y" * 3000, b"}" * 5000 + b"\\pard}x", b"{\\rtf1\\pard\\u", b"\\bin9999999999 "])
+@pytest.mark.parametrize(
+    "content", [b"{\\rtf1 {\\b x}y" * 3000, b"}" * 5000 + b"\\pard}x", b"{\\rtf1\\pard\\u", b"\\bin9999999999 "]
+)
 def test_damaged_files_are_rewritten_without_an_error(content: bytes) -> None:
     assert isinstance(rewrite(content), bytes)
 

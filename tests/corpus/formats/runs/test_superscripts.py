@@ -53,9 +53,7 @@ def test_superscripts_of_word(tmp_path: Path) -> None:
 
 
 def test_a_style_may_raise_text(tmp_path: Path) -> None:
-    styles = (
-        '<w:style w:type="character" w:styleId="Mark"><w:rPr><w:vertAlign w:val="superscript"/></w:rPr></w:style>'
-    )
+    styles = '<w:style w:type="character" w:styleId="Mark"><w:rPr><w:vertAlign w:val="superscript"/></w:rPr></w:style>'
     body = f"<w:p>{run('surety')}{run('2', style='Mark')}</w:p>"
     assert read(tmp_path / "a.docx", docx(body, styles)) == "surety²"
 

@@ -148,7 +148,8 @@ def doc(text: str, runs: list[tuple[int, int, bytes]], width: int = 2) -> bytes:
     """A Word 97 file whose letters from one to another have properties; fonts 0 and 1 are Symbol and Wingdings."""
     body = text.encode("utf-16-le") if width == 2 else text.encode("cp1252")
     names = b"".join(
-        bytes((len(name) + 39,)) + bytes(39) + name for name in (one.encode("utf-16-le") for one in ("Symbol\0", "Wingdings\0"))
+        bytes((len(name) + 39,)) + bytes(39) + name
+        for name in (one.encode("utf-16-le") for one in ("Symbol\0", "Wingdings\0"))
     )
     fonts = struct.pack("<HH", 2, 0) + names
     place = 1024 if width == 2 else 1024 * 2 | 0x40000000
