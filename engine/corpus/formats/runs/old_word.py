@@ -60,6 +60,8 @@ class ShownSymbols:
 
     def replace_in(self, text: str) -> str:
         """A text of the file with its symbols."""
+        if not self.stand_ins:
+            return text
         return text.translate({ord(letter): shown for letter, shown in self.stand_ins.items()})
 
 
