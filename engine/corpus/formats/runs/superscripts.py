@@ -22,7 +22,7 @@ def as_superscript(raised: str, before: str) -> str:
     what they follow, as in 1st and Mme, and stay as they are, unless they would hide a word.
     """
     text = raised.strip()
-    if not text or not text[0].isascii():
+    if not text or not text[0].isascii() or before.endswith("["):
         return raised
     if _MARK.fullmatch(text):
         return raised.translate(_SIGNS)
