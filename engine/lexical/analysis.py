@@ -227,19 +227,23 @@ class Analyzer:
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """(words as they stand there, codes) of one compound."""
+        short = characters.words_with_marks(raw)
+        raw = characters.without_marks(raw)
         clean = _LINE_WITHIN.sub("", characters.normalise(raw)) if "\n" in raw else characters.normalise(raw)
         compound = clean.removesuffix(_possessive(clean))
         words = self._word.findall(compound)
         if _IS_UNSPACED.search(compound):
             pieces = [piece for word in words for piece in _PIECE.findall(word)]
             found = [self._pairs(piece) if _IS_UNSPACED.match(piece) else [piece] for piece in pieces]
-            return [word for words in found for word in words], ()
+            return [*short, *(word for words in found for word in words)], ()
         if figure := read_figure(compound):
-            return [*words, *figure.words], () if figure.digits == (compound,) else figure.codes
+            codes = () if figure.digits == (compound,) else figure.codes
+            return [*short, *words, *figure.words], codes
         if _PARTED.search(compound):
-            return self._split_pieces(compound)
+            more_words, more_codes = self._split_pieces(compound)
+            return [*short, *more_words], more_codes
         code = _is_code(compound, words)
-        return list(_parts(words)) if code else words, (_whole(compound),) if code else ()
+        return [*short, *(_parts(words) if code else words)], (_whole(compound),) if code else ()
 
     def _split_pieces(self, compound: str) -> tuple[list[str], tuple[str, ...]]:
         """As `_split`, of what looked like a figure and is none."""

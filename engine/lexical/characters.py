@@ -16,6 +16,15 @@ LINE_WITHIN = rf"(?<=[{_HAN_OR_KANA}])[ \t]*\n[ \t]*(?=[{_HAN_OR_KANA}])"
 """A line's end between Chinese or Japanese characters: words go on over it, since lines are cut anywhere."""
 UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
+_SUPERSCRIPT = (
+    "\u00b2\u00b3\u00b9\u2070\u2071\u2074-\u2079\u207f"
+    "\u02b0\u02b2\u02b3\u02b7\u02b8\u02e1-\u02e3\u1d43-\u1d5b\u1d9c\u1da0\u1dbb"
+)
+_LETTER = rf"[^\W\d_{_SUPERSCRIPT}]"
+_MARKS = re.compile(
+    rf"(?:(?<={_LETTER}{{4}})|(?<=\d))[{_SUPERSCRIPT}]+|(?<![\w{_SUPERSCRIPT}])[{_SUPERSCRIPT}]+(?={_LETTER}{{4}})"
+)
+_SHORT_WORD_WITH_MARK = re.compile(rf"(?<![\w{_SUPERSCRIPT}]){_LETTER}{{2,3}}(?=[{_SUPERSCRIPT}])")
 _POINTS = frozenset(
     map(chr, (*range(0x591, 0x5BE), 0x5BF, 0x5C1, 0x5C2, 0x5C4, 0x5C5, 0x5C7, 0x640, *range(0x64B, 0x653), 0x670))
 )
@@ -64,6 +73,19 @@ def fold(word: str) -> str:
         if char not in _POINTS and not (unicodedata.combining(char) and kept and kept[-1].isascii()):
             kept.append(char)
     return unicodedata.normalize("NFC", "".join(kept))
+
+
+def without_marks(compound: str) -> str:
+    """A compound without the superscripts that mark a note on it: `warranty¹`, `¹Department`, `1250²`.
+
+    Short words keep theirs, which may be a power or a charge: `m²`, `CO²`, `¹⁴C`. So does a number that stands alone.
+    """
+    return compound if compound.isascii() else _MARKS.sub("", compound)
+
+
+def words_with_marks(compound: str) -> list[str]:
+    """The short words of a compound that keep a superscript, without it: `tax` of `tax¹`."""
+    return [] if compound.isascii() else _SHORT_WORD_WITH_MARK.findall(compound)
 
 
 def normalise(compound: str) -> str:

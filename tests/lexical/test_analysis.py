@@ -242,3 +242,27 @@ def test_every_language_that_is_recognised_has_a_name() -> None:
     codes = {SAME_AS.get(code, code) for code, _ in py3langid.rank(b"")}
     assert "qu" in codes
     assert [code for code in codes if code not in LANGUAGES] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "codes"),
+    [
+        ("warranty¹ covers", ["warranty", "covers"], []),
+        ("Gewährleistung¹⁾", ["gewahrleistung"], []),
+        ("¹Department", ["department"], []),
+        ("guaranteeᵃ", ["guarantee"], []),
+        ("1250² 10⁶", ["1250", "10"], []),
+        ("tax¹", ["tax", "tax1"], ["tax-1"]),
+        ("km² m²", ["km", "km2", "m2"], ["km-2", "m-2"]),
+        ("H₂O", ["h2o"], ["h-2-o"]),
+        ("¹ 2ⁿᵈ nº", ["1", "2", "no"], []),
+    ],
+)
+def test_superscripts_hide_no_word(text: str, words: list[str], codes: list[str]) -> None:
+    terms = Analyzer("none").terms(text)
+    assert (terms.words, terms.codes) == (words, codes)
+
+
+def test_a_word_with_a_mark_is_found_and_shown() -> None:
+    spans = matched_spans("warranty tax", "The warranty¹ and the tax².", "en")
+    assert spans == [(4, 12), (22, 25)]

@@ -17,6 +17,9 @@ from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_byte
 from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
 from engine.corpus.formats.damage import damaged, without_names
 from engine.corpus.formats.locked import why_closed
+from engine.corpus.formats.runs.open_document import with_shown_characters
+from engine.corpus.formats.runs.rtf import rewrite
+from engine.corpus.formats.runs.superscripts import as_superscript
 from engine.corpus.formats.sheets.open_sheets import with_shown_values
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
 from engine.corpus.text.metadata import document_of
@@ -43,6 +46,7 @@ _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _QUOTED = re.compile(r"'([^']+)'")
 _OF_PARTS = ("epub", "excel", "pptx")  # who warns of sheets, slides and chapters; others of pictures and objects
 _UNBOUNDED = ("max_archive_size", "max_compression_ratio", "max_content_size", "max_iterations", "max_table_cells")
+_CONTENT = "content.xml"
 _MANIFEST = "META-INF/manifest.xml"
 _REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it
 
@@ -73,14 +77,21 @@ def with_text(path: Path, text: Text, lost: Sequence[LeftOut], why: str = "it ho
 def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
     """A document's text, what it says of itself, and lost parts. Raises UnreadableFileError."""
     if format == "rtf":
-        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], _RTF_PAIR.sub(_whole_sign, content))
+        content = _RTF_PAIR.sub(_whole_sign, rewrite(content))
+        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
     with suppress(*DAMAGED, KeyError):
         if format == "ods":  # xberg wants a list of parts
             package = package_of(content)
-            cells = with_shown_values(package.read("content.xml"))
-            content = with_parts(package, {_MANIFEST: b"<manifest/>", "content.xml": cells})
+            cells = with_shown_values(package.read(_CONTENT))
+            content = with_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
+        elif format in ("odt", "odp"):
+            package = package_of(content)
+            body = package.read(_CONTENT)
+            shown = with_shown_characters(body)
+            content = content if shown is body else with_parts(package, {_CONTENT: shown})
     found = extract(path, content, format)
-    nodes = [(json.loads(str(node.content)), node.page) for node in (found.document.nodes if found.document else ())]
+    read = _content_of if format == "epub" else _plain_content_of
+    nodes = [(read(node), node.page) for node in (found.document.nodes if found.document else ())]
     said = found.metadata
     authors = said.authors or said.created_by
     metadata = {"title": said.title, "authors": authors, "created_at": said.created_at, "modified_at": said.modified_at}
@@ -90,6 +101,32 @@ def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[st
             _rtf_letters(name, content) for name in ([authors] if isinstance(authors, str) else authors or ())
         ]
     return _text(nodes, format), metadata, [*_lost(path, found.processing_warnings)]
+
+
+def _plain_content_of(node: Any) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(str(node.content))
+    return content
+
+
+def _content_of(node: Any) -> dict[str, Any]:
+    """What a node says, with its raised digits as superscripts."""
+    content = _plain_content_of(node)
+    raised = [(one.start, one.end) for one in node.annotations or () if "superscript" in str(one.kind)]
+    if raised and isinstance(content.get("text"), str):
+        content["text"] = _with_superscripts(content["text"], raised)
+    return content
+
+
+def _with_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
+    """A text with superscripts at some places, which are offsets in its UTF-8."""
+    letters = text.encode("utf-8", "surrogatepass")
+    pieces: list[str] = []
+    at = 0
+    for start, end in places:
+        pieces.append(letters[at:start].decode("utf-8", "replace"))
+        pieces.append(as_superscript(letters[start:end].decode("utf-8", "replace"), pieces[-1]))
+        at = end
+    return "".join((*pieces, letters[at:].decode("utf-8", "replace")))
 
 
 def _rtf_letters(written: str, content: bytes) -> str:

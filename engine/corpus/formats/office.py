@@ -17,6 +17,10 @@ from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extracted, with_text
 from engine.corpus.formats.html import shown_text, source_of
 from engine.corpus.formats.locked import unlocked
+from engine.corpus.formats.runs.office_xml import may_show_symbols, read_styles, with_symbols
+from engine.corpus.formats.runs.old_word import ShownSymbols, with_shown_symbols
+from engine.corpus.formats.runs.superscripts import as_superscript
+from engine.corpus.formats.runs.symbols import without_private
 from engine.corpus.formats.sheets.cells import split_rows, unescape_characters, with_shown_cells
 from engine.corpus.formats.sheets.old_workbooks import put_shown_numbers
 from engine.corpus.formats.sheets.workbooks import represented
@@ -89,8 +93,9 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
 
     prepared = _PREPARED[format](content) if format in _PREPARED else content
     try:
-        document = Document.from_bytes(prepared, cast(Any, format))
-        said = represented(document, prepared) if format == "xlsx" else document.to_ir_json()
+        shown = with_shown_symbols(content) if format == "doc" else ShownSymbols(prepared)
+        document = Document.from_bytes(shown.content, cast(Any, format))
+        said = represented(document, prepared) if format == "xlsx" else shown.replace_in(document.to_ir_json())
         found = cast(Node, json.loads(_CUT.sub("", said)))
         cut = _CUT.search(said)
         if format == "xls":
@@ -104,17 +109,29 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
         raise UnreadableFileError(path, damaged(clean(str(error))), "damaged") from error
 
 
-def _numbered(content: bytes) -> bytes:
-    """A Word document with the numbers of its headings and clauses in its text."""
+def _prepared(content: bytes) -> bytes:
+    """A Word or PowerPoint file with what its text does not say: numbers of headings and clauses, and what symbol fonts show."""
     with suppress(*DAMAGED, KeyError):
         package = package_of(content)
-        document = package.read(_WORD_BODY)
-        if (changed := with_numbers(document, package)) is not document:
-            return with_parts(package, {_WORD_BODY: changed}, without=_UNREAD)
+        changed: dict[str, bytes] = {}
+        body = package.read(_WORD_BODY) if _WORD_BODY in package.namelist() else b""
+        styles = read_styles(package, body)
+        for name in package.namelist():
+            if not may_show_symbols(name):
+                continue
+            try:
+                part = body if name == _WORD_BODY else package.read(name)
+            except DAMAGED:
+                continue  # `_drawn` says so
+            written = with_symbols(with_numbers(part, package) if name == _WORD_BODY else part, name, styles)
+            if written is not part:
+                changed[name] = written
+        if changed:
+            return with_parts(package, changed, without=_UNREAD)
     return content
 
 
-_PREPARED = {"docx": _numbered, "xlsx": with_shown_cells}
+_PREPARED = {"docx": _prepared, "pptx": _prepared, "xlsx": with_shown_cells}
 
 
 def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
@@ -223,8 +240,12 @@ def _margin(node: Node) -> Iterator[str]:
 
 def _line(node: Node) -> str:
     """The text of a heading or a paragraph, with its line breaks."""
-    runs = [run.get("text") or ("\n" if run["type"] == "line_break" else "") for run in node["content"]]
-    return clean("".join(runs)).replace("\u2011", "-").strip()
+    runs: list[str] = []
+    for run in node["content"]:
+        text = run.get("text") or ("\n" if run["type"] == "line_break" else "")
+        raised = run.get("vertical_align") == "superscript"
+        runs.append(as_superscript(text, "".join(runs[-3:])) if raised else text)
+    return clean(without_private("".join(runs))).replace("\u2011", "-").strip()
 
 
 def _description(picture: Node) -> str:

@@ -104,8 +104,8 @@ def with_numbers(document: bytes, package: ZipFile) -> bytes:
         return document
     from lxml import etree
 
-    root, lists = _root(document), _Lists(_root(package.read(_NUMBERING)))
-    styles = {_value(one, "styleId"): one for one in _root(sheet).iterchildren(f"{_W}style")}
+    root, lists = root_of(document), _Lists(root_of(package.read(_NUMBERING)))
+    styles = {_value(one, "styleId"): one for one in root_of(sheet).iterchildren(f"{_W}style")}
     changed = False
     for paragraph in root.iter(f"{_W}p"):
         properties = paragraph.find(f"{_W}pPr")
@@ -125,14 +125,16 @@ def with_numbers(document: bytes, package: ZipFile) -> bytes:
     return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True)) if changed else document
 
 
-def _root(part: bytes) -> Any:
+def root_of(part: bytes, *, recover: bool = False) -> Any:
+    """The root of a part's XML; an element `none` where it is damaged. `recover`: not even where some of it can be read."""
     from lxml import etree
 
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False, recover=recover)
     try:
-        return etree.fromstring(part, parser)
+        root = etree.fromstring(part, parser)
     except etree.XMLSyntaxError:
-        return etree.Element("none")
+        root = None
+    return etree.Element("none") if root is None else root
 
 
 def _is_away(properties: Any) -> bool:

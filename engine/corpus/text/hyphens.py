@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from itertools import chain
+
+from engine.corpus.text.suspended import is_suspended, language_of
 
 LINE_END = "\x02"  # PDFium's sign for a hyphen that ends a line
 BREAK = "\ufdd2"  # what no text holds
 _ENDED = re.compile(f"(?<=\\S){LINE_END}(?=\\S)")
 _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
 _PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
+_NUMBER_PARTED = re.compile(f"(\\d+){BREAK}([^\\W\\d_]++)(?![-\u2010{BREAK}])")
+_NEXT_WORD = re.compile(r"\.?\s+(\S+)")
 _HYPHEN = re.compile("([-\u2010])")
 _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
 _MIN_LENGTH = 3  # letters
@@ -41,8 +44,28 @@ def put_together(pages: Sequence[str]) -> list[str]:
     if not any(BREAK in page for page in pages):
         return list(pages)
     known = _words(pages)
-    put = partial(_PARTED.sub, lambda found: _parts_of(found[0], known))
+    language = language_of(known)
+
+    def whole(found: re.Match[str]) -> str:
+        left, _, right = found[0].rpartition(BREAK)
+        if left and _precedes_another(left, right, found, known, language):
+            return f"{_parts_of(left, known)}- {right}"
+        return _parts_of(found[0], known)
+
+    def behind_number(found: re.Match[str]) -> str:
+        is_suspended = _precedes_another(found[1], found[2], found, known, language)
+        return f"{found[1]}- {found[2]}" if is_suspended else found[0]
+
+    def put(page: str) -> str:
+        return _NUMBER_PARTED.sub(behind_number, _PARTED.sub(whole, page))
+
     return [put(page).replace(BREAK, "-") if BREAK in page else page for page in pages]
+
+
+def _precedes_another(left: str, right: str, found: re.Match[str], known: Mapping[str, int], language: str) -> bool:
+    """Whether a hyphen at the end of a line stands for a word that follows what was found."""
+    following = _NEXT_WORD.match(found.string, found.end())
+    return following is not None and is_suspended(left, right, following[1], known, language)
 
 
 def _words(pages: Iterable[str]) -> Counter[str]:

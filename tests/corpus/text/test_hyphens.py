@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from engine.core.records import ReadDocument
+from engine.corpus.formats.opening import everything_in
 from engine.corpus.text.hyphens import BREAK, put_together, with_breaks
 
 LONG = 30_000
@@ -29,3 +32,63 @@ def test_long_words_take_no_long_time(go: Callable[[], object]) -> None:
 def test_a_word_of_several_parts() -> None:
     page = f"up{BREAK}to-the{BREAK}minute state-of{BREAK}art a{BREAK}b{BREAK}cd-e\u2010fgh{BREAK}ij"
     assert put_together([page]) == ["upto-theminute state-ofart a-b-cd-e\u2010fghij"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        # de
+        (f"die Kunden{BREAK}und Lieferantendaten", "die Kunden- und Lieferantendaten"),
+        (f"der Sach{BREAK}oder Personenschäden", "der Sach- oder Personenschäden"),
+        (f"die Haupt{BREAK}bzw. Nebenkosten", "die Haupt- bzw. Nebenkosten"),
+        (f"KUNDEN{BREAK}UND LIEFERANTEN", "KUNDEN- UND LIEFERANTEN"),
+        (f"die zwei{BREAK}bis dreimal und", "die zwei- bis dreimal und"),
+        (f"die Frau{BREAK}en der Kür{BREAK}bis und", "die Frauen der Kürbis und"),
+        (f"der Hund und der H{BREAK}und kam", "der Hund und der Hund kam"),
+        (f"der 12{BREAK}und 24-monatige", "der 12- und 24-monatige"),
+        # en
+        (f"the pre{BREAK}and post-audit work", "the pre- and post-audit work"),
+        (f"the short{BREAK}or long-term leases", "the short- or long-term leases"),
+        (f"the mid{BREAK}to late-stage repairs", "the mid- to late-stage repairs"),
+        (f"the sail{BREAK}or went in{BREAK}to the har{BREAK}bour", "the sailor went into the harbour"),
+        (f"the seg{BREAK}ments, thou{BREAK}sand, hus{BREAK}band", "the segments, thousand, husband"),
+        # nl
+        (f"de vracht{BREAK}en verzendkosten voor het", "de vracht- en verzendkosten voor het"),
+        (f"de in{BREAK}of uitvoer van het", "de in- of uitvoer van het"),
+        # fr
+        (f"les phases pré{BREAK}et postopératoires", "les phases pré- et postopératoires"),
+        (f"the pock{BREAK}et of the coat", "the pocket of the coat"),
+        # es
+        (f"la pre{BREAK}y posventa de los", "la pre- y posventa de los"),
+        (f"los micro{BREAK}o macrodatos de la", "los micro- o macrodatos de la"),
+        # sv, da, it
+        (f"det är in{BREAK}och utförsel", "det är in- och utförsel"),
+        (f"det er ind{BREAK}og udførsel af", "det er ind- og udførsel af"),
+        (f"il pre{BREAK}e postvendita della", "il pre- e postvendita della"),
+    ],
+)
+def test_a_hyphen_that_stands_for_a_word_that_follows(lines: str, text: str) -> None:
+    assert put_together([lines]) == [text]
+
+
+def test_a_suspended_hyphen_before_a_blank_line_is_none() -> None:
+    assert put_together([f"die Kunden{BREAK}und"]) == ["die Kundenund"]
+
+
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "faults" / "05-suspended-hyphen" / "docs"
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("de_und.pdf", ("Kunden- und Lieferantendaten", "Ein- und Ausfuhr")),
+        ("de_oder.pdf", ("Sach- oder Personenschäden", "Haupt- bzw. Nebenkosten")),
+        ("en_and.pdf", ("pre- and post-audit", "short- or long-term", "mid- to late-stage")),
+        ("nl_en.pdf", ("vracht- en verzendkosten",)),
+    ],
+)
+def test_the_files_of_users(name: str, parts: tuple[str, ...]) -> None:
+    (document,) = everything_in(SHARED / name, "pdf")
+    assert isinstance(document, ReadDocument)
+    assert [part for part in parts if part not in document.text] == []

@@ -9,6 +9,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from engine.core.characters import clean
+from engine.corpus.formats.runs.superscripts import as_superscript
+from engine.corpus.formats.runs.symbols import shown_in, symbol_font
 
 # fmt: off
 _LEFT_OUT = frozenset({
@@ -23,6 +25,12 @@ BLOCKS = frozenset({
     "td", "text", "textarea", "tfoot", "th", "thead", "tr", "ul",
 })
 # fmt: on
+_RAISING = frozenset(("sup",))
+_RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super", re.IGNORECASE)
+_FONT_FAMILY = re.compile(
+    r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)", re.IGNORECASE
+)
+_BEFORE = 20  # characters
 _DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
 
 
@@ -40,6 +48,14 @@ class Element:
         return self.attributes.get(attribute, "")
 
 
+class _Run(NamedTuple):
+    """An element whose text is raised, or in a font of its own: the symbol font, empty for a font of letters."""
+
+    element: Element
+    is_raised: bool
+    font: str
+
+
 class ParsedPage(NamedTuple):
     """A page: what holds all of it, and all its elements in their order, that one first."""
 
@@ -54,6 +70,8 @@ class _Tree:
         self._at = Element("", {}, None)
         self._page = ParsedPage(self._at, [self._at])
         self._speechless = 0
+        self._runs: list[_Run] = []
+        self._before = ""
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         element = Element(name, dict(attributes) if attributes else {}, self._at)
@@ -61,14 +79,37 @@ class _Tree:
         self._page.elements.append(element)
         self._at = element
         self._speechless += name in _SPEECHLESS
+        if name in BLOCKS or name == "br":
+            self._before = ""
+        if name in _RAISING or "style" in element.attributes or "face" in element.attributes:
+            self._begin_run(element)
+
+    def _begin_run(self, element: Element) -> None:
+        """Note where an element raises its text or names a font."""
+        style = element.get("style")
+        outer = self._runs[-1] if self._runs else _Run(element, False, "")
+        is_raised = outer.is_raised or element.name in _RAISING or _RAISED_STYLE.search(style) is not None
+        named = _FONT_FAMILY.search(style)
+        face = named[1] if named else element.get("face").partition(",")[0]
+        font = symbol_font(face) if face else outer.font
+        if (is_raised, font) != (outer.is_raised, outer.font):
+            self._runs.append(_Run(element, is_raised, font))
 
     def end(self, name: str) -> None:
+        if self._runs and self._runs[-1].element is self._at:
+            self._runs.pop()
         self._at = self._at.parent or self._at
         self._speechless -= name in _SPEECHLESS
 
     def data(self, text: str) -> None:
-        if not self._speechless:
-            self._at.contents.append(text)
+        if self._speechless:
+            return
+        if self._runs:
+            run = self._runs[-1]
+            text = shown_in(run.font, text) if run.font else text
+            text = as_superscript(text, self._before) if run.is_raised else text
+        self._at.contents.append(text)
+        self._before = text[-_BEFORE:]
 
     def close(self) -> ParsedPage:
         return self._page

@@ -10,7 +10,9 @@ from ctypes import POINTER, c_ushort, cast, create_string_buffer
 from functools import partial
 from typing import Any
 
+from engine.corpus.formats.html import shown_text
 from engine.corpus.formats.pdf.pdfium import printable
+from engine.corpus.text.blocks import lacking_in
 from engine.corpus.text.hyphens import BREAK, LINE_END
 
 PATIENCE = 10.0  # seconds of work for a file: the more fields a form has, the longer PDFium looks for each
@@ -82,9 +84,19 @@ class Beside:
                 elif kind == raw.FPDF_ANNOT_WIDGET:
                     yield _field(self._form, note, fields)
                 else:
-                    yield _string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
+                    yield from _comment(note)
             finally:
                 raw.FPDFPage_CloseAnnot(note)
+
+
+def _comment(note: Any) -> Iterator[str]:
+    """What a comment or a text box says: its plain text, and its rich text where that says more (PDF 32000-1, 12.7.3.4)."""
+    from pypdfium2 import raw
+
+    plain = _string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
+    yield plain
+    if rich := _string(partial(raw.FPDFAnnot_GetStringValue, note, b"RC")):
+        yield lacking_in(plain, [" ".join(shown_text(rich).split())])
 
 
 def _holds(text: str, line: str) -> bool:

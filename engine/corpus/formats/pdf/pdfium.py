@@ -11,6 +11,7 @@ from typing import Any
 from engine.core.characters import clean
 from engine.corpus.formats import LeftOut, Member
 from engine.corpus.formats.locked import known
+from engine.corpus.formats.pdf.reading import arranged
 from engine.corpus.formats.pdf.right_to_left import in_reading_order, runs_right_to_left
 
 _UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts that do not say what they stand for
@@ -107,7 +108,7 @@ def text_of(page: Any) -> str:
     """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts."""
     with closing(page.get_textpage()) as text:
         plain = text.get_text_bounded()
-        return printable(in_reading_order(text) if runs_right_to_left(plain) else plain)
+        return printable(in_reading_order(text) if runs_right_to_left(plain) else arranged(text, plain))
 
 
 def printable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,8 +59,13 @@ def joined(parts: Iterator[Any]) -> list[Any]:
             found[-1] += part
         else:
             found.append(part)
-    texts = ("".join(part.split()) if isinstance(part, str) else part for part in found)
+    texts = (plain("".join(part.split())) if isinstance(part, str) else part for part in found)
     return [part for part in texts if part]
+
+
+def plain(text: str) -> str:
+    """A text without what makes a digit a superscript, which Beautiful Soup does not show."""
+    return unicodedata.normalize("NFKC", text).replace("\u2212", "-")
 
 
 def soup_of(source: str) -> Any:

@@ -309,6 +309,23 @@ def test_comments_are_read_and_links_are_not() -> None:
     assert document.text == "The pelican.\n\nWho signs this?"
 
 
+def test_rich_text_of_a_text_box_is_read_where_it_says_more_than_its_plain_text() -> None:
+    rich = b'<?xml version="1.0"?><body xmlns="http://www.w3.org/1999/xhtml"><p>Mind the <b>gang</b>way</p></body>'
+    (document,) = read(
+        with_notes(
+            b"/Subtype/FreeText/RC(%s)" % rich,
+            b"/Subtype/FreeText/Contents(Who signs?)/RC(<p>Who <i>signs</i>?</p>)",
+            b"/Subtype/FreeText/Contents(short)/RC 3000 0 R",
+        ).replace(
+            b"xref\n",
+            b"3000 0 obj\n<</Length 35>>stream\n<p>short, but the rich text is long</p>\nendstream\nendobj\nxref\n",
+            1,
+        )
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nMind the gangway\nWho signs?\nshort\nshort, but the rich text is long"
+
+
 def test_a_comment_that_repeats_words_of_its_page_is_reported_once() -> None:
     content = with_notes(
         b"/Subtype/Highlight/Contents(boards the harbour ferry)",

@@ -1,0 +1,207 @@
+"""Where the text of a PDF page stands: its pieces, as the file draws them, and the lines that they make.
+
+PDFium gives a rectangle for each text object. That is one for many letters in most files, so it costs little.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import pi
+from statistics import median
+from typing import Any, NamedTuple
+
+from engine.corpus.formats.pdf.calls import TextPage
+
+_SAMPLED = 9  # letters of a page whose direction is asked for
+_TALL = 1.5  # times as high as wide: a piece of several letters whose text is turned
+_MOST = 0.4  # of the pieces of a page
+_MIN_BESIDE = 3
+_MIN_BELOW = 2
+_MIN_UPWARDS = 2
+_ALIGNED = 3.0  # points
+_RISE = 0.38  # of the height of what stands beside a superscript
+_MIN_WORD = 1.3  # of its height: letters that a superscript may hide are several
+_TOO_HIGH = 4  # times the usual height: text that runs another way
+_SAME_LINE = 0.5  # of the height of a piece that a line covers
+_MIN_SIZE = 0.1  # points
+MAX_PIECES = 8_000
+"""Pieces of a page that are looked at: drawings may have a letter each."""
+
+
+class Piece(NamedTuple):
+    """A text object: its place in the order of drawing, and where it stands, turned so that its text runs to the right."""
+
+    number: int
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    @property
+    def height(self) -> float:
+        """Points from the lowest descender to the highest ascender."""
+        return self.top - self.bottom
+
+    @property
+    def width(self) -> float:
+        """Points."""
+        return self.right - self.left
+
+
+@dataclass(slots=True)
+class Line:
+    """Pieces beside each other, from left to right; as high as the highest of them."""
+
+    bottom: float
+    top: float
+    pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def height(self) -> float:
+        """Points."""
+        return self.top - self.bottom
+
+
+def read_pieces(page: TextPage, count: int) -> list[Piece]:
+    """The pieces of a page, in the order of drawing.
+
+    `count` is what FPDFText_CountRects has said of the page, which must come first.
+    """
+    return [Piece(number, *box) for number, box in enumerate(page.boxes(count))]
+
+
+def _turn(number: int, left: float, bottom: float, right: float, top: float, quarters: int) -> Piece:
+    if quarters == 1:
+        return Piece(number, bottom, -right, top, -left)
+    if quarters == 2:
+        return Piece(number, -right, -top, -left, -bottom)
+    if quarters == 3:
+        return Piece(number, -top, left, -bottom, right)
+    return Piece(number, left, bottom, right, top)
+
+
+def turned_box(box: tuple[float, float, float, float], quarters: int) -> tuple[float, float, float, float]:
+    """A box (left, bottom, right, top) of a page in the coordinates of its pieces."""
+    piece = _turn(0, *box, quarters)
+    return piece.left, piece.bottom, piece.right, piece.top
+
+
+def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
+    """By how many quarter turns to the left most text of a page is turned; `letters`: how many it has."""
+    from pypdfium2 import raw
+
+    tall = sum(piece.top - piece.bottom > _TALL * (piece.right - piece.left) for piece in pieces)
+    if not page.page.get_rotation() and tall < _MOST * len(pieces):
+        return 0
+    turns: Counter[int] = Counter()
+    step = max(1, letters // _SAMPLED)
+    for index in range(step // 2, letters, step):
+        angle = raw.FPDFText_GetCharAngle(page, index)
+        if angle >= 0 and raw.FPDFText_IsGenerated(page, index) == 0:
+            turns[-round(angle / (pi / 2)) % 4] += 1  # clockwise
+    return turns.most_common(1)[0][0] if turns else 0
+
+
+def is_upright(page: Any, letters: int) -> bool:
+    """Whether some letters of a page run to the right: enough to tell where they are not looked at one by one."""
+    from pypdfium2 import raw
+
+    angles = (raw.FPDFText_GetCharAngle(page, letters * at // 4) for at in (1, 2, 3))
+    upright = [angle for angle in angles if 0 <= angle < pi / 4 or angle > 7 * pi / 4]
+    return len(upright) > 1
+
+
+def turned(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
+    """The pieces of a page whose text is turned, so that it runs to the right."""
+    return [_turn(*piece, quarters) for piece in pieces]
+
+
+def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
+    """Whether the file draws pieces beside each other with a gap between them, several of them below each other.
+
+    `gap` is a share of the height of letters. Where it draws none, there are no rows and no columns to put in order.
+    """
+    wide = gap * median([piece.top - piece.bottom for piece in pieces]) if pieces else 0.0
+    lefts: list[int] = []
+    rights: list[int] = []
+    upwards = 0
+    for before, piece in pairwise(pieces):
+        if piece.left - before.right >= wide and piece.top > before.bottom and piece.bottom < before.top:
+            lefts.append(int(piece.left / _ALIGNED))
+            rights.append(int(piece.right / _ALIGNED))
+        elif piece.left > before.right and piece.bottom > before.top:
+            upwards += 1  # to the next column of a table
+    if upwards >= _MIN_UPWARDS:
+        return True
+    return len(lefts) >= _MIN_BESIDE and max(_most_common(lefts), _most_common(rights)) >= _MIN_BELOW
+
+
+def _most_common(numbers: Sequence[int]) -> int:
+    """How often the number comes that comes most often, or with its neighbour."""
+    counts = Counter(numbers)
+    return max(count + counts[number + 1] for number, count in list(counts.items()))
+
+
+def lines_of(pieces: Sequence[Piece]) -> list[Line]:
+    """The lines of a page from the top down."""
+    lines: list[Line] = []
+    bottom = 0.0
+    top = 0.0
+    highest = _TOO_HIGH * median([piece.top - piece.bottom for piece in pieces]) if pieces else 0.0
+    for piece in sorted(pieces, key=_twice_middle, reverse=True):
+        height = piece.top - piece.bottom
+        if height < _MIN_SIZE or (height > highest and height > piece.right - piece.left):
+            continue
+        shared = min(piece.top, top) - max(piece.bottom, bottom)
+        if not lines or shared < _SAME_LINE * min(height, top - bottom):
+            bottom = piece.bottom
+            top = piece.top
+            lines.append(Line(bottom, top, [piece]))
+            continue
+        lines[-1].pieces.append(piece)
+        if height > top - bottom:
+            bottom = piece.bottom
+            top = piece.top
+            lines[-1].bottom = bottom
+            lines[-1].top = top
+    for line in lines:
+        line.pieces.sort(key=_left)
+    return lines
+
+
+def _twice_middle(piece: Piece) -> float:
+    return piece.top + piece.bottom
+
+
+def _left(piece: Piece) -> float:
+    return piece.left
+
+
+def raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
+    """The numbers of small pieces that seem to stand higher than the one before or behind, and touch it: marks of notes."""
+    for before, piece in pairwise(pieces):
+        lift = piece.bottom - before.bottom
+        height = before.top - before.bottom
+        own = piece.top - piece.bottom
+        if lift > _RISE * height:
+            if _touches(before, piece, height) and _is_raised(piece, before):
+                yield piece.number
+        elif -lift > _RISE * own and _touches(before, piece, own) and _is_raised(before, piece):
+            yield before.number
+
+
+def _touches(before: Piece, piece: Piece, height: float) -> bool:
+    return -0.2 * height < piece.left - before.right < 0.25 * height
+
+
+def _is_raised(piece: Piece, beside: Piece) -> bool:
+    height = beside.top - beside.bottom
+    return (
+        piece.top - piece.bottom < 0.85 * height
+        and piece.right - piece.left < 3 * height
+        and beside.right - beside.left > _MIN_WORD * height
+        and piece.top > beside.top - 0.25 * height
+    )

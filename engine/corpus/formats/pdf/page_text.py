@@ -1,0 +1,213 @@
+"""The letters of a PDF page by the pieces that they stand in, and which of them are superscripts."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from ctypes import byref, c_double, c_ushort
+from functools import cached_property
+from itertools import islice
+
+from engine.corpus.formats.pdf.calls import TextPage
+from engine.corpus.formats.pdf.layout import Piece, raised_pieces
+from engine.corpus.formats.runs.superscripts import as_superscript
+from engine.corpus.text.hyphens import LINE_END
+
+_MIN_RAISED = 0.15  # of the size of the letters beside a superscript
+_MAX_SIZE = 0.92  # of theirs
+_MAX_RAISED = 300  # on a page
+_MAX_LOOKED_AT = 200  # letters behind a piece
+_MAX_WORDS = 8
+_MIN_LETTERS = 0.7  # of a piece, for each time that it is as wide as high
+_SAME_PLACE = 0.02  # points
+_WITHIN = 0.3  # points
+_WORD_BEGIN = re.compile(r"(?<=\s)\S")
+_MARK = re.compile(r"[^\W_]")
+_HYPHEN_CODES = (0xFFFE, 0x2D, 0xAD, 0x2010)
+
+
+class PageText:
+    """The letters of a page by piece. Which letters a piece has is found out where it is asked for."""
+
+    def __init__(self, page: TextPage, plain: str, letters: int, pieces: Sequence[Piece]) -> None:
+        from pypdfium2 import raw
+
+        self.turned = pieces
+        self.quarters = 0
+        self._raw = raw
+        self._fast = page
+        self._page = page.page.raw
+        self.pieces = pieces
+        self._plain = plain
+        self._count = letters
+        self._changed = False
+        self._known: list[int] = []
+        self._starts: dict[int, int] = {len(pieces): letters}
+
+    @cached_property
+    def _joined(self) -> str:
+        """The letters by PDFium's index as a text; a blank for those that it leaves out."""
+        return "".join(letter or " " for letter in self.letters)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it can be said which letters a piece has."""
+        return bool(self.letters)
+
+    @cached_property
+    def letters(self) -> list[str]:
+        """The letters by PDFium's index."""
+        if len(self._plain) == self._count:
+            return list(self._plain)
+        buffer = (c_ushort * (self._count + 1))()
+        written = self._raw.FPDFText_GetText(self._page, 0, self._count, buffer)
+        if written == self._count + 1:
+            return _aligned(buffer[: self._count], self._plain)
+        codes = [self._raw.FPDFText_GetUnicode(self._page, index) for index in range(self._count)]
+        return _aligned(codes, self._plain)
+
+    def whole(self) -> str:
+        """All letters in their order."""
+        return "".join(self.letters) if self._changed else self._plain
+
+    def raise_marks(self) -> None:
+        """Write the superscripts of the page as such."""
+        for number in list(dict.fromkeys(raised_pieces(self.pieces)))[:_MAX_RAISED]:
+            if not self.is_known:
+                return
+            start = self.start(number)
+            end = self.start(number + 1)
+            raised = "".join(self.letters[start:end])
+            core = raised.strip()
+            beside = self._letter_beside(start, core)
+            if not _MARK.search(core) or not self._is_raised(start, beside):
+                continue
+            before = "".join(self.letters[max(0, start - 20) : start])
+            shown = as_superscript(core, before)
+            if shown != core:
+                if number + 1 < len(self.pieces) and _follows(self.pieces[number], self.pieces[number + 1]):
+                    raised = raised.rstrip("\r\n")
+                self.letters[start:end] = [raised.replace(core, shown, 1), *[""] * (end - start - 1)]
+                self._changed = True
+                if number and _follows(self.pieces[number - 1], self.pieces[number]):
+                    self._drop_line_end(start)
+
+    def _letter_beside(self, start: int, core: str) -> int:
+        """The index of the letter before a piece that may be raised; where a blank is before it, of the letter behind."""
+        index = start - 1
+        while index > 0 and self.letters[index] in ("\r", "\n", ""):
+            index -= 1
+        return index if index >= 0 and not self.letters[index].isspace() else start + len(core)
+
+    def _drop_line_end(self, index: int) -> None:
+        """Take out the line end that PDFium sees before a letter."""
+        while index and self.letters[index - 1] in ("\r", "\n", ""):
+            index -= 1
+            self.letters[index] = ""
+
+    def _is_raised(self, index: int, beside: int) -> bool:
+        """Whether a letter is smaller and stands higher than one beside it."""
+        size = self._raw.FPDFText_GetFontSize(self._page, beside)
+        height = self._base_line(index) - self._base_line(beside)
+        ratio = self._size(index) / max(0.01, self._size(beside))
+        return _MIN_RAISED * size < height and ratio < _MAX_SIZE
+
+    def _size(self, index: int) -> float:
+        return float(self._raw.FPDFText_GetFontSize(self._page, index))
+
+    def _base_line(self, index: int) -> float:
+        x = c_double()
+        y = c_double()
+        self._raw.FPDFText_GetCharOrigin(self._page, index, byref(x), byref(y))
+        return y.value
+
+    def text(self, first: int, last: int) -> str:
+        """The letters from one piece to another, with a blank behind them where PDFium sees one."""
+        text = "".join(self.letters[self.start(first) : self.start(last + 1)])
+        core = text.strip("\r\n")
+        return core.rstrip() + " " if core != core.rstrip() else core
+
+    def start(self, number: int) -> int:
+        """The index of the first letter of a piece."""
+        if number not in self._starts:
+            self._starts[number] = self._find_start(number)
+            insort(self._known, number)
+        return self._starts[number]
+
+    def _find_start(self, number: int) -> int:
+        """Look for the letter where a piece begins: behind blanks, else by asking PDFium, else by counting pieces."""
+        piece = self.pieces[number]
+        at = bisect_left(self._known, number)
+        start = 0
+        if at:
+            before = self.pieces[self._known[at - 1]]
+            letters = _MIN_LETTERS * (before.right - before.left) / max(1.0, before.top - before.bottom)
+            start = self._starts[before.number] + int(letters)
+        elif self._begins_at(0, piece):
+            return 0
+        for found in islice(_WORD_BEGIN.finditer(self._joined, start, start + _MAX_LOOKED_AT), _MAX_WORDS):
+            if self._begins_at(found.start(), piece):
+                return found.start()
+        x, y = self._begin_of(piece)
+        index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _WITHIN, _WITHIN)
+        count = self._fast.count_objects
+        if index >= 0 and count(index) == number and count(index + 1) == number + 1:
+            return int(index)
+        low = 0
+        high = self._count
+        while low < high:
+            middle = (low + high) // 2
+            if count(middle) > number:
+                high = middle
+            else:
+                low = middle + 1
+        return max(0, low - 1)
+
+    def _begin_of(self, piece: Piece) -> tuple[float, float]:
+        """A place within the first letter of a piece."""
+        if self.quarters in (0, 2):
+            height = (piece.bottom + piece.top) / 2
+            return (piece.right - _WITHIN if self.quarters else piece.left + _WITHIN), height
+        middle = (piece.left + piece.right) / 2
+        return middle, (piece.bottom + _WITHIN if self.quarters == 1 else piece.top - _WITHIN)
+
+    def _begins_at(self, index: int, piece: Piece) -> bool:
+        """Whether a letter stands where a piece begins."""
+        box = self._fast.box_of(index)
+        side = self.quarters  # left, bottom, right or top: where the text begins
+        left, bottom, right, top = box
+        return (
+            abs(box[side] - piece[side + 1]) < _SAME_PLACE
+            and left > piece.left - _SAME_PLACE
+            and bottom > piece.bottom - _SAME_PLACE
+            and top < piece.top + _SAME_PLACE
+            and right < piece.right + _SAME_PLACE
+        )
+
+
+def _aligned(codes: Sequence[int], plain: str) -> list[str]:
+    """What stands in a text for each of the codes that it was made of.
+
+    PDFium leaves some out: line ends before superscripts, letters beyond the page. Both halves of a sign make one.
+    """
+    letters: list[str] = []
+    at = 0
+    for code in codes:
+        char = plain[at : at + 1]
+        is_half = 0xD800 <= code < 0xDC00 and char > "\uffff"
+        is_hyphen = char == LINE_END and code in _HYPHEN_CODES
+        if char and (ord(char) == code or is_half or is_hyphen):
+            letters.append(char)
+            at += 1
+        else:
+            letters.append("")
+    return letters if at == len(plain) else []
+
+
+def _follows(before: Piece, piece: Piece) -> bool:
+    """Whether a piece goes on in the line of the one before it, without a wide gap."""
+    height = max(before.top - before.bottom, piece.top - piece.bottom)
+    return (
+        -0.2 * height < piece.left - before.right < height and piece.bottom < before.top and piece.top > before.bottom
+    )

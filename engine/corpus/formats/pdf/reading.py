@@ -1,0 +1,181 @@
+"""The text of a PDF page as a reader sees it: rows of tables, columns, rotated lines, superscripts.
+
+PDFium's own text stays wherever none of these is on the page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from engine.corpus.formats.pdf.calls import TextPage
+from engine.corpus.formats.pdf.layout import (
+    MAX_PIECES,
+    Piece,
+    is_upright,
+    lines_of,
+    read_pieces,
+    stand_side_by_side,
+    turned,
+    turned_by,
+)
+from engine.corpus.formats.pdf.page_text import PageText
+from engine.corpus.formats.pdf.rules import read_rules
+from engine.corpus.formats.pdf.tables import GAP, Block, Segment, find_blocks
+from engine.corpus.text.hyphens import LINE_END
+
+_MIN_PIECES = 1.1  # of the lines that PDFium finds: where each line is one piece, nothing stands beside another
+_MAX_PIECES_A_LINE = 12  # a file that draws parts of words has more, and little to be told by them
+_OVER = 0.3  # of the height of letters
+_BLANK = 0.16  # of the height of letters
+_CELLS = " | "
+_HYPHENS = ("-", "\u2010")
+
+
+def arranged(page: Any, plain: str) -> str:
+    """The text of a text page of pypdfium2, of which PDFium gives `plain`, as a reader of the page sees it."""
+    from pypdfium2 import raw
+
+    count = raw.FPDFText_CountRects(page, 0, -1)
+    lines = plain.count("\n") + 1
+    letters = raw.FPDFText_CountChars(page)
+    if not letters or count > MAX_PIECES:
+        return plain
+    if not _MIN_PIECES * lines < count < _MAX_PIECES_A_LINE * lines and is_upright(page, letters):
+        return plain
+    fast = TextPage(page)
+    pieces: Sequence[Piece] = read_pieces(fast, count)
+    quarters = turned_by(page, pieces, letters)
+    text = PageText(fast, plain, letters, pieces)
+    if quarters:
+        pieces = turned(pieces, quarters)
+        text.turned = pieces
+        text.quarters = quarters
+    else:
+        text.raise_marks()
+        if not stand_side_by_side(pieces, GAP):
+            return text.whole()
+    blocks = find_blocks(lines_of(pieces), cache(lambda: read_rules(page.page, quarters)))
+    if not (blocks or quarters) or not text.is_known:
+        return text.whole()
+    return _in_lines(text, blocks) if quarters else _with_blocks(text, blocks)
+
+
+def _with_blocks(text: PageText, blocks: Iterable[Block]) -> str:
+    """All letters in their order, but for blocks, each of which stands where its first piece does."""
+    shown: list[str] = []
+    written: set[int] = set()
+    at = 0
+    for first, last, block in _runs_of(blocks):
+        shown.append("".join(text.letters[at : text.start(first)]))
+        at = text.start(last + 1)
+        if id(block) not in written:
+            written.add(id(block))
+            shown.append(f"\n{_block_text(text, block)}\n")
+    shown.append("".join(text.letters[at:]))
+    return re.sub(r"[ \t]*(?:\r?\n)+", "\n", "".join(shown)).strip("\n")
+
+
+def _in_lines(text: PageText, blocks: Iterable[Block]) -> str:
+    """The letters of a page whose text is turned, line by line in the order of drawing."""
+    block_of = {piece.number: block for block in blocks for piece in block.pieces()}
+    shown: list[str] = []
+    written: set[int] = set()
+    before: Piece | None = None
+    for piece in _from_the_top(text.turned):
+        block = block_of.get(piece.number)
+        if block is not None:
+            if id(block) not in written:
+                written.add(id(block))
+                shown.append(f"\n{_block_text(text, block)}\n")
+            before = None
+            continue
+        if before is not None:
+            shown.append(_gap(before, piece))
+        shown.append(text.text(piece.number, piece.number))
+        before = piece
+    return re.sub(r" {2,}", " ", "".join(shown)).strip("\n")
+
+
+def _block_text(text: PageText, block: Block) -> str:
+    if block.is_prose:
+        columns = (
+            "\n".join(_segment_text(text, cells[column]) for cells in block.cells if column in cells)
+            for column in range(block.columns)
+        )
+        return "\n".join(columns)
+    return "\n".join(_row_text(text, block, lines) for lines in block.rows)
+
+
+def _row_text(text: PageText, block: Block, lines: Sequence[int]) -> str:
+    cells: list[str] = []
+    for column in range(block.columns):
+        cell = ""
+        for at in lines:
+            if column in block.cells[at]:
+                cell = _joined(cell, _segment_text(text, block.cells[at][column]))
+        if cell:
+            cells.append(cell)
+    return _CELLS.join(cells)
+
+
+def _segment_text(text: PageText, segment: Segment) -> str:
+    """The letters of a segment; pieces that are drawn one after the other have the blanks that PDFium sees between them."""
+    shown = ""
+    pieces = segment.pieces
+    first = 0
+    for at in range(1, len(pieces) + 1):
+        if at < len(pieces) and pieces[at].number == pieces[at - 1].number + 1:
+            continue
+        shown += text.text(pieces[first].number, pieces[at - 1].number)
+        if at < len(pieces) and not _touches(pieces[at - 1], pieces[at]):
+            shown += " "
+        first = at
+    return " ".join(shown.split())
+
+
+def _runs_of(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
+    """The pieces of blocks that are drawn one after the other: the first, the last, and their block."""
+    block_of = {piece.number: block for block in blocks for piece in block.pieces()}
+    runs: list[tuple[int, int, Block]] = []
+    for number in sorted(block_of):
+        block = block_of[number]
+        if runs and runs[-1][1] == number - 1 and runs[-1][2] is block:
+            runs[-1] = (runs[-1][0], number, block)
+        else:
+            runs.append((number, number, block))
+    return runs
+
+
+def _from_the_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """Pieces in the order of drawing; where PDFium turns that round, in the order of their lines."""
+    ups = sum(piece.bottom >= before.top for before, piece in pairwise(pieces))
+    downs = sum(piece.top <= before.bottom for before, piece in pairwise(pieces))
+    return pieces if ups <= downs else [piece for line in lines_of(pieces) for piece in line.pieces]
+
+
+def _touches(before: Piece, piece: Piece) -> bool:
+    """Whether a piece begins where another ends, without a blank, and neither lies above the other."""
+    return -_OVER * before.height < piece.left - before.right <= _BLANK * before.height
+
+
+def _gap(before: Piece, piece: Piece) -> str:
+    """What stands between two pieces that are drawn one after the other."""
+    shared = min(before.top, piece.top) - max(before.bottom, piece.bottom)
+    if shared < 0.3 * min(before.height, piece.height) or piece.left < before.left:
+        return "\n"
+    return " " if piece.left - before.right > _BLANK * before.height else ""
+
+
+def _joined(cell: str, more: str) -> str:
+    """A cell with its next line."""
+    if not cell:
+        return more
+    if cell.endswith(LINE_END):
+        return cell + more
+    if cell.endswith(_HYPHENS) and cell[-2:-1].isalpha() and more[:1].islower():
+        return f"{cell[:-1]}{LINE_END}{more}"
+    return f"{cell} {more}"

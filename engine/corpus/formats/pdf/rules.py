@@ -1,0 +1,59 @@
+"""The horizontal rules of a PDF page, which part the rows of tables."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_float, cast
+from typing import Any
+
+from engine.corpus.formats.pdf.calls import paths_of
+from engine.corpus.formats.pdf.layout import turned_box
+from engine.corpus.formats.pdf.tables import Rules
+
+_MAX_OBJECTS = 1_500  # of a page that are looked at
+_MAX_POINTS = 400  # of a path that are looked at
+_MIN_POINTS = 6  # of a path that is more than a box
+_MAX_RULE = 3.0  # points that a rule is thick
+_MIN_RULE = 12.0  # points that it is long
+
+
+def read_rules(page: Any, quarters: int) -> Rules:
+    """The horizontal rules of a page, as its text runs: lines, thin boxes and the edges of boxes."""
+    from pypdfium2 import raw
+
+    rules: list[tuple[float, float, float]] = []
+    for path, box in paths_of(page, _MAX_OBJECTS):
+        left, bottom, right, top = turned_box(box, quarters) if quarters else box
+        if right - left < _MIN_RULE:
+            continue
+        if top - bottom <= _MAX_RULE:
+            rules.append((left, right, (bottom + top) / 2))
+            continue
+        rules += ((left, right, bottom), (left, right, top))
+        handle = cast(path, raw.FPDF_PAGEOBJECT)
+        count = raw.FPDFPath_CountSegments(handle)
+        if _MIN_POINTS < count <= _MAX_POINTS:
+            rules += ((left, right, height) for height in _heights_within(handle, count, quarters))
+    return rules
+
+
+def _heights_within(path: Any, count: int, quarters: int) -> set[float]:
+    """The heights of the horizontal edges of a path that has several."""
+    from pypdfium2 import raw
+
+    matrix = raw.FS_MATRIX()
+    raw.FPDFPageObj_GetMatrix(path, byref(matrix))
+    x = c_float()
+    y = c_float()
+    heights: set[float] = set()
+    before: tuple[float, float] | None = None
+    for number in range(count):
+        segment = raw.FPDFPath_GetPathSegment(path, number)
+        raw.FPDFPathSegment_GetPoint(segment, byref(x), byref(y))
+        across = matrix.a * x.value + matrix.c * y.value + matrix.e
+        up = matrix.b * x.value + matrix.d * y.value + matrix.f
+        left, bottom, _, _ = turned_box((across, up, across, up), quarters)
+        is_line = raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_LINETO
+        if before is not None and is_line and abs(bottom - before[1]) < 0.5 and abs(left - before[0]) >= _MIN_RULE:
+            heights.add(bottom)
+        before = (left, bottom)
+    return heights

@@ -1,0 +1,209 @@
+"""Word's and PowerPoint's XML with the symbols that its symbol fonts show, which its letters do not say.
+
+ECMA-376 part 1: 17.3.3.30 (`w:sym`), 17.3.2.26 (`w:rFonts`), 21.1.2.3 (`a:latin`, `a:sym`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from zipfile import ZipFile
+
+from engine.corpus.formats.runs.symbols import (
+    PRIVATE_LETTER,
+    shown_in,
+    symbol_font,
+    without_private,
+)
+from engine.corpus.formats.word_numbers import root_of
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_STYLES = "word/styles.xml"
+_PARTS = re.compile(
+    r"word/(?:document|footnotes|endnotes|comments|header\d*|footer\d*)\.xml"
+    r"|ppt/(?:slides/slide|notesSlides/notesSlide|comments/comment)\d+\.xml"
+)
+_MARKS = (
+    *(b"<w:sym", b"\xef\x80", b"\xef\x81", b"\xef\x82", b"\xef\x83", b"&#xF0", b"&#xf0", b"&#61"),
+    *(b'"Symbol', b'"Wingdings', b'"Webdings', b"Dingbats", b'"Monotype Sorts', b'"MT Extra', b'"Marlett'),
+)
+"""What a part with symbols holds one of."""
+_RAISED_STYLE = b'w:vertAlign w:val="superscript"'
+_RUN_STYLE = re.compile(rb'<w:rStyle w:val="([^"]*)"')
+_REFERENCES = (b"noteReference", b"CommentReference", b"Hyperlink")
+_MAX_STYLE_DEPTH = 10
+_FONT_KINDS = ("ascii", "hAnsi", "cs")
+
+
+@dataclass(frozen=True, slots=True)
+class Styles:
+    """By id of a style of Word: its symbol font, and which styles raise their text; `named`: how a part names one of these."""
+
+    fonts: Mapping[str, str] = field(default_factory=dict)
+    raised: frozenset[str] = frozenset()
+    named: tuple[bytes, ...] = ()
+
+
+def may_show_symbols(name: str) -> bool:
+    """Whether a part of a Word or PowerPoint file, by its name, holds text that is read."""
+    return _PARTS.fullmatch(name) is not None
+
+
+def with_symbols(part: bytes, name: str, styles: Styles) -> bytes:
+    """A part of a Word or PowerPoint file with what its symbol fonts show as text.
+
+    `name` is the part's name in the package. A part without symbols comes back as it is.
+    """
+    is_styled = any(style in part for style in styles.named)
+    if not is_styled and not any(mark in part for mark in _MARKS):
+        return part
+    from lxml import etree
+
+    root = root_of(part, recover=True)  # a single bad sign does not cost all symbols
+    if name.startswith("word/"):
+        _rewrite_word(root, styles)
+    else:
+        _rewrite_slide(root)
+    if root.tag == "none":
+        return part
+    return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True, standalone=True))
+
+
+def _rewrite_word(root: Any, styles: Styles) -> None:
+    for run in root.iter(f"{_W}r"):
+        properties = run.find(f"{_W}rPr")
+        font = _font_of_run(run, properties, styles)
+        for node in run:
+            if node.tag == f"{_W}sym":
+                _replace_sym(node)
+            elif node.tag in (f"{_W}t", f"{_W}delText") and node.text:
+                node.text = shown_in(font, node.text) if font else without_private(node.text)
+        if properties is not None and _value(properties, "rStyle") in styles.raised:
+            _raise(properties)
+
+
+def _replace_sym(node: Any) -> None:
+    """Make a text of a symbol that Word inserted."""
+    code = str(node.get(f"{_W}char") or "")
+    font = symbol_font(str(node.get(f"{_W}font") or ""))
+    node.tag = f"{_W}t"
+    node.attrib.clear()
+    node.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+    if not re.fullmatch(r"[0-9a-fA-F]{1,6}", code):
+        return
+    char = chr(int(code, 16)) if int(code, 16) <= 0x10FFFF else ""
+    text = shown_in(font, char) if font else without_private(char)
+    node.text = text if text.isprintable() else ""
+
+
+def _font_of_run(run: Any, properties: Any, styles: Styles) -> str:
+    """The symbol font that a run is in, itself or by its styles; empty for a font of letters."""
+    if properties is not None:
+        fonts = properties.find(f"{_W}rFonts")
+        if fonts is not None and (names := [*_names_of(fonts)]):
+            return _symbol_font_of(names, run)
+        style = _value(properties, "rStyle")
+        if style in styles.fonts:
+            return styles.fonts[style]
+    if not styles.fonts:
+        return ""
+    paragraph = run.getparent()
+    while paragraph is not None and paragraph.tag != f"{_W}p":
+        paragraph = paragraph.getparent()
+    of_paragraph = paragraph.find(f"{_W}pPr") if paragraph is not None else None
+    return styles.fonts.get(_value(of_paragraph, "pStyle"), "") if of_paragraph is not None else ""
+
+
+def _symbol_font_of(names: list[str], run: Any) -> str:
+    """The font of a run: that of Latin letters; any that it names where all its letters are private ones."""
+    font = symbol_font(names[0])
+    if font:
+        return font
+    text = "".join(node.text or "" for node in run.iter(f"{_W}t"))
+    if PRIVATE_LETTER.search(text):
+        return next(filter(None, map(symbol_font, names)), "")
+    return ""
+
+
+def _names_of(fonts: Any) -> Iterator[str]:
+    for kind in (*_FONT_KINDS, "eastAsia"):
+        if name := fonts.get(f"{_W}{kind}"):
+            yield str(name)
+
+
+def _raise(properties: Any) -> None:
+    from lxml import etree
+
+    if properties.find(f"{_W}vertAlign") is None:
+        etree.SubElement(properties, f"{_W}vertAlign").set(f"{_W}val", "superscript")
+
+
+def read_styles(package: ZipFile, body: bytes) -> Styles:
+    """The styles of a Word file that are in symbol fonts or raise their text; none where its `body` uses no style."""
+    if b"Style w:val=" not in body or _STYLES not in package.namelist():
+        return Styles()
+    sheet = package.read(_STYLES)
+    used = _RUN_STYLE.findall(body) if _RAISED_STYLE in sheet else []
+    raises = any(not style.endswith(_REFERENCES) for style in used)
+    if not raises and not any(mark in sheet for mark in _MARKS):
+        return Styles()
+    styles = {str(one.get(f"{_W}styleId") or ""): one for one in root_of(sheet).iterchildren(f"{_W}style")}
+    fonts = {name: font for name in styles if (font := _font_of_style(name, styles))}
+    raised = frozenset(
+        name for name, style in styles.items() if _is_raised(style) and not name.encode().endswith(_REFERENCES)
+    )
+    named = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
+    return Styles(fonts, raised, named)
+
+
+def _font_of_style(name: str, styles: Mapping[str, Any]) -> str:
+    """The symbol font that a style names, or the one that it is based on."""
+    for _ in range(_MAX_STYLE_DEPTH):
+        style = styles.get(name)
+        if style is None:
+            return ""
+        fonts = style.find(f"{_W}rPr/{_W}rFonts")
+        if fonts is not None:
+            return symbol_font(next(_names_of(fonts), ""))
+        name = _value(style, "basedOn")
+    return ""
+
+
+def _is_raised(style: Any) -> bool:
+    properties = style.find(f"{_W}rPr")
+    return properties is not None and _value(properties, "vertAlign") == "superscript"
+
+
+def _value(parent: Any, name: str) -> str:
+    found = parent.find(f"{_W}{name}")
+    return "" if found is None else str(found.get(f"{_W}val") or "")
+
+
+def _rewrite_slide(root: Any) -> None:
+    for run in root.iter(f"{_A}r", f"{_A}fld"):
+        text = run.find(f"{_A}t")
+        if text is None or not text.text:
+            continue
+        properties = run.find(f"{_A}rPr")
+        letters = _typeface(properties, "latin")
+        if font := symbol_font(letters):
+            text.text = shown_in(font, text.text)
+            continue
+        font = symbol_font(_typeface(properties, "sym"))
+        if font and (PRIVATE_LETTER.search(text.text) or _is_one_sign(text.text)):
+            text.text = shown_in(font, text.text)
+        else:
+            text.text = without_private(text.text)
+
+
+def _is_one_sign(text: str) -> bool:
+    """Whether a text may be a symbol alone, as PowerPoint's `à` in Wingdings for an arrow."""
+    return len(text.strip()) == 1 and not text.isascii()
+
+
+def _typeface(properties: Any, kind: str) -> str:
+    found = properties.find(f"{_A}{kind}") if properties is not None else None
+    return "" if found is None else str(found.get("typeface") or "")

@@ -1,0 +1,224 @@
+"""Word 97 files with the symbols that their symbol fonts show, which office_oxide takes for letters ([MS-DOC] 2.4.1, 2.6.1).
+
+A symbol takes the place of its letter where the file stores 16 bits a character. Where it stores 8, a letter that the file
+does not use stands in for the symbol until the text has been read.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+
+from engine.corpus.formats.containers import compound_of
+from engine.corpus.formats.runs.symbols import shown_in, symbol_font, without_private
+
+_STREAM = "WordDocument"
+_MAGIC = 0xA5EC
+_PAGE = 512
+_SYMBOL, _FONT = 0x6A09, 0x4A4F
+_LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
+"""Bytes of what follows a property's number, by its three highest bits; 6 says it itself."""
+_MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|[\x00-\xff]\xf0")
+_MAX_RUNS = 100_000
+_NAME_AT = 40
+_STAND_INS = [
+    letter
+    for letter in (bytes((code,)).decode("cp1252", "ignore") for code in range(0xFF, 0x7F, -1))
+    if letter and letter.isalpha()
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Letters with the same properties, as places in the stream: their symbol font, and the symbol that stands in each place."""
+
+    start: int
+    end: int
+    font: str
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Letters that are stored alike, as places in the stream."""
+
+    start: int
+    end: int
+    width: int
+
+
+@dataclass(slots=True)
+class ShownSymbols:
+    """A Word 97 file whose symbols are characters; `stand_ins`: letters of its text to be replaced once it is read."""
+
+    content: bytes
+    stand_ins: dict[str, str] = field(default_factory=dict)
+
+    def replace_in(self, text: str) -> str:
+        """A text of the file with its symbols."""
+        if not self.stand_ins:
+            return text
+        return text.translate({ord(letter): shown for letter, shown in self.stand_ins.items()})
+
+
+def with_shown_symbols(content: bytes) -> ShownSymbols:
+    """A Word 97 file with what its symbol fonts show. A damaged one, and one without symbols, stays as it is."""
+    try:
+        file = compound_of(content)
+        stream = file.read(_STREAM)
+        if struct.unpack_from("<H", stream)[0] != _MAGIC or not _MAY_SHOW_SYMBOLS.search(stream):
+            return ShownSymbols(content)
+        flags = struct.unpack_from("<H", stream, 0x0A)[0]
+        table = file.read("1Table" if flags & 0x0200 else "0Table")
+        fonts = _read_fonts(_part(stream, table, 0x0112))
+        runs = [*_read_runs(stream, _part(stream, table, 0x00FA), fonts)]
+        if not runs:
+            return ShownSymbols(content)
+        pieces = _read_pieces(_part(stream, table, 0x01A2))
+        return _rewrite(content, stream, runs, pieces)
+    except (ValueError, struct.error, IndexError):
+        return ShownSymbols(content)
+
+
+def _part(stream: bytes, table: bytes, at: int) -> bytes:
+    """A structure of the table stream whose place and length stand at a place of the header."""
+    start, length = struct.unpack_from("<II", stream, at)
+    return table[start : start + length]
+
+
+def _read_fonts(names: bytes) -> dict[int, str]:
+    """By number: the symbol fonts of a file."""
+    fonts: dict[int, str] = {}
+    if len(names) < 4:
+        return fonts
+    (count,) = struct.unpack_from("<H", names)
+    at = 4
+    for number in range(count):
+        if at >= len(names):
+            break
+        length = names[at] + 1
+        name = names[at + _NAME_AT : at + length].decode("utf-16-le", "replace").partition("\0")[0]
+        if font := symbol_font(name):
+            fonts[number] = font
+        at += length
+    return fonts
+
+
+def _read_runs(stream: bytes, places: bytes, fonts: Mapping[int, str]) -> Iterator[_Run]:
+    """The runs of letters in symbol fonts, and of symbols that Word inserted."""
+    count = (len(places) - 4) // 8
+    for (page,) in struct.iter_unpack("<I", places[4 * (count + 1) : 4 * (2 * count + 1)]):
+        start = (page & 0x3FFFFF) * _PAGE
+        formatted = stream[start : start + _PAGE]
+        if len(formatted) < _PAGE:
+            continue
+        runs = formatted[-1]
+        bounds = struct.unpack_from(f"<{runs + 1}I", formatted)
+        for number in range(runs):
+            at = 2 * formatted[4 * (runs + 1) + number]
+            if not at:
+                continue
+            properties = formatted[at + 1 : at + 1 + formatted[at]]
+            font, symbol = _symbol_in(properties, fonts)
+            if font or symbol:
+                yield _Run(bounds[number], bounds[number + 1], font, symbol)
+
+
+def _symbol_in(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
+    """The symbol font that some properties name, and the symbol that they put in a letter's place."""
+    font = ""
+    symbol = ""
+    at = 0
+    while at + 2 < len(properties):
+        (kind,) = struct.unpack_from("<H", properties, at)
+        operand = at + 2
+        length = _LENGTHS.get(kind >> 13)
+        if length is None:
+            length = properties[operand] + 1
+        if kind == _FONT and operand + 2 <= len(properties):
+            font = fonts.get(struct.unpack_from("<H", properties, operand)[0], "")
+        elif kind == _SYMBOL and operand + 4 <= len(properties):
+            number, code = struct.unpack_from("<HH", properties, operand)
+            shown = shown_in(fonts[number], chr(code)) if number in fonts else without_private(chr(code))
+            symbol = shown if shown.isprintable() and shown else " "
+        at = operand + length
+    return font, symbol
+
+
+def _read_pieces(table: bytes) -> list[_Piece]:
+    at = 0
+    while table[at] == 1:
+        at += 3 + struct.unpack_from("<H", table, at + 1)[0]
+    (length,) = struct.unpack_from("<I", table, at + 1)
+    places = table[at + 5 : at + 5 + length]
+    count = (len(places) - 4) // 12
+    bounds = struct.unpack_from(f"<{count + 1}I", places)
+    pieces: list[_Piece] = []
+    for number in range(count):
+        (place,) = struct.unpack_from("<I", places, 4 * (count + 1) + 8 * number + 2)
+        width = 1 if place & 0x40000000 else 2
+        start = (place & 0x3FFFFFFF) // (2 if width == 1 else 1)
+        pieces.append(_Piece(start, start + width * (bounds[number + 1] - bounds[number]), width))
+    return pieces
+
+
+def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piece]) -> ShownSymbols:
+    written = bytearray(stream)
+    free = _unused_letters(stream, pieces)
+    letters: dict[str, str] = {}
+    for run, piece in _overlaps(runs, pieces):
+        codec = "cp1252" if piece.width == 1 else "utf-16-le"
+        end = min(run.end, piece.end, len(stream)) - piece.width + 1
+        for at in range(max(run.start, piece.start), end, piece.width):
+            char = stream[at : at + piece.width].decode(codec, "replace")
+            if char < " " and not run.symbol:
+                continue
+            shown = run.symbol or shown_in(run.font, char) or " "
+            if piece.width == 1 or ord(shown) > 0xFFFF:
+                if shown not in letters:
+                    letters[shown] = _take_letter(shown, free)
+                shown = letters[shown]
+            written[at : at + piece.width] = shown.encode(codec)
+    if written == stream:
+        return ShownSymbols(content)
+    stand_ins = {letter: shown for shown, letter in letters.items() if letter not in (" ", shown)}
+    return ShownSymbols(_with_stream(content, bytes(written)), stand_ins)
+
+
+def _overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _Piece]]:
+    """Each run with each piece that it reaches into."""
+    pieces = sorted(pieces, key=lambda piece: piece.start)
+    starts = [piece.start for piece in pieces]
+    for run in runs[:_MAX_RUNS]:
+        first = max(0, bisect_right(starts, run.start) - 1)
+        for piece in pieces[first : bisect_left(starts, run.end)]:
+            yield run, piece
+
+
+def _take_letter(shown: str, free: list[str]) -> str:
+    """What is written for a symbol where it does not fit: itself, a letter that the file does not use, or a blank."""
+    if shown.encode("cp1252", "ignore"):
+        return shown
+    return free.pop(0) if free else " "
+
+
+def _unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:
+    """Letters of 8 bits that no piece of the file holds."""
+    used: set[str] = set()
+    for piece in pieces:
+        text = stream[piece.start : piece.end]
+        used.update(text.decode("cp1252" if piece.width == 1 else "utf-16-le", "replace"))
+    return [letter for letter in _STAND_INS if letter not in used]
+
+
+def _with_stream(content: bytes, stream: bytes) -> bytes:
+    from olefile import OleFileIO
+
+    file = BytesIO(content)
+    written = OleFileIO(file, write_mode=True)
+    written.write_stream(_STREAM, stream)
+    return file.getvalue()

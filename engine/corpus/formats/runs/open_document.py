@@ -1,0 +1,63 @@
+"""OpenDocument's XML with superscripts and symbol fonts as the characters that they show (ODF 1.3 part 3, 20.391 and 20.192)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from engine.corpus.formats.runs.superscripts import as_superscript
+from engine.corpus.formats.runs.symbols import FONT_NAMES, shown_in, symbol_font
+from engine.corpus.formats.word_numbers import root_of
+
+_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+_FORMAT = "{urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0}"
+_SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
+_RAISED = re.compile(r"super|[1-9]")
+_MAY_CHANGE = re.compile(rb"text-position=\"(?:super|[1-9])|" + FONT_NAMES)
+_BEFORE = 20  # characters
+
+
+def with_shown_characters(content: bytes) -> bytes:
+    """A `content.xml` in which raised digits are superscripts and letters of symbol fonts symbols; else as it is."""
+    if not _MAY_CHANGE.search(content):
+        return content
+    from lxml import etree
+
+    root = root_of(content)
+    fonts: dict[str, str] = {}
+    raised: set[str] = set()
+    faces = {face.get(f"{_STYLE}name"): face.get(f"{_SVG}font-family") for face in root.iter(f"{_STYLE}font-face")}
+    for style in root.iter(f"{_STYLE}style"):
+        properties = style.find(f"{_STYLE}text-properties")
+        if properties is None:
+            continue
+        name = str(style.get(f"{_STYLE}name"))
+        if _RAISED.match(properties.get(f"{_STYLE}text-position") or ""):
+            raised.add(name)
+        if font := _font_of(properties, faces):
+            fonts[name] = font
+    changed = False
+    for span in root.iter(f"{_TEXT}span"):
+        style_name = span.get(f"{_TEXT}style-name")
+        font = fonts.get(style_name, "")
+        if span.text and (font or style_name in raised):
+            span.text = shown_in(font, span.text) if font else as_superscript(span.text, _text_before(span))
+            changed = True
+    return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True)) if changed else content
+
+
+def _font_of(properties: Any, faces: Mapping[str, str]) -> str:
+    """The symbol font that some properties name, themselves or by a face; empty for a font of letters."""
+    family = properties.get(f"{_FORMAT}font-family")
+    face = properties.get(f"{_STYLE}font-name")
+    return symbol_font(family or faces.get(face) or face or "")
+
+
+def _text_before(span: Any) -> str:
+    """What stands before a span in its paragraph."""
+    before = span.getprevious()
+    if before is not None:
+        return str(before.tail or before.text or "")[-_BEFORE:]
+    return str(span.getparent().text or "")[-_BEFORE:]

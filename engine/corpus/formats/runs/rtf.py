@@ -1,0 +1,309 @@
+"""RTF rewritten so that a reader of its plain text finds the words that Word shows.
+
+xberg puts a blank behind each group that a letter follows (`{\\b lock}ing`), and knows neither symbol fonts nor superscripts. Here
+the letters behind a group get a group of their own, and symbols and superscripts become `\\u` escapes. RTF 1.9.1 is the source.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from engine.corpus.formats.runs.superscripts import as_superscript
+from engine.corpus.formats.runs.symbols import shown_in, symbol_font, without_private
+
+_TOKEN = re.compile(
+    rb"\\(?P<word>[A-Za-z]{1,32})(?P<number>-?\d{1,10})? ?|\\'(?P<byte>[0-9a-fA-F]{2})|\\(?P<sign>[^A-Za-z])"
+    rb"|(?P<brace>[{}])|(?P<text>[^\\{}]+)",
+    re.DOTALL,
+)
+_FONT = re.compile(rb"\\f(\d{1,5})((?:\\[A-Za-z]+-?\d* ?|\{[^{}]*\}|[\s]+)*)([^;\\{}]{1,100})")
+_USED_FONT = re.compile(rb"\\f(\d{1,5})")
+_FONT_TABLE = re.compile(rb"\{\s*\\fonttbl\b")
+_MAX_FONT_TABLE_LENGTH = 2**18
+_DEFAULT_FONT = re.compile(rb"\\deff(\d{1,5})")
+_VERBATIM = frozenset(
+    (
+        *(b"fonttbl", b"colortbl", b"stylesheet", b"info", b"pict", b"filetbl", b"listtable", b"listoverridetable"),
+        *(b"revtbl", b"rsidtbl", b"objdata", b"generator", b"themedata", b"datastore", b"fldinst", b"bkmkstart"),
+        *(b"bkmkend", b"xmlnstbl", b"latentstyles", b"template", b"fontemb", b"fontfile"),
+    )
+)
+"""Groups whose content is not text of the document."""
+_TEXT_WITHIN = frozenset((b"shptxt", b"fldrslt", b"result"))
+"""Groups of text that stand in others whose content is none."""
+_CHARACTERS = frozenset(
+    (b"emdash", b"endash", b"bullet", b"lquote", b"rquote", b"ldblquote", b"rdblquote", b"enspace", b"emspace")
+)
+_RAISED = re.compile(rb"\\(?:super|up\d*)\b|\\u(?:-3[89]\d\d|-40\d\d|61[4-6]\d\d)")
+_JOINED = re.compile(
+    rb"\}(?:\\(?!(?:par|pard|cell|row|sect|line|tab|page|trowd|plain|listid|htmlrtf)\b)[a-z]++(?:-?\d++)? ?)*+[\r\n]*"
+    rb"(?:[^\\{}\s;]|\\'|\\(?:em|en)dash|\\[lr]d?b?l?quote)"
+)
+"""Letters behind a group, with nothing between them that parts words."""
+_SPECIAL = frozenset(
+    (
+        *(
+            *_VERBATIM,
+            *_TEXT_WITHIN,
+            *_CHARACTERS,
+            b"u",
+            b"f",
+            b"uc",
+            b"plain",
+            b"super",
+            b"up",
+            b"nosupersub",
+            b"sub",
+            b"dn",
+        ),
+        *(b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab"),
+    )
+)
+"""Words that change how what follows them is rewritten."""
+_MIN_RAISED = 3  # half points
+_BEFORE = 40  # characters
+_MAX_GROUPS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What holds in a group: its font, how many characters stand in for one, whether its text is raised or none at all."""
+
+    font: int
+    stand_ins: int = 1
+    is_raised: bool = False
+    is_verbatim: bool = False
+
+
+@dataclass(slots=True)
+class _Rewriting:
+    """The RTF written so far."""
+
+    fonts: Mapping[int, str]
+    default_font: int
+    state: _State
+    groups: list[_State] = field(default_factory=list)
+    written: list[bytes] = field(default_factory=list)
+    run: list[bytes] = field(default_factory=list)
+    before: str = ""
+    skipped: int = 0  # stand-ins of a character that was replaced
+    follows_group: bool = False
+
+    def write_run(self) -> None:
+        """Write the letters that were collected, in a group of their own where one ended before them."""
+        if self.run:
+            letters = b"".join(self.run)
+            self.written.append(b"{%b}" % letters if self.follows_group else letters)
+            self.run.clear()
+
+    def add_text(self, text: str) -> None:
+        """Add characters that are not written as the file has them."""
+        stand_ins = b"?" * self.state.stand_ins
+        for char in text:
+            self.run.append(_escape_of(char, stand_ins))
+        self._remember(text)
+
+    def add_as_written(self, letters: bytes, text: str) -> None:
+        """Add characters as the file has them."""
+        self.run.append(letters)
+        self._remember(text)
+
+    def _remember(self, text: str) -> None:
+        self.before = text if len(text) >= _BEFORE else (self.before + text)[-_BEFORE:]
+
+
+def rewrite(content: bytes) -> bytes:
+    """An RTF file with letters behind groups in groups, and with symbols and superscripts as the characters that it shows."""
+    fonts = _read_fonts(content)
+    body = max(0, content.find(b"\\pard"))
+    uses_fonts = any(int(number) in fonts for number in set(_USED_FONT.findall(content, body))) if fonts else False
+    if not uses_fonts and not _RAISED.search(content, body) and not _JOINED.search(content, body):
+        return content
+    default = _DEFAULT_FONT.search(content)
+    font = int(default[1]) if default else 0
+    rewriting = _Rewriting(fonts, font, _State(font))
+    position = 0
+    while token := _TOKEN.match(content, position):
+        position = token.end()
+        if token["word"] == b"bin":
+            length = max(0, int(token["number"] or 0))
+            rewriting.write_run()
+            rewriting.written.append(content[token.start() : position + length])
+            position += length
+        else:
+            _add(rewriting, token)
+    rewriting.write_run()
+    return b"".join((*rewriting.written, content[position:]))
+
+
+def _add(to: _Rewriting, token: re.Match[bytes]) -> None:
+    kind = token.lastgroup
+    if kind == "brace":
+        _add_brace(to, token[0])
+    elif kind in ("word", "number"):
+        _add_word(to, token)
+    elif to.state.is_verbatim:
+        to.written.append(token[0])
+    elif kind == "text":
+        _add_letters(to, token[0])
+    elif kind == "byte":
+        _add_byte(to, token)
+    else:
+        _add_sign(to, token)
+
+
+def _add_word(to: _Rewriting, token: re.Match[bytes]) -> None:
+    word = token["word"]
+    if word not in _SPECIAL or (to.state.is_verbatim and word not in _TEXT_WITHIN):
+        to.skipped = 0
+        if to.run:
+            to.write_run()
+        to.written.append(token[0])
+    elif word == b"u":
+        _add_escape(to, token)
+    elif word in _CHARACTERS:
+        if not _is_skipped(to):
+            to.add_as_written(token[0], " ")
+    else:
+        to.skipped = 0
+        to.write_run()
+        to.written.append(token[0])
+        to.state = _state_after(word, token["number"], to)
+
+
+def _add_brace(to: _Rewriting, brace: bytes) -> None:
+    to.skipped = 0
+    to.write_run()
+    to.written.append(brace)
+    if brace == b"{":
+        if len(to.groups) < _MAX_GROUPS:
+            to.groups.append(to.state)
+        return
+    to.follows_group = to.follows_group or not to.state.is_verbatim
+    if to.groups:
+        to.state = to.groups.pop()
+
+
+def _add_letters(to: _Rewriting, letters: bytes) -> None:
+    if to.skipped:
+        rest = letters.lstrip(b"\r\n")
+        taken = min(to.skipped, len(rest))
+        to.skipped -= taken
+        letters = rest[taken:]
+    if to.state.font in to.fonts or to.state.is_raised:
+        _add_run(to, letters, letters.translate(None, b"\r\n").decode("latin-1"))
+    elif letters:
+        to.add_as_written(letters, letters[-_BEFORE:].decode("latin-1"))
+
+
+def _add_byte(to: _Rewriting, token: re.Match[bytes]) -> None:
+    if not _is_skipped(to):
+        _add_run(to, token[0], chr(int(token["byte"], 16)))
+
+
+def _add_run(to: _Rewriting, letters: bytes, text: str) -> None:
+    """Add some letters of the file, which are `text` in Latin-1, as its font and its height show them."""
+    if font := to.fonts.get(to.state.font):
+        to.add_text(shown_in(font, text))
+        return
+    if to.state.is_raised and text.isascii():
+        raised = as_superscript(text, to.before)
+        if raised != text:
+            to.add_text(raised)
+            return
+    to.add_as_written(letters, text)
+
+
+def _add_sign(to: _Rewriting, token: re.Match[bytes]) -> None:
+    sign = token["sign"]
+    if sign == b"*":
+        to.written.append(token[0])
+        to.state = replace(to.state, is_verbatim=True)
+    elif sign in b"\r\n":  # a paragraph's end
+        to.write_run()
+        to.written.append(token[0])
+    elif not _is_skipped(to):
+        to.add_as_written(token[0], "" if sign == b"-" else sign.decode("latin-1"))
+
+
+def _add_escape(to: _Rewriting, token: re.Match[bytes]) -> None:
+    code = (
+        int(token["number"] or 0) & 0xFFFF if (token["number"] or b"").startswith(b"-") else int(token["number"] or 0)
+    )
+    char = chr(code) if code <= 0x10FFFF else ""
+    font = to.fonts.get(to.state.font)
+    shown = shown_in(font, char) if font else without_private(char)
+    if shown == char:
+        to.skipped = 0
+        to.add_as_written(token[0], char)
+        return
+    to.add_text(shown)
+    to.skipped = to.state.stand_ins
+
+
+def _is_skipped(to: _Rewriting) -> bool:
+    """Whether a character stands in for one that was replaced."""
+    if to.skipped:
+        to.skipped -= 1
+        return True
+    return False
+
+
+def _state_after(word: bytes, digits: bytes | None, to: _Rewriting) -> _State:
+    state = to.state
+    number = int(digits) if digits else None
+    if word in _VERBATIM:
+        return replace(state, is_verbatim=True)
+    if word in _TEXT_WITHIN:
+        return replace(state, is_verbatim=False)
+    if word == b"f":
+        return replace(state, font=number or 0)
+    if word == b"uc":
+        return replace(state, stand_ins=min(max(number or 0, 0), 8))
+    if word == b"plain":
+        return replace(state, font=to.default_font, is_raised=False)
+    if word == b"super":
+        return replace(state, is_raised=number != 0)
+    if word == b"up":
+        return replace(state, is_raised=number is None or number >= _MIN_RAISED)
+    if word in (b"nosupersub", b"sub", b"dn"):
+        return replace(state, is_raised=False)
+    if word in (b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab"):
+        to.before = ""
+    return state
+
+
+def _escape_of(char: str, stand_ins: bytes) -> bytes:
+    if char.isascii():
+        return b"\\" + char.encode() if char in "\\{}" else char.encode()
+    return b"\\u%d " % ord(char) + stand_ins if not stand_ins else b"\\u%d" % ord(char) + stand_ins
+
+
+def _read_fonts(content: bytes) -> dict[int, str]:
+    """By number: the symbol fonts of a file's table."""
+    begin = _FONT_TABLE.search(content)
+    if not begin:
+        return {}
+    table = content[begin.end() : begin.end() + _MAX_FONT_TABLE_LENGTH]
+    table = table[: _length_of_group(table)]
+    fonts: dict[int, str] = {}
+    for number, _, name in _FONT.findall(table):
+        if font := symbol_font(name.decode("latin-1").strip()):
+            fonts[int(number)] = font
+    return fonts
+
+
+def _length_of_group(content: bytes) -> int:
+    depth = 1
+    for brace in _braces(content):
+        depth += 1 if content[brace : brace + 1] == b"{" else -1
+        if not depth:
+            return brace
+    return len(content)
+
+
+def _braces(content: bytes) -> Iterator[int]:
+    for found in re.finditer(rb"(?<!\\)[{}]", content):
+        yield found.start()

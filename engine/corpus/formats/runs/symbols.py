@@ -1,0 +1,83 @@
+"""What the letters of symbol fonts show: `W` in Symbol is Ω, and U+F0FE in Wingdings ☑. The table is assets/fonts/symbols.tsv."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from engine.core.assets import asset_path
+
+PRIVATE = 0xF000
+"""Where Windows puts the letters of symbol fonts: U+F000 and the code of the letter."""
+PRIVATE_LETTER = re.compile("[\uf000-\uf0ff]")
+FONT_NAMES = rb"Symbol|Dings|dings|DINGS|Dingbats|Monotype Sorts|MT Extra|Marlett"
+"""A pattern of what the names of symbol fonts hold, as files write them."""
+_SAME_AS = {
+    "symbol": "Symbol",
+    "symbolneu": "Symbol",
+    "standardsymbolsl": "Symbol",
+    "standardsymbolsps": "Symbol",
+    "wingdings": "Wingdings",
+    "wingdings2": "Wingdings 2",
+    "wingdings3": "Wingdings 3",
+    "webdings": "Webdings",
+    "zapfdingbats": "ZapfDingbats",
+    "monotypesorts": "ZapfDingbats",
+    "dingbats": "ZapfDingbats",
+    "d050000l": "ZapfDingbats",
+}
+_WITHOUT_TABLE = frozenset({"mtextra", "marlett", "bookshelfsymbol7"})
+_NO_CHARACTER = "-"
+
+
+def symbol_font(name: str) -> str:
+    """The symbol font that a name means, as the table calls it; empty for a font of letters.
+
+    A font of symbols that the table lacks has its own name: none of its letters is shown.
+    """
+    plain = re.sub(r"[\s_-]", "", name.strip("'\" ").casefold())
+    plain = plain.removeprefix("itc").removesuffix("regular")
+    if plain in _WITHOUT_TABLE:
+        return plain
+    if plain not in _SAME_AS:
+        plain = plain.removesuffix("mt").removesuffix("ps")
+    return _SAME_AS.get(plain, "")
+
+
+def shown_in(font: str, text: str) -> str:
+    """A text as a symbol font shows it; what the font's table lacks is left out.
+
+    `font` is as `symbol_font` gives it. Characters beyond the 256 of such a font stay: another font shows them.
+    """
+    table = _tables().get(font, {})
+    return "".join(_character(table, char) for char in text)
+
+
+def without_private(text: str) -> str:
+    """A text without letters of a symbol font that nothing names."""
+    return text if text.isascii() else PRIVATE_LETTER.sub("", text)
+
+
+def _character(table: Mapping[int, str], char: str) -> str:
+    code = ord(char)
+    if PRIVATE <= code < PRIVATE + 0x100:
+        code -= PRIVATE
+    if code > 0xFF:
+        return char
+    return char if chr(code).isspace() and code == ord(char) else table.get(code, "")
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[int, str]]:
+    """By font: the character of each code."""
+    tables: dict[str, dict[int, str]] = {}
+    for line in asset_path("fonts/symbols.tsv").read_text("utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        font, half, characters = line.split("\t")
+        table = tables.setdefault(font, {0x20: " "})
+        for at, char in enumerate(characters.split(" ")):
+            if char != _NO_CHARACTER:
+                table[int(half, 16) * 16 + at] = char
+    return tables

@@ -1,0 +1,228 @@
+"""Rows of tables, columns that are drawn line by line, turned pages, and text boxes of PDFs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from fixtures import office
+
+from engine.core.records import ReadDocument
+from engine.corpus.formats.pdf import READER
+
+SHARED = Path(__file__).resolve().parents[5] / "shared" / "data"
+ROWS = (
+    ("Berth", "Depth", "Cranes", "Master"),
+    ("North quay", "12.5 m", "4", "Ada Quay"),
+    ("South quay", "9 m", "2", "Bo Mole"),
+    ("East basin", "14 m", "6", "Cy Pier"),
+)
+LEFT = (72, 200, 290, 360)
+
+
+def text_at(place: tuple[float, float], text: str) -> str:
+    return f"1 0 0 1 {place[0]} {place[1]} Tm ({text}) Tj "
+
+
+def page_of(drawn: Iterable[str], *, more: str = "", rotate: int = 0) -> str:
+    """The text of a page on which texts are drawn at places."""
+    content = office.pdf("The pelican.")
+    shown = f"BT /F1 12 Tf {''.join(drawn)} ET {more}".encode()
+    old = content[content.index(b"BT /F1") : content.index(b" ET") + 3]
+    content = content.replace(old, shown).replace(b"/Length %d" % len(old), b"/Length %d" % len(shown))
+    if rotate:
+        content = content.replace(b"/MediaBox", b"/Rotate %d/MediaBox" % rotate)
+    (document,) = (found for found in READER.read(Path("a.pdf"), content) if isinstance(found, ReadDocument))
+    return document.text
+
+
+def table(rows: Sequence[Sequence[str]], pitch: float = 20) -> list[tuple[tuple[float, float], str]]:
+    """What is drawn for the cells of a table, row by row."""
+    return [
+        ((LEFT[column], 700 - pitch * at), cell)
+        for at, row in enumerate(rows)
+        for column, cell in enumerate(row)
+        if cell
+    ]
+
+
+def rules(heights: Iterable[float]) -> str:
+    return " ".join(f"{70} {height} m {450} {height} l S" for height in heights)
+
+
+def test_the_cells_of_a_row_stand_in_one_line() -> None:
+    text = page_of(text_at(place, cell) for place, cell in table(ROWS))
+    assert text.split("\n") == [" | ".join(row) for row in ROWS]
+
+
+def test_rows_are_kept_where_the_file_draws_columns() -> None:
+    by_column = sorted(table(ROWS), key=lambda cell: cell[0][0])
+    text = page_of((text_at(place, cell) for place, cell in by_column), more=rules(range(635, 720, 20)))
+    assert text.split("\n") == [" | ".join(row) for row in ROWS]
+
+
+def test_an_empty_cell_takes_no_line() -> None:
+    rows = (ROWS[0], ("North quay", "", "4", ""), ("", "9 m", "", "Bo Mole"), ROWS[3])
+    text = page_of(text_at(place, cell) for place, cell in table(rows, pitch=28))
+    assert text.split("\n") == [" | ".join(filter(None, row)) for row in rows]
+
+
+def test_a_cell_of_several_lines_is_drawn_before_the_next() -> None:
+    drawn = [
+        *table(ROWS[:1], pitch=28),
+        *(
+            ((72, 672), "North"),
+            ((72, 660), "quay"),
+            ((200, 672), "12.5 m"),
+            ((290, 672), "4"),
+            ((360, 672), "Ada Quay"),
+        ),
+        *(((72, 644), "South quay"), ((200, 644), "9 m"), ((290, 644), "2"), ((360, 644), "Bo"), ((360, 632), "Mole")),
+    ]
+    text = page_of(text_at(place, cell) for place, cell in drawn)
+    assert text.split("\n") == [
+        "Berth | Depth | Cranes | Master",
+        "North quay | 12.5 m | 4 | Ada Quay",
+        "South quay | 9 m | 2 | Bo Mole",
+    ]
+
+
+def test_rules_say_where_a_row_ends() -> None:
+    """Each row is drawn line by line, and its first cell is in the middle."""
+    drawn: list[tuple[tuple[float, float], str]] = []
+    for at, name in enumerate(("North quay", "South quay", "East basin")):
+        top = 700 - 40 * at
+        drawn += [((200, top), "for ships of"), ((360, top), "open by"), ((72, top - 6), name)]
+        drawn += [((200, top - 12), f"{9 + at} m and inspec-"), ((360, top - 12), "day")]
+        drawn += [((200, top - 24), "ted yearly")]
+    text = page_of((text_at(place, cell) for place, cell in drawn), more=rules((716, 670, 630, 590)))
+    assert text.split("\n") == [
+        "North quay | for ships of 9 m and inspected yearly | open by day",
+        "South quay | for ships of 10 m and inspected yearly | open by day",
+        "East basin | for ships of 11 m and inspected yearly | open by day",
+    ]
+
+
+def test_text_around_a_table_stays_where_it_is() -> None:
+    drawn = [
+        ((72, 740), "The berths of the harbour are listed in the table that follows."),
+        *table(ROWS),
+        ((72, 600), "All berths are inspected once a year by the harbour master."),
+    ]
+    text = page_of(text_at(place, cell) for place, cell in drawn)
+    assert text.split("\n")[0] == "The berths of the harbour are listed in the table that follows."
+    assert text.split("\n")[1:5] == [" | ".join(row) for row in ROWS]
+    assert text.split("\n")[5] == "All berths are inspected once a year by the harbour master."
+
+
+def test_numbers_of_a_list_are_no_column() -> None:
+    lines = [f"{number}." for number in range(1, 5)]
+    drawn = [
+        place
+        for at, line in enumerate(lines)
+        for place in (((72, 700 - 20 * at), line), ((110, 700 - 20 * at), "Moor."))
+    ]
+    text = page_of(text_at(place, cell) for place, cell in drawn)
+    assert "|" not in text
+
+
+COLUMNS = (
+    (
+        "The pelican boards the ferry at",
+        "dawn and leaves the harbour be-",
+        "fore noon. It carries the mail of",
+        "all islands and their market.",
+    ),
+    (
+        "The heron moors beside the old",
+        "crane and waits for the tide. Its",
+        "master signs the book of berths",
+        "and pays what is due for a day.",
+    ),
+)
+
+
+def drawn_line_by_line() -> list[str]:
+    return [text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at]) for at in range(4) for column in range(2)]
+
+
+def test_columns_that_are_drawn_line_by_line_are_read_one_after_the_other() -> None:
+    text = page_of(drawn_line_by_line())
+    assert text == "\n".join(COLUMNS[0] + COLUMNS[1]).replace("be-\nfore ", "before\n")
+
+
+def test_columns_that_are_drawn_one_after_the_other_stay_so() -> None:
+    text = page_of(
+        text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at]) for column in range(2) for at in range(4)
+    )
+    assert text == "\n".join(COLUMNS[0] + COLUMNS[1]).replace("be-\nfore ", "before ")
+
+
+TURNS = {90: "0 1 -1 0", 270: "0 -1 1 0", 180: "-1 0 0 -1"}
+LINES = ("The heron moors at noon.", "Berths are inspected by the freight", "elevator and its inspec-", "tion.")
+
+
+@pytest.mark.parametrize("rotate", [0, 90, 180, 270])
+@pytest.mark.parametrize("turn", [90, 270, 180])
+def test_turned_text_is_read_line_by_line(rotate: int, turn: int) -> None:
+    """Text that a page turns, or that is turned on it, or both."""
+    places = {
+        90: lambda at: (100 + 20 * at, 100),
+        270: lambda at: (500 - 20 * at, 700),
+        180: lambda at: (500, 100 + 20 * at),
+    }
+    drawn = [
+        f"{TURNS[turn]} {places[turn](at)[0]} {places[turn](at)[1]} Tm ({line}) Tj " for at, line in enumerate(LINES)
+    ]
+    text = page_of(drawn, rotate=rotate)
+    assert text.replace("\n", " ").replace("inspec- tion", "inspection") == " ".join(LINES).replace(
+        "inspec- tion", "inspection"
+    )
+    assert text.startswith("The heron moors at noon.\nBerths are inspected by the freight\nelevator")
+
+
+def test_a_turned_table_keeps_its_rows() -> None:
+    drawn = [f"0 1 -1 0 {800 - place[1]} {place[0]} Tm ({cell}) Tj " for place, cell in table(ROWS)]
+    assert page_of(drawn, rotate=90).split("\n") == [" | ".join(row) for row in ROWS]
+
+
+def test_a_turned_note_in_the_margin_costs_nothing() -> None:
+    margin = "0 1 -1 0 30 200 Tm (Draft of the harbour office, not to be cited) Tj "
+    text = page_of([margin, *(text_at(place, cell) for place, cell in table(ROWS))])
+    assert "Draft of the harbour office, not to be cited" in text
+    assert "\n".join(" | ".join(row) for row in ROWS) in text
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["land90.pdf", "land270.pdf"])
+def test_the_files_of_users(name: str) -> None:
+    path = SHARED / "faults" / "06-rotated-page" / "docs" / name
+    (document,) = (found for found in READER.read(path) if isinstance(found, ReadDocument))
+    lines = document.text.split("\n")
+    assert lines[:2] == [f"Landscape row at height {height} Rightcell {height}" for height in (560, 500)]
+    assert lines[-2] == "Two column sentence about the freight"
+    assert lines[-1].startswith("elevator and its inspec")
+
+
+EXPECTED = {
+    "SPARSE-2024-INV-1234_borderless_table.pdf": (
+        "Product Code | Location | Expected | Actual | Variance | Status",
+        "SKU-8847 | A-12 | 450",
+        "B-07 | 289 | -23",
+        "SKU-6678 | Software | $200.00 | $42,000.00 | 2024-10-25 | High Value",
+    ),
+    "REPAIR-2022-INV-001_multipage.pdf": (
+        "Body Labor | 2 | 150 | 300",
+        "Sales Tax | 10.20% | 278.46",
+        "Policy # POL-2022-555 | Model | Grand Cherokee",
+    ),
+}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", EXPECTED)
+def test_tables_of_real_files(name: str) -> None:
+    path = SHARED / "office" / "markitdown" / "packages" / "markitdown" / "tests" / "test_files" / name
+    (document,) = (found for found in READER.read(path) if isinstance(found, ReadDocument))
+    assert [row for row in EXPECTED[name] if row not in document.text.split("\n")] == []

@@ -1,0 +1,65 @@
+"""Groups and escapes within a word of RTF do not part it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fixtures.text_runs import read, rtf
+
+from engine.corpus.formats.runs.rtf import rewrite
+
+SHARED = Path(__file__).resolve().parents[5] / "shared" / "data" / "faults" / "14-rtf-mid-word" / "docs"
+RIGHT = {
+    "a_word_runs.rtf": "The interlock switch and the Kranführer of site PX-4411. Contract ends.",
+    "b_toggle.rtf": "The interlock switch, defective.",
+    "c_umlaut_uni.rtf": "The Brücke and Brücke and Straße.",
+    "d_punct.rtf": '(sic) and "quoted", Note: 1st floor H2O 25%.',
+    "e_bookmark.rtf": "The contractual duty, spellcheck.",
+    "f_link.rtf": "Mail a@b.example, see 12a.",
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (rb"Inter{\b lock}ing and {\i over}flow", "Interlocking and overflow"),
+        (rb"Inter{\b {\i lock}}ing", "Interlocking"),
+        (rb"a{\b b}\i c\i0 d {\b e} f", "abcd e f"),
+        (rb"Br{\u252\'fc}cke Stra{\u223\'df}e", "Brücke Straße"),
+        (rb"Br{\b\'fc}\'fccke", "Brüücke"),
+        (rb"({\i sic}), {\b Note}: 25{\b %}.", "(sic), Note: 25%."),
+        (rb"dash{\b es}\emdash and {\b so} on", "dashes—and so on"),
+        (b"{\\b lock}\r\ning", "locking"),
+        (rb"\uc2 x{\u252\'c3\'bc}y {\uc0\u937 }z", "xüy Ωz"),
+        (rb"con{\*\bkmkstart b1}tract{\*\bkmkend b1}ual", "contractual"),
+        (rb"one{\pard\par}two", "one\n\ntwo"),
+        (rb"c:\\{\b dir}ectory \{x\}", r"c:\directory {x}"),
+        (rb"smile {\b x}\u-10179?\u-8704?y", "smile x\U0001f600y"),
+    ],
+)
+def test_words_of_several_groups(tmp_path: Path, written: bytes, text: str) -> None:
+    assert read(tmp_path / "a.rtf", rtf(written)) == text
+
+
+def test_a_file_without_such_groups_stays_as_it_is() -> None:
+    content = rtf(rb"{\b Bold} and {\i italic} \par}{\par")
+    assert rewrite(content) == content
+
+
+def test_bytes_of_a_picture_stay_as_they_are() -> None:
+    data = rb"{\pict\bin6 }{a\b}}x{\b y}z"
+    assert rewrite(rtf(data)).count(rb"\bin6 }{a\b}") == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"{\\rtf1 {\\b x}y" * 3000, b"}" * 5000 + b"\\pard}x", b"{\\rtf1\\pard\\u", b"\\bin9999999999 "]
+)
+def test_damaged_files_are_rewritten_without_an_error(content: bytes) -> None:
+    assert isinstance(rewrite(content), bytes)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", RIGHT)
+def test_the_files_of_users(tmp_path: Path, name: str) -> None:
+    assert read(tmp_path / name, (SHARED / name).read_bytes()) == RIGHT[name]
