@@ -9,7 +9,7 @@ from engine.core.messages.report import EVIDENCE, Expectation, GateRow
 from engine.core.systems import ADAPTED, BASE
 from engine.core.text import about_count
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, PreferenceEvidence, RungName
-from engine.evaluation.gate import TOLERANCE, Decision, RungResult
+from engine.evaluation.gate import FLATTERING, TOLERANCE, Decision, RungResult
 from engine.metrics.differences import MIN_QUERIES
 
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -19,9 +19,12 @@ Label = Callable[[GateRow], str]
 
 
 def label_of_row(row: GateRow) -> str:
-    """Return what a sentence calls a candidate, such as "the adapted encoder at 60 % of the score"."""
+    """Return what a sentence calls a candidate, such as "the adapted encoder (60 % meaning, 40 % keywords)"."""
     what = label_of_encoder(row.encoder)
-    return what if row.share is None else f"{what} at {100 * row.share:.0f} % of the score"
+    if row.share is None:
+        return what
+    meaning = round(100 * row.share)
+    return f"{what} ({meaning} % meaning, {100 - meaning} % keywords)"
 
 
 def label_of_encoder(name: str) -> str:
@@ -104,9 +107,18 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     gap = best.difference
     figures = f" ({format_points(gap)})" if gap is not None else ""
     why = f"{label(best)} is not proved to be better on {decision.queries:,} {EVIDENCE[decision.rung]}{figures}"
+    if gap is not None and gap.low > 0:
+        why += f": {why_not_enough(decision.rung)}"
     if best.expectation is not None:
         why += f", and the risk of losing more than {TOLERANCE:g} points is {100 * best.expectation.risk:.0f} %"
     return why
+
+
+def why_not_enough(rung: RungName) -> str:
+    """Say why a gain whose interval lies above 0 proves nothing."""
+    if rung in FLATTERING:
+        return "queries of a kind that was trained on may flatter by as much"
+    return "several candidates were compared, of which one may be ahead by chance"
 
 
 def missing(decision: Decision) -> str:

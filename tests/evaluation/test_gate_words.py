@@ -11,7 +11,15 @@ from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, Expectation, GateRow
 from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.gate import Decision, RungResult
-from engine.evaluation.gate_words import NUMBERS, SUBJECTS, label_of_encoder, label_of_row, reason, why_kept
+from engine.evaluation.gate_words import (
+    NUMBERS,
+    SUBJECTS,
+    label_of_encoder,
+    label_of_row,
+    reason,
+    why_kept,
+    why_not_enough,
+)
 
 GAP = Difference(3.25, 2.25, 4.25, 0.9, "no difference shown", 0.2)
 ROW = GateRow("adapted", "adapted", None, GAP, 0.012, "proved", in_use=True)
@@ -59,7 +67,7 @@ def test_hybrid_search_names_its_share():
     row = replace(ROW, name="adapted 0.6", share=0.6)
     text = reason(replace(PROVED, mode="hybrid", chosen="adapted 0.6", candidates=(row,)))
     assert text.startswith(SUBJECTS["hybrid"])
-    assert numbers(text) == [60, 208, 3.2, 95, 2.2, 4.2]
+    assert numbers(text) == [60, 40, 208, 3.2, 95, 2.2, 4.2]
 
 
 def test_what_is_expected_is_said_to_be_with_the_collections_it_helped_on():
@@ -142,4 +150,15 @@ def test_labels_of_encoders():
     assert len({label_of_encoder(name) for name in ("base", "adapted", "interpolated-0.5")}) == 3
     assert label_of_encoder("interpolated-0.25") == label_of_encoder("interpolated-0.5")
     assert label_of_row(replace(ROW, share=0.7)).startswith(label_of_encoder("adapted"))
-    assert numbers(label_of_row(replace(ROW, share=0.7))) == [70]
+    assert numbers(label_of_row(replace(ROW, share=0.7))) == [70, 30]
+
+
+def test_a_gain_above_0_that_proves_nothing_is_explained():
+    row = replace(ROW, in_use=False, outcome="not shown", difference=Difference(2.2, 0.5, 4.2, 0.99, "better", 0.02))
+    parts = {"chosen": "base", "standing": "base", "candidates": (row,), "queries": 234}
+    flattering = replace(PROVED, rung="imported", measured_on="imported", **parts)
+    assert why_kept(flattering).endswith(why_not_enough("imported"))
+    many = replace(PROVED, rung="judged", measured_on="judged", **parts)
+    assert why_kept(many).endswith(why_not_enough("judged"))
+    chance = replace(row, difference=Difference(2.2, -0.5, 4.2, 0.9, "no difference shown", 0.2))
+    assert why_not_enough("judged") not in why_kept(replace(many, candidates=(chance,)))

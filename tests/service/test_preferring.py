@@ -273,7 +273,8 @@ def test_a_query_without_words_is_refused(adapted: ProjectFolder, comparing: Com
     [
         ((0, 0, 0, 0), "No lists"),
         ((3, 2, 1, 0), "twice"),
-        ((4, 2, 1, 1), "1 pair was"),
+        ((4, 2, 1, 1), "1 was"),
+        ((1, 0, 1, 0), "never"),
         ((5, 2, 1, 1), "1 more"),
     ],
 )

@@ -80,7 +80,8 @@ i takes you to the field for a question of your own: your own ones are the best.
 
     async def find_items(self) -> list[str]:
         found = await self.ask(ReadQuestionsToCompare())
-        self.heading = " ".join(part for part in (need_no_look(found.same, found.total), *found.notes) if part)
+        mode = f"Lists of {found.mode} search."
+        self.heading = " ".join(part for part in (mode, need_no_look(found.same, found.total), *found.notes) if part)
         return [one.query for one in found.questions if one.answer is None]
 
     async def find_own(self, query: str) -> list[str]:

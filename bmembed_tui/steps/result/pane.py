@@ -78,11 +78,11 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     buttons: ClassVar[dict[str, str]] = {"primary": "Measure", "open-report": "Open report", "export": "Export …"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "details", "all figures", id="result.details"),
+        Binding("l", "lists", "compare lists", id="result.lists"),
+        Binding("p", "passages", "judge", id="result.passages"),
         Binding("m", "metric", "metric", id="result.metric"),
         Binding("j", "queries", "next queries", id="result.queries"),
         Binding("b", "changes", "better/worse", id="result.changes"),
-        Binding("l", "lists", "compare lists", id="result.lists"),
-        Binding("p", "passages", "judge passages", id="result.passages"),
         Binding("o", "open_report", "report", id="result.open"),
         Binding("pagedown", "page_down", "page down", show=False, id="result.page-down"),
         Binding("pageup", "page_up", "page up", show=False, id="result.page-up"),

@@ -32,7 +32,7 @@ def judge(
         bool, typer.Option("--all", help="ask about every hit, also those that change no comparison")
     ] = False,
     mode: Annotated[
-        str | None, typer.Option(metavar="MODE", help="semantic or hybrid: the search that is compared")
+        str | None, typer.Option(metavar="MODE", help="semantic or hybrid; by default that of the project")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

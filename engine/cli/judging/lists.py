@@ -114,7 +114,12 @@ class ComparingSession:
             return "interrupted"
 
     def _gather(self, named: Sequence[ToJudge]) -> None:
-        from engine.core.messages.preferences import CompareLists, ReadQuestionsToCompare, need_no_look
+        from engine.core.messages.preferences import (
+            CompareLists,
+            ReadPreferences,
+            ReadQuestionsToCompare,
+            need_no_look,
+        )
 
         with self._console.status("Searching …"):
             if named:
@@ -136,7 +141,9 @@ class ComparingSession:
             self._say("There are no other lists to compare. Use --query with a question of your own.")
             return
         count = len(self._queries)
-        self._say(f"{count} {'pair' if count == 1 else 'pairs'} of lists to compare. Every answer is saved at once.")
+        mode = self._comparing.read(self._project, ReadPreferences(self._mode)).mode
+        pairs = "pair" if count == 1 else "pairs"
+        self._say(f"{count} {pairs} of lists of {mode} search to compare. Every answer is saved at once.")
         self._say(f"{HELP}.")
 
     def _ask_all(self) -> str:

@@ -101,10 +101,11 @@ class PreferencesShown:
         """What they show, and what to do next."""
         if not self.answers:
             return "No lists have been compared yet."
-        parts = [f"the adapted encoder's was better {_times(self.wins)}", f"base's {_times(self.losses)}"]
+        pairs = f"Of {self.counted} {'pair' if self.counted == 1 else 'pairs'} of lists of {self.mode} search"
+        counts = f"the adapted encoder's was better {_times(self.wins)} and base's {_times(self.losses)}"
         if self.ties:
-            parts.append(f"{self.ties} {'pair was' if self.ties == 1 else 'pairs were'} equally good")
-        sentences = [f"Of {self.counted} pairs of lists, {', '.join(parts)}."]
+            counts += f"; {self.ties} {'was' if self.ties == 1 else 'were'} equally good"
+        sentences = [f"{pairs}, {counts}."]
         if self.answers > self.counted:
             more = self.answers - self.counted
             sentences.append(
@@ -171,7 +172,7 @@ class ReadQuestionsToJudge(Request[QuestionsToJudge], method="questions_to_judge
 
 
 def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def need_no_look(settled: int, total: int) -> str:

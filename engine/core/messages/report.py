@@ -196,7 +196,10 @@ class ModeVerdict:
         if gap is None:
             return ""
         on = f"{self.queries:,} {QUERY_SETS[self.kind] if self.kind != 'synthetic' else IMPORTED_SET}"
-        return f"After adaptation: {gap.value:+.1f} points (95 % interval {gap.low:+.1f} to {gap.high:+.1f}) on {on}"
+        text = f"After adaptation: {gap.value:+.1f} points (95 % interval {gap.low:+.1f} to {gap.high:+.1f}) on {on}"
+        if gap.verdict == "no difference shown":
+            text += ", which may be chance"
+        return text
 
 
 StepName = Literal["language-model", "lists", "judge", "encoder", "adapt", "search"]
