@@ -82,6 +82,7 @@ OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp
 _HERE = "engine.corpus.formats"
 _READERS = {
     "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html", "msg": f"{_HERE}.mail.outlook",
+    "tnef": f"{_HERE}.mail.tnef",
     "zip": f"{_HERE}.archives.zipped", "tar": f"{_HERE}.archives.tarballs", "7z": f"{_HERE}.archives.seven_zip",
     "pdf": f"{_HERE}.pdf", "beir": "engine.written_queries.beir",
     **dict.fromkeys(("eml", "mhtml", "mbox"), f"{_HERE}.mail"),

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import InputError, UsageError
 from engine.core.records import Kind
-from engine.corpus.scan.formats import FORMATS, IMAGES, PICTURES, ending_of, format_of_head, names_no_format
+from engine.corpus.scan.formats import (
+    FORMATS,
+    IMAGES,
+    PICTURES,
+    ending_of,
+    format_of_head,
+    is_lock_file,
+    is_tnef,
+    names_no_format,
+)
 from engine.written_queries.beir import BEIR_CORPUS, begins_corpus
 
 if TYPE_CHECKING:
@@ -223,10 +232,12 @@ class _Walk:
         if not stat.S_ISREG(status.st_mode):
             self._skip(path, "not a regular file", "unsupported")
             return
+        if is_lock_file(path, status.st_size):
+            return
         format = self._formats.get(ending)
         if path.rpartition("/")[2] == BEIR_CORPUS and begins_corpus(Path(self._source, path)):
             format = "beir"
-        if format is None and names_no_format(ending) and status.st_size:
+        if format is None and (names_no_format(ending) or is_tnef(path)) and status.st_size:
             format = _format_of(Path(self._source, path))
         if ending in IMAGES and format is None:
             other = "a picture of a kind that OCR does not read" if self._formats is not FORMATS else ""

@@ -13,11 +13,13 @@ from fixtures import office
 from fixtures.compound_writer import compound_file
 
 from engine.core.records import ReadDocument
+from engine.corpus.formats import LeftOut, UnreadableFileError
 from engine.corpus.formats.containers import CompoundFile
 from engine.corpus.formats.mail.headers import FieldDecoder
 from engine.corpus.formats.opening import everything_in
+from engine.corpus.scan.scan import scan
 
-FAULT = Path(__file__).parents[3] / "../shared/data/faults/07-mail-raw-headers/docs"
+FAULT = "faults/07-mail-raw-headers/docs"
 
 
 def parsed(header: bytes) -> Message:
@@ -163,6 +165,58 @@ def test_subjects_of_outlook(tmp_path: Path, data: bytes, code: str, page: int) 
     assert document.text.startswith("Subject: Prüfung\n")
 
 
+def tnef(files: dict[str, bytes]) -> bytes:
+    """What Outlook calls winmail.dat."""
+
+    def attribute(code: int, value: bytes) -> bytes:
+        return struct.pack("<BII", 2, code, len(value)) + value + struct.pack("<H", sum(value) % 65536)
+
+    made = bytes.fromhex("789f3e220100") + attribute(0x00069007, struct.pack("<II", 1252, 0))
+    for name, content in files.items():
+        made += attribute(0x00069002, bytes(14)) + attribute(0x00018010, name.encode("cp1252") + b"\0")
+        made += attribute(0x0006800F, content)
+    return made
+
+
+@pytest.mark.parametrize("content_type", [b"application/ms-tnef; name=winmail.dat", b"application/octet-stream"])
+def test_what_is_packed_in_winmail_dat_is_read_and_the_ledger_says_what_that_is(
+    tmp_path: Path, content_type: bytes
+) -> None:
+    packed = b64encode(tnef({"Übergabe.txt": b"The heron list.", "plan.xyz": b"\0\1"}))
+    head = b'Subject: Piers\nFrom: a@quay.example\nContent-Type: multipart/mixed; boundary="x"\n\n--x\n\nSee.\n--x\n'
+    fields = b"Content-Transfer-Encoding: base64\nContent-Disposition: attachment; filename=winmail.dat\n\n"
+    (tmp_path / "a.eml").write_bytes(head + b"Content-Type: " + content_type + b"\n" + fields + packed + b"\n--x--\n")
+    _, text, document, other = everything_in(tmp_path / "a.eml", "eml")
+    assert isinstance(document, ReadDocument)
+    assert (document.member, document.text) == ("winmail.dat/Übergabe.txt", "The heron list.")
+    assert isinstance(text, LeftOut)
+    assert isinstance(other, LeftOut)
+    assert (text.member, text.state, text.kind) == ("winmail.dat/the mail's text", "skipped", "unsupported")
+    assert "TNEF" in text.reason
+    assert other.member == "winmail.dat/plan.xyz"
+
+
+def test_winmail_dat_is_known_by_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "winmail.dat").write_bytes(tnef({"a.txt": b"The heron list."}))
+    (tmp_path / "Winmail (2).dat").write_bytes(tnef({}))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/winmail.dat").write_bytes(b"no TNEF at all")
+    found = scan([tmp_path])
+    assert [(file.path, file.format) for file in found.files] == [("Winmail (2).dat", "tnef"), ("winmail.dat", "tnef")]
+    assert [item.path for item in found.skipped] == ["b/winmail.dat"]
+    with pytest.raises(UnreadableFileError) as caught:
+        list(everything_in(tmp_path / "Winmail (2).dat", "tnef"))
+    assert caught.value.kind == "unsupported"
+    whole = tnef({"a.txt": b"The heron list."})
+    for length in range(8, len(whole)):  # cut anywhere, it gives what is whole
+        (tmp_path / "winmail.dat").write_bytes(whole[:length])
+        try:
+            found_in = list(everything_in(tmp_path / "winmail.dat", "tnef"))
+        except UnreadableFileError:
+            continue
+        assert [one.text for one in found_in if isinstance(one, ReadDocument)] == ["The heron list."]
+
+
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("name", "title"),
@@ -173,13 +227,13 @@ def test_subjects_of_outlook(tmp_path: Path, data: bytes, code: str, page: int) 
         ("t_mixedmbox.mbox", "Überweisung Käse"),
     ],
 )
-def test_mails_of_others(name: str, title: str) -> None:
-    (document,) = everything_in(FAULT / name, name.rpartition(".")[2])
+def test_mails_of_others(shared_data: Path, name: str, title: str) -> None:
+    (document,) = everything_in(shared_data / FAULT / name, name.rpartition(".")[2])
     assert isinstance(document, ReadDocument)
     assert document.title == title
 
 
 @pytest.mark.shared
-def test_an_attachment_of_others() -> None:
-    _, attached = everything_in(FAULT / "c_rawattname.eml", "eml")
+def test_an_attachment_of_others(shared_data: Path) -> None:
+    _, attached = everything_in(shared_data / FAULT / "c_rawattname.eml", "eml")
     assert attached.member == "Übergabeprotokoll.txt"
