@@ -117,7 +117,7 @@ class Searcher:
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
         self._note(rankings, mode, parsed, match, where)
-        suggestion, note = self._typed.corrected(query, match.text) if syntax else ("", "")
+        suggestion, note = self._typed.corrected(query, match.text, match.names) if syntax else ("", "")
         fusion = self._loaded.fusion(settings)
         ordered = Ordered(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
         if not by_date and like is None:

@@ -1,0 +1,145 @@
+"""What people look for by keyword and must find: names of files, fields before a text."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import engine_here, ingest_here
+
+from engine.core.messages.search import Found
+from engine.project.folder import ProjectFolder
+from engine.search.searcher import Searcher
+
+Search = Callable[[str], Found]
+
+
+@pytest.fixture
+def searching(tmp_path: Path) -> Iterator[Callable[[Path], Search]]:
+    """Makes a project of a folder and searches it by keyword."""
+    searchers: list[Searcher] = []
+
+    def search_in(folder: Path) -> Search:
+        project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
+        ingest_here(project.path)
+        engine_here("index", str(project.path))
+        searcher = Searcher(project)
+        searchers.append(searcher)
+        return lambda query: searcher.search(query, mode="bm25", top=10, syntax=True)
+
+    yield search_in
+    for searcher in searchers:
+        searcher.close()
+
+
+def paths(found: Found) -> list[str]:
+    return [hit.path for hit in found.hits]
+
+
+NAMES = {
+    "Offer_Crane_2031.html": "<title>Our proposal</title><p>We lift it for you.",
+    "Call notes Lindner.md": "# Notes\n\nThe caller wants a lower price.",
+    "lease_2031-final.txt": "The tenant pays on the third working day.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Crane", "Offer_Crane_2031.html"),
+        ("Offer_Crane_2031", "Offer_Crane_2031.html"),
+        ("Offer_Crane_2031.html", "Offer_Crane_2031.html"),
+        ("offer crane 2031", "Offer_Crane_2031.html"),
+        ('"Offer Crane"', "Offer_Crane_2031.html"),
+        ("Lindner", "Call notes Lindner.md"),
+        ("Lindn*", "Call notes Lindner.md"),
+        ("Lindner price", "Call notes Lindner.md"),
+        ("lease_2031-final", "lease_2031-final.txt"),
+        ("lease_2031-final.txt", "lease_2031-final.txt"),
+        ("In lease_2031-final.txt: who pays", "lease_2031-final.txt"),
+    ],
+)
+def test_a_file_is_found_by_its_name(
+    searching: Callable[[Path], Search], tmp_path: Path, query: str, first: str
+) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    for name, content in NAMES.items():
+        (folder / name).write_text(content)
+    found = searching(folder)(query)
+    assert paths(found)[0] == first
+    assert found.suggestion == ""
+    assert not any("No document contains" in note for note in found.notes)
+
+
+def test_a_file_is_found_by_its_new_name(searching: Callable[[Path], Search], tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "North.txt").write_text("Nothing of note\n\nThe tenant pays.")
+    search = searching(folder)
+    assert paths(search("North")) == ["North.txt"]
+    (folder / "North.txt").rename(folder / "South.txt")
+    ingest_here(tmp_path / "project")
+    engine_here("index", str(tmp_path / "project"))
+    assert paths(search("South")) == ["South.txt"]
+    assert paths(search("North")) == []
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("fault", "queries"),
+    [
+        (
+            "04-file-names",
+            {
+                "Kranbau": "Angebot_Kranbau_2031.docx",
+                "Angebot_Kranbau_2031": "Angebot_Kranbau_2031.docx",
+                "Lindner": "Gespraechsnotiz Lindner.md",
+                "Gespraechsnotiz Lindner.md": "Gespraechsnotiz Lindner.md",
+                "Nordhafen": "Kaufvertrag_Nordhafen.pdf",
+                "Kaufvertrag_Nordhafen.pdf": "Kaufvertrag_Nordhafen.pdf",
+                "Rechnung 4711 Meyer": "Rechnung 4711 Meyer.pdf",
+                "4711": "Rechnung 4711 Meyer.pdf",
+                "Kowalski": "Stundenzettel Kowalski.xlsx",
+                "Aufzug": "Wartungsvertrag Aufzug.docx",
+                "Finanzamt": "brief_an_finanzamt.html",
+                "lease_2031-final": "lease_2031-final.txt",
+            },
+        ),
+        (
+            "09-front-matter",
+            {
+                "Nordwindwerke": "note.md",
+                "PX-7719": "note.md",
+                "frostschutz": "note.md",
+                "Hafenbesuch": "note.md",
+                "corroded spindle": "note.md",
+                "Ida": "note.md",
+                "Lindqvist": "num.md",
+                "48151": "num.md",
+                "Onlyfrontword": "onlyfront.md",
+                "lubricant": "onlyfront.md",
+                "Tomlkunde": "toml.md",
+            },
+        ),
+    ],
+)
+def test_the_files_of_others_are_found(
+    searching: Callable[[Path], Search], shared_data: Path, tmp_path: Path, fault: str, queries: dict[str, str]
+) -> None:
+    shutil.copytree(shared_data / "faults" / fault / "docs", tmp_path / "documents")
+    search = searching(tmp_path / "documents")
+    assert {query: paths(search(query))[:1] for query in queries} == {query: [path] for query, path in queries.items()}
+
+
+@pytest.mark.shared
+def test_lock_files_of_others_are_left_out(shared_data: Path, tmp_path: Path) -> None:
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(shared_data / "faults/18-owner-files/docs")]}}
+    )
+    ingest_here(project.path)
+    with closing(project.store()) as store:
+        assert [(row.path, row.state) for row in store.ledger()] == [("Angebot.docx", "read")]
