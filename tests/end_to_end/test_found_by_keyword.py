@@ -125,6 +125,17 @@ def test_a_file_is_found_by_its_new_name(searching: Callable[[Path], Search], tm
                 "Tomlkunde": "toml.md",
             },
         ),
+        (
+            "19-short-umlauts",
+            {
+                "Köln": "umlaut_oe.txt",
+                "Mülheim": "umlaut_oe.txt",
+                "Größe": "umlaut_oe.txt",
+                "Stroessner": "umlaut_o.txt",
+                "Duesseldorf": "umlaut_o.txt",
+                '"Herr Stroessner"': "umlaut_o.txt",
+            },
+        ),
     ],
 )
 def test_the_files_of_others_are_found(
