@@ -221,6 +221,10 @@ class LexicalIndex:
         keep = np.isin(ids, ignored, invert=True)
         return ids[keep][:k], scores[keep][:k]
 
+    def leaves_out(self, word: str) -> bool:
+        """Whether a word is a stop word in a language that chunks are analysed in."""
+        return self._analyzers.leaves_out(word)
+
     def holding(self, text: str) -> npt.NDArray[np.int64] | None:
         """Ids (n,) of the chunks that hold each word of a text, in whatever form; None where BM25 knows none of them (the)."""
         words = self._analyzers.terms_by_word(text)

@@ -86,6 +86,11 @@ class Analyzers:
         """The terms of some words in every language."""
         return tuple(term for word in words for terms in self._forms(word).values() for term in terms)
 
+    def leaves_out(self, word: str) -> bool:
+        """Whether a word is a stop word in one of the languages."""
+        words = self.main.unstemmed(word).words
+        return bool(words) and any(not all(self._forms(one).values()) for one in words)
+
     def marked(self, beginning: str) -> list[str]:
         """How terms begin, in every language, of words that begin like this."""
         return [mark + fold(normalise(beginning)) for mark in ("", *(f"{code}:" for code in self._others))]

@@ -26,9 +26,10 @@ class Listing:
 
     def hits(
         self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, presence: Presence,
-        *, by_document: bool = False,
+        *, by_document: bool = False, with_stop_words: bool = False,
     ) -> tuple[Hit, ...]:  # fmt: skip
-        """The first `top` of `fused` that are there, found by `rankings` for `query`; `by_document`: the best of each document."""
+        """The first `top` of `fused` that are there, found by `rankings` for `query`; `by_document`: the best of each document.
+        `with_stop_words`: these are marked, too."""
         from engine.lexical.analysis import matched_spans
 
         places = {name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()}
@@ -42,7 +43,8 @@ class Listing:
                 for name, place in places.items()
                 if (rank := place.get(chunk.id))
             }
-            matches = matched_spans(query, chunk.text, self._loaded.language(document))
+            language = "none" if with_stop_words else self._loaded.language(document)
+            matches = matched_spans(query, chunk.text, language)
             text, marks = snippet(chunk.text, matches)
             page, place = chunk.page, f"page {chunk.page}" if chunk.page else ""
             if chunk.pages:

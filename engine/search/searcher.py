@@ -126,7 +126,15 @@ class Searcher:
         fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
         shown = depth if by_date and (parsed.required or parsed.titles) else top
-        hits = self._listing.hits(wording.keywords, rankings.by_ranker, fused, shown, presence, by_document=by_document)
+        hits = self._listing.hits(
+            wording.keywords,
+            rankings.by_ranker,
+            fused,
+            shown,
+            presence,
+            by_document=by_document,
+            with_stop_words=rankings.only_stop_words,
+        )
         hits = newest_first(hits)[:top] if by_date else with_scores(hits, ordered.scores)
         rankings.notes += [note, unfinished(ordered.reranked), undated(hits) if by_date else ""]
         if not hits:

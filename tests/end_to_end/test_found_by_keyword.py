@@ -88,6 +88,55 @@ def test_a_file_is_found_by_its_new_name(searching: Callable[[Path], Search], tm
     assert paths(search("North")) == []
 
 
+STOP_WORDS = {
+    "fleet.txt": "Herr Weber fährt einen neuen MAN für die Spedition. Das Fahrzeug steht am Tor drei und wird dort von der "
+    "Werkstatt jede Woche geprüft und gewaschen.",
+    "usage.txt": "In der Werkstatt nimmt man die Bremsen ab. Die Fahrer warten so lange im Büro, bis die Fahrzeuge fertig sind "
+    "und man sie wieder fahren darf.",
+    "help.txt": "Ask Will or Ida about the harbour. The report says that to be or not to be\nis the question, and nobody knew "
+    "what the answer to it was.",
+    "plan.txt": "Will the crane arrive on Monday? The foreman will know, as he and the driver will meet in the morning at the "
+    "gate of the yard.",
+    "The Who.txt": "A band from London played in the hall of the harbour and the neighbours of the hall complained about it.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected", "left_out"),
+    [
+        ('"to be or not to be"', ["help.txt"], "to, be, or, not"),
+        ("to be or not to be", ["help.txt"], "to, be, or, not"),
+        ("To Be or Not to Be", ["help.txt"], "To, Be, or, Not"),
+        ("MAN", ["fleet.txt"], "MAN"),
+        ("man", ["usage.txt"], "man"),
+        ("Will", ["help.txt", "plan.txt"], "Will"),  # not as the beginning of a sentence first
+        ("not for", [], "not, for"),
+    ],
+)
+def test_a_query_of_stop_words_finds_what_it_can_and_says_what_is_left_out(
+    searching: Callable[[Path], Search], tmp_path: Path, query: str, expected: list[str], left_out: str
+) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    for name, content in STOP_WORDS.items():
+        (folder / name).write_text(content)
+    found = searching(folder)(query)
+    assert paths(found) == expected
+    assert f" {left_out}, " in found.notes[0]
+    assert all(hit.marks for hit in found.hits)
+
+
+@pytest.mark.parametrize("query", ["Werkstatt man", "harbour", "zebra"])
+def test_nothing_is_said_of_stop_words_beside_others(
+    searching: Callable[[Path], Search], tmp_path: Path, query: str
+) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    for name, content in STOP_WORDS.items():
+        (folder / name).write_text(content)
+    assert not any("leaves out" in note for note in searching(folder)(query).notes)
+
+
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("fault", "queries"),
@@ -124,6 +173,10 @@ def test_a_file_is_found_by_its_new_name(searching: Callable[[Path], Search], tm
                 "lubricant": "onlyfront.md",
                 "Tomlkunde": "toml.md",
             },
+        ),
+        (
+            "13-stop-words",
+            {'"to be or not to be"': "help.txt", "MAN": "fuhrpark.txt", "Will": "help.txt", "IT": "fuhrpark.txt"},
         ),
         (
             "19-short-umlauts",
