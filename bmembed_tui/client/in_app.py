@@ -42,8 +42,9 @@ STEP_WAYS: dict[StepName, str] = {
 }
 """By what to do next after an evaluation, as step Evaluate shows it."""
 HELP_WAYS: dict[Help, str] = {
-    "language-model": "step 3, Queries",
-    "encoder": "see step 2, Encoder",
+    "language-model": "key 3, step Queries",
+    "judge": " (+ and - on a hit in step 7, Search)",
+    "encoder": "key 2, step Encoder",
 }
 """By what would help more than an adaptation as it stands."""
 

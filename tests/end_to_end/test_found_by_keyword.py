@@ -137,6 +137,21 @@ def test_nothing_is_said_of_stop_words_beside_others(
     assert not any("leaves out" in note for note in searching(folder)(query).notes)
 
 
+def test_files_with_the_same_text_take_one_place(searching: Callable[[Path], Search], tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    (folder / "old").mkdir(parents=True)
+    for name in ("lease.txt", "old/lease.txt", "lease (1).md"):
+        (folder / name).write_text("The tenant of the pier pays monthly.")
+    (folder / "other.txt").write_text("The tenant of the pier pays monthly.\n\nNobody else does.")
+    search = searching(folder)
+    found = search("tenant pier")
+    assert sorted(hit.copies for hit in found.hits) == [1, 3]
+    assert len(found.hits) == 2
+    assert {hit.path for hit in found.hits if hit.copies == 1} == {"other.txt"}
+    (folder / "old/lease.txt").unlink()  # before the next run
+    assert sorted(hit.copies for hit in search("tenant pier").hits) == [1, 2]
+
+
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("fault", "queries"),
