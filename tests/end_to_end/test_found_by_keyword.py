@@ -17,22 +17,43 @@ from engine.search.searcher import Searcher
 Search = Callable[[str], Found]
 
 
-@pytest.fixture
-def searching(tmp_path: Path) -> Iterator[Callable[[Path], Search]]:
-    """Makes a project of a folder and searches it by keyword."""
-    searchers: list[Searcher] = []
+@pytest.fixture(scope="module")
+def searching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Search]]:
+    """Makes a project of a folder, once, and searches it by keyword."""
+    searchers: dict[Path, Searcher] = {}
 
     def search_in(folder: Path) -> Search:
-        project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
-        ingest_here(project.path)
-        engine_here("index", str(project.path))
-        searcher = Searcher(project)
-        searchers.append(searcher)
+        if folder not in searchers:
+            path = tmp_path_factory.mktemp("searching") / "project"
+            project = ProjectFolder.create(path, {"corpus": {"paths": [str(folder)]}})
+            read_again(project.path)
+            searchers[folder] = Searcher(project)
+        searcher = searchers[folder]
         return lambda query: searcher.search(query, mode="bm25", top=10, syntax=True)
 
     yield search_in
-    for searcher in searchers:
+    for searcher in searchers.values():
         searcher.close()
+
+
+def read_again(project: Path) -> None:
+    ingest_here(project)
+    engine_here("index", str(project))
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], Path]:
+    """A folder of files with these contents, made once."""
+    folders: dict[tuple[str, ...], Path] = {}
+
+    def made(files: dict[str, str]) -> Path:
+        if tuple(files) not in folders:
+            folders[tuple(files)] = tmp_path_factory.mktemp("documents")
+            for name, content in files.items():
+                (folders[tuple(files)] / name).write_text(content)
+        return folders[tuple(files)]
+
+    return made
 
 
 def paths(found: Found) -> list[str]:
@@ -63,29 +84,27 @@ NAMES = {
     ],
 )
 def test_a_file_is_found_by_its_name(
-    searching: Callable[[Path], Search], tmp_path: Path, query: str, first: str
+    searching: Callable[[Path], Search], folder_of: Callable[[dict[str, str]], Path], query: str, first: str
 ) -> None:
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    for name, content in NAMES.items():
-        (folder / name).write_text(content)
-    found = searching(folder)(query)
+    found = searching(folder_of(NAMES))(query)
     assert paths(found)[0] == first
     assert found.suggestion == ""
     assert not any("No document contains" in note for note in found.notes)
 
 
-def test_a_file_is_found_by_its_new_name(searching: Callable[[Path], Search], tmp_path: Path) -> None:
+def test_a_file_is_found_by_its_new_name(tmp_path: Path) -> None:
     folder = tmp_path / "documents"
     folder.mkdir()
     (folder / "North.txt").write_text("Nothing of note\n\nThe tenant pays.")
-    search = searching(folder)
-    assert paths(search("North")) == ["North.txt"]
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
+    read_again(project.path)
+    searcher = Searcher(project)
+    assert paths(searcher.search("North", mode="bm25")) == ["North.txt"]
     (folder / "North.txt").rename(folder / "South.txt")
-    ingest_here(tmp_path / "project")
-    engine_here("index", str(tmp_path / "project"))
-    assert paths(search("South")) == ["South.txt"]
-    assert paths(search("North")) == []
+    read_again(project.path)
+    assert paths(searcher.search("South", mode="bm25")) == ["South.txt"]
+    assert paths(searcher.search("North", mode="bm25")) == []
+    searcher.close()
 
 
 STOP_WORDS = {
@@ -114,13 +133,13 @@ STOP_WORDS = {
     ],
 )
 def test_a_query_of_stop_words_finds_what_it_can_and_says_what_is_left_out(
-    searching: Callable[[Path], Search], tmp_path: Path, query: str, expected: list[str], left_out: str
+    searching: Callable[[Path], Search],
+    folder_of: Callable[[dict[str, str]], Path],
+    query: str,
+    expected: list[str],
+    left_out: str,
 ) -> None:
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    for name, content in STOP_WORDS.items():
-        (folder / name).write_text(content)
-    found = searching(folder)(query)
+    found = searching(folder_of(STOP_WORDS))(query)
     assert paths(found) == expected
     assert f" {left_out}, " in found.notes[0]
     assert all(hit.marks for hit in found.hits)
@@ -128,13 +147,10 @@ def test_a_query_of_stop_words_finds_what_it_can_and_says_what_is_left_out(
 
 @pytest.mark.parametrize("query", ["Werkstatt man", "harbour", "zebra"])
 def test_nothing_is_said_of_stop_words_beside_others(
-    searching: Callable[[Path], Search], tmp_path: Path, query: str
+    searching: Callable[[Path], Search], folder_of: Callable[[dict[str, str]], Path], query: str
 ) -> None:
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    for name, content in STOP_WORDS.items():
-        (folder / name).write_text(content)
-    assert not any("leaves out" in note for note in searching(folder)(query).notes)
+    found = searching(folder_of(STOP_WORDS))(query)
+    assert not any("leaves out" in note for note in found.notes)
 
 
 def test_files_with_the_same_text_take_one_place(searching: Callable[[Path], Search], tmp_path: Path) -> None:
