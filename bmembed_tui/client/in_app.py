@@ -42,9 +42,8 @@ STEP_WAYS: dict[StepName, str] = {
 }
 """By what to do next after an evaluation, as step Evaluate shows it."""
 HELP_WAYS: dict[Help, str] = {
-    "language-model": "key 3, step Queries",
-    "judge": " (+ and - on a hit in step 7, Search)",
-    "encoder": "key 2, step Encoder",
+    "language-model": "press 3",
+    "encoder": "press 2",
 }
 """By what would help more than an adaptation as it stands."""
 

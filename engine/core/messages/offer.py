@@ -13,13 +13,12 @@ from engine.core.text import about_count, estimate_line
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
     "language-model": "Let a local language model write queries: {way}.",
-    "judge": "Judge hits of your own questions{way}: {judged}.",
+    "judge": "Judge hits of your own questions: {judged}.",
     "encoder": "Use an encoder that is larger or made for your languages: {way}.",
 }
 """What would help more, in words, the least effort first."""
 SHELL_WAYS: dict[Help, str] = {
     "language-model": "'engine models add FILE', then set queries.backend to auto",
-    "judge": " ('engine judge')",
     "encoder": "see 'engine encoders'",
 }
 """What in the shell does it."""
