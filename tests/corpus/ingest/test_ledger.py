@@ -28,10 +28,11 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
 PDF = office.pdf("The pelican boards at dawn.", "The heron moors at noon.")
+PLAN = office.pdf("The pelican boards at dawn, too.", "The heron moors at noon.")  # not a copy: those take one place
 FILES = {
     "a.pdf": PDF, "b.docx": office.docx(), "c.xlsx": office.xlsx(), "locked.pdf": office.locked_pdf(),
     "scan.pdf": office.pdf(""), "broken.docx": office.docx()[:500], "blank.txt": b"  \n",
-    "mail.eml": office.eml({"plan.pdf": PDF, "photo.jpg": b"\xff\xd8", "locked.docx": office.locked_package()}),
+    "mail.eml": office.eml({"plan.pdf": PLAN, "photo.jpg": b"\xff\xd8", "locked.docx": office.locked_package()}),
     "note.txt": b"The tern rests on the pier.",
 }  # fmt: skip
 
