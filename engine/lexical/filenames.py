@@ -64,7 +64,7 @@ def searched_names(path: str) -> tuple[str, ...]:
 def _name_as_words(file: str) -> str:
     ending = ending_of(file)
     is_format = ending in FORMATS or ending in PICTURES
-    stem = file[: -len(ending)] if is_format else file
+    stem = file[: -len(ending)].removesuffix(".tar") if is_format else file
     stem = _PERCENT.sub(lambda escaped: unquote(escaped[0], errors="replace").replace("\ufffd", " "), stem)
     words = _HUMP.sub(" ", stem)
     return stem if words == stem else f"{stem} {words}"

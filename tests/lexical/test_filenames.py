@@ -95,7 +95,8 @@ def test_long_queries_of_dots_take_no_long_time(query: str) -> None:
     [
         ("offers/Offer_Crane_2031.docx", ("Offer_Crane_2031",)),
         ("Lease 2.1", ("Lease 2.1",)),  # no ending
-        ("notes.tar.gz", ("notes.tar.gz",)),
+        ("notes.tar.gz", ("notes",)),
+        ("notes.tar.gz/Plan.pdf", ("notes", "Plan")),
         ("LeaseNorthHarbour2031.pdf", ("LeaseNorthHarbour2031 Lease North Harbour2031",)),
         ("ÜbergabeÖlmühle.txt", ("ÜbergabeÖlmühle Übergabe Ölmühle",)),
         ("GmbH McDonald iPhone.txt", ("GmbH McDonald iPhone",)),
