@@ -43,11 +43,11 @@ from engine.lexical.writing import (
     WORDS,
     ChunkAnalysis,
     Languages,
+    NotedSpellings,
     StoredChunk,
     analyzers_of,
     panics_are_damage,
     put_manifest,
-    read_spellings,
     register,
     write,
     write_segment,
@@ -73,7 +73,7 @@ class LexicalIndex:
         self._counted, self._deleted = storage.documents_of(self._files)
         self._frequencies: dict[str, int] = {}
         self._scorer: PostingsScorer | None = None
-        self._known_spellings: dict[str, list[str]] | None = None
+        self._spellings = NotedSpellings(folder)
         self._analyzers = analyzers_of(manifest, self._spellings)
 
     @classmethod
@@ -157,11 +157,6 @@ class LexicalIndex:
     @property
     def _files(self) -> Path:
         return storage.files_folder(self.folder)
-
-    def _spellings(self) -> dict[str, list[str]]:
-        if self._known_spellings is None:
-            self._known_spellings = read_spellings(self.folder)
-        return self._known_spellings
 
     def ids(self) -> npt.NDArray[np.int64]:
         """The ids of all chunks (n,), ascending."""

@@ -84,14 +84,21 @@ def put_manifest(
     storage.write_manifest(folder, manifest)
 
 
-def read_spellings(folder: Path) -> dict[str, list[str]]:
-    """The spellings that an index notes; none of one of an earlier version. Raises DamagedError."""
-    file = storage.files_folder(folder) / SPELLINGS
-    if not file.exists():
-        return {}
-    with panics_are_damage(folder):
-        found: dict[str, list[str]] = json.loads(file.read_bytes())
-        return found
+class NotedSpellings:
+    """The spellings that an index notes, read when they are first asked for. It does not refer to the index, which closes its files
+    as soon as nobody does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, list[str]] | None = None
+
+    def __call__(self) -> dict[str, list[str]]:
+        """The spellings; none of an index of an earlier version. Raises DamagedError."""
+        if self._known is None:
+            file = storage.files_folder(self._folder) / SPELLINGS
+            with panics_are_damage(self._folder):
+                self._known = json.loads(file.read_bytes()) if file.exists() else {}
+        return self._known
 
 
 def write_segment(target: Path, chunks: Iterable[StoredChunk], gone: Iterable[int] = ()) -> set[int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from pathlib import Path
 
 import pytest
@@ -140,3 +142,16 @@ def test_each_spelling_is_marked(query: str, text: str, marked: list[str], langu
 )
 def test_phrases_and_beginnings_stand_in_either_spelling(clause: Clause, text: str, stands: bool) -> None:
     assert clause.stands_in(text) is stands
+
+
+def test_an_index_closes_its_files_as_soon_as_nobody_refers_to_it(tmp_path: Path) -> None:
+    """A mapped file that is cut off while an index still has it open ends the process."""
+    gc.disable()
+    try:
+        index = LexicalIndex.build(tmp_path / "index", CHUNKS.items(), "en")
+        assert found(index, "Stroessner") == [1]
+        opened = weakref.ref(index)
+        del index
+        assert opened() is None
+    finally:
+        gc.enable()
