@@ -42,8 +42,8 @@ STEP_WAYS: dict[StepName, str] = {
 }
 """By what to do next after an evaluation, as step Evaluate shows it."""
 HELP_WAYS: dict[Help, str] = {
-    "language-model": "step 3, Queries",
-    "encoder": "see step 2, Encoder",
+    "language-model": "press 3",
+    "encoder": "press 2",
 }
 """By what would help more than an adaptation as it stands."""
 

@@ -206,10 +206,13 @@ def _heading(hit: Hit, source: str, dated: bool) -> Text:
     found = ", ".join(f"{name} #{rank}" for name, rank in ranks.items())
     date = day(hit.date if dated else hit.changed or hit.created)
     said = "".join(f"  {harmless(part)}" for part in (hit.author, date) if part)
+    copies = f"{hit.copies} copies  " if hit.copies > 1 else ""
+    more = f"+{hit.more} more  " if hit.more else ""
     return Text.assemble(
-        (f"{hit.rank}. {harmless(path)}", "bold"), f"{line}  {harmless(place)}{said}  ",
-        ((f"+{hit.more} more  " if hit.more else "") + f"[{found}]", "dim"),
-    )  # fmt: skip
+        (f"{hit.rank}. {harmless(path)}", "bold"),
+        f"{line}  {harmless(place)}{said}  ",
+        (f"{copies}{more}[{found}]", "dim"),
+    )
 
 
 def show_error(error: EngineError) -> None:

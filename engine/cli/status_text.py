@@ -124,11 +124,7 @@ def as_text(found: Status, name: str) -> Iterator[str]:
     yield " · ".join(f"{name}: {count:,}" for name, count in counts.items())
     if found.progress:
         yield from _progress(found.progress, quoted)
-    at_work, begun = (one.stage if one else "" for one in (found.progress, found.broken_off))
-    for stage in found.stages:
-        is_begun = stage.stage == begun and stage.state != "done"
-        state = "running" if stage.stage == at_work else "begun" if is_begun else stage.state
-        yield f"  {stage.stage:<9} {state:<7} {stage.reason if state == stage.state else ''}".rstrip()
+    yield from _format_stages(found, quoted)
     stale = [one.stage for one in found.stages if one.state == "stale" and not one.code]
     if stale and not found.running and not found.broken_off:
         yield f"  {to_refresh(stale, name)}"
@@ -150,6 +146,32 @@ def as_text(found: Status, name: str) -> Iterator[str]:
         yield from _progress(found.sweep_progress, quoted)
     yield from _unread("skipped", found.skipped, quoted)
     yield from _unread(STATE_WORDS["quarantined"], found.quarantined, quoted)
+
+
+def _format_stages(found: Status, quoted: str) -> Iterator[str]:
+    """A line for each stage; one for all of an adaptation where the project is only searched."""
+    unused = _unused_stages(found)
+    at_work, begun = (one.stage if one else "" for one in (found.progress, found.broken_off))
+    for stage in found.stages:
+        if stage.stage in unused:
+            continue
+        state = stage.state
+        if stage.stage == at_work:
+            state = "running"
+        elif stage.stage == begun and state != "done":
+            state = "begun"
+        yield f"  {stage.stage:<9} {state:<7} {stage.reason if state == stage.state else ''}".rstrip()
+    if unused:
+        yield f"  {'adapt':<9} not used ('engine adapt {quoted}' adapts the encoder)"
+
+
+def _unused_stages(found: Status) -> set[str]:
+    """The stages of an adaptation in a project that is only searched, where none of them was ever begun."""
+    from engine.project.stage import SEARCH
+
+    of_adaptation = [stage for stage in found.stages if stage.stage not in SEARCH]
+    is_begun = found.progress or found.broken_off or any(stage.state != "to do" for stage in of_adaptation)
+    return set() if is_begun else {stage.stage for stage in of_adaptation}
 
 
 def to_refresh(stale: Sequence[str], name: str) -> str:

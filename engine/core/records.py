@@ -50,6 +50,11 @@ class Document:
     language: str = ""
 
     @property
+    def file_path(self) -> str:
+        """Its path as that of a file; empty for an entry of a data set, which has no file of its own."""
+        return self.path if self.external_id is None else ""
+
+    @property
     def stable_id(self) -> str:
         """Ten hex digits of its place: the same in every run, and in a project that is made anew."""
         return sha256(f"{self.source}\0{self.path}".encode("utf-8", "surrogateescape")).hexdigest()[:10]

@@ -215,6 +215,8 @@ def encode_cached(
             raise
         kept.append(keys[rows], vectors)
         done += len(rows)
+        if made is not None and progress is not None:
+            progress(done)
         if stored is not None:
             stored(kept, keys)
     if progress is not None:

@@ -89,6 +89,8 @@ class Analyzer:
         self._word = characters.term_pattern()
         self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._lock = Lock()
+        self.spellings: dict[str, set[str]] = {}
+        """Of words with ä, ö, ü, å or ø: the term of the word spelt out → their terms, where these differ."""
 
     def terms(self, text: str) -> Terms:
         """The words and codes of a text. Never raises, whatever the text."""
@@ -160,12 +162,16 @@ class Analyzer:
         """
         wanted = self.query_terms(query)
         terms = wanted.words.keys() | wanted.codes.keys()
+        if not query.isascii():
+            words = (word for word in self.unstemmed(query).words if self.term_of(word))
+            terms |= {self.term_of(characters.spell_out(word)) for word in words}
         spans: list[tuple[int, int]] = []
         if terms:
             pattern = compound_pattern_for(text, any_case=True)
             for compound in pattern.finditer(text.replace("_", "-")):
                 known = self._cache.get(compound.group().lower())
-                if known and terms.isdisjoint(known[0]) and terms.isdisjoint(known[1]):
+                is_plain = compound.group().isascii()
+                if is_plain and known and terms.isdisjoint(known[0]) and terms.isdisjoint(known[1]):
                     continue  # as for most words
                 for start, end in self._spans_in(compound.group(), terms):
                     start, end = start + compound.start(), end + compound.start()
@@ -178,7 +184,8 @@ class Analyzer:
         """Spans within one compound, ascending by start."""
         compound = _plain(raw)
         words, codes = self._cache.get(compound) or self._remember(compound)
-        in_words, in_codes = not terms.isdisjoint(words), not terms.isdisjoint(codes)
+        in_words = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
+        in_codes = not terms.isdisjoint(codes)
         if not in_words and not in_codes:
             return []
         if "\n" in raw:
@@ -211,12 +218,22 @@ class Analyzer:
 
     def _spans_in_piece(self, piece: str, offset: int, terms: set[str]) -> list[tuple[int, int]]:
         if not _IS_UNSPACED.match(piece):
-            if not terms.isdisjoint(self._word_terms(piece)):
+            if self._is_wanted(piece, terms):
                 return [(offset, offset + len(piece))]
             runs = [(run.start() + offset, run.end() + offset, run.group()) for run in _RUN.finditer(piece)]
             return [(start, end) for start, end, run in runs if not terms.isdisjoint(self._word_terms(run))]
         widths = [2 if piece[at : at + 2] in terms else int(piece[at] in terms) for at in range(len(piece))]
         return [(offset + at, offset + min(at + width, len(piece))) for at, width in enumerate(widths) if width]
+
+    def _is_wanted(self, word: str, terms: set[str]) -> bool:
+        own = self._word_terms(word)
+        return bool(own) and not terms.isdisjoint((*own, *self._word_terms(characters.spell_out(word))))
+
+    def _is_spelt_otherwise(self, compound: str, terms: set[str]) -> bool:
+        """Whether a word of a compound matches as it is spelt out."""
+        spelt = characters.spell_out(characters.normalise(compound))
+        is_searched = spelt != compound and bool(self._remember(compound)[0])
+        return is_searched and not terms.isdisjoint(self._remember(spelt)[0])
 
     def _remember(self, compound: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         words, codes = self._split(compound)
@@ -262,6 +279,16 @@ class Analyzer:
         return [char for char in run if _IS_HAN.match(char)] + [run[at : at + 2] for at in range(len(run) - 1)]
 
     def _word_terms(self, word: str) -> tuple[str, ...]:
+        """The term of a word, which is noted under that of another spelling; a pair of characters is one; none of a stop word."""
+        terms = self._stemmed(word)
+        spelt = characters.spell_out(word)
+        if terms and spelt != word:
+            for other in self._stemmed(spelt):
+                if other != terms[0]:
+                    self.spellings.setdefault(other, set()).add(terms[0])
+        return terms
+
+    def _stemmed(self, word: str) -> tuple[str, ...]:
         if _IS_UNSPACED.match(word):
             return (word,)
         folded = characters.fold(word)

@@ -32,6 +32,8 @@ _SPECIAL_LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
 )
 
+_SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
+
 
 @lru_cache(maxsize=1)
 def word_pattern() -> re.Pattern[str]:
@@ -86,6 +88,11 @@ def without_marks(compound: str) -> str:
 def words_with_marks(compound: str) -> list[str]:
     """The short words of a compound that keep a superscript, without it: `tax` of `tax¹`."""
     return [] if compound.isascii() else _SHORT_WORD_WITH_MARK.findall(compound)
+
+
+def spell_out(word: str) -> str:
+    """A word in lower case with ä, ö, ü, å and ø as they are written where a keyboard lacks them: `köln` → `koeln`."""
+    return word if word.isascii() else word.translate(_SPELT_OUT)
 
 
 def normalise(compound: str) -> str:

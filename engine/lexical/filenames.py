@@ -10,6 +10,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from unicodedata import normalize
+from urllib.parse import unquote
+
+from engine.corpus.scan.formats import FORMATS, PICTURES, STREAMED, ending_of
 
 _EXTENSION = re.compile(r"\.[^\W_]{1,5}(?!\w|\.+\w)")
 _NAME_START = re.compile(r"(?<![\w.-])\w")
@@ -21,6 +24,10 @@ _OFFICE = re.compile(
 _WORD = re.compile(r"\w")
 _EDGES = " \t\n:;,\"'“”„»«()[]<>"
 MAX_NAME_LENGTH = 200  # characters of a file's name
+NAME_WEIGHT = 2
+"""How often a name counts as standing in each chunk: measured in docs/log/bm25.md."""
+_HUMP = re.compile("(?<=[a-zß-ÿ]{3})(?=[A-ZÀ-Þ][a-zß-ÿ]{2})")  # of a name such as `LeaseNorthHarbour`
+_PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,37 @@ class FilenameMatch:
     text: str
     documents: frozenset[int] = frozenset()
     names: tuple[str, ...] = ()
+
+
+def searched_label(title: str, path: str) -> str:
+    """What of a document is searched with each of its chunks: its title, and its file's name, which counts `NAME_WEIGHT` times.
+
+    `path` is empty for an entry of a data set, which is no file.
+    """
+    return "\n".join(filter(str.strip, (title, *(NAME_WEIGHT * searched_names(path)))))
+
+
+def searched_names(path: str) -> tuple[str, ...]:
+    """The names of the files that a document is, or lies in: without the ending, with words that are written as one apart.
+
+    An archive or a mailbox gives no document of its own, so that its name is searched with what lies in it; a mail in a mailbox
+    has none.
+    """
+    parts = path.split("/") if path else []
+    containers = [FORMATS.get(ending_of(part), "") for part in parts[:-1]]
+    holders = [part for part, format in zip(parts[:-1], containers, strict=True) if format in STREAMED]
+    is_numbered = "mbox" in containers[-1:]
+    files = holders if is_numbered else [*holders, *parts[-1:]]
+    return tuple(dict.fromkeys(name for file in files if (name := _name_as_words(file))))
+
+
+def _name_as_words(file: str) -> str:
+    ending = ending_of(file)
+    is_format = ending in FORMATS or ending in PICTURES
+    stem = file[: -len(ending)].removesuffix(".tar") if is_format else file
+    stem = _PERCENT.sub(lambda escaped: unquote(escaped[0], errors="replace").replace("\ufffd", " "), stem)
+    words = _HUMP.sub(" ", stem)
+    return stem if words == stem else f"{stem} {words}"
 
 
 class DocumentNames:

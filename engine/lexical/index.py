@@ -33,7 +33,7 @@ import tantivy
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Ranking, code_bonus, idf
-from engine.lexical.characters import word_pattern
+from engine.lexical.characters import fold, normalise, spell_out, word_pattern
 from engine.lexical.codes import plain_stem, readings_of
 from engine.lexical.storage import Manifest, damaged
 from engine.lexical.writing import (
@@ -41,9 +41,10 @@ from engine.lexical.writing import (
     ID,
     IDS,
     WORDS,
+    ChunkAnalysis,
     Languages,
+    NotedSpellings,
     StoredChunk,
-    analysed,
     analyzers_of,
     panics_are_damage,
     put_manifest,
@@ -72,7 +73,8 @@ class LexicalIndex:
         self._counted, self._deleted = storage.documents_of(self._files)
         self._frequencies: dict[str, int] = {}
         self._scorer: PostingsScorer | None = None
-        self._analyzers = analyzers_of(manifest)
+        self._spellings = NotedSpellings(folder)
+        self._analyzers = analyzers_of(manifest, self._spellings)
 
     @classmethod
     def build(
@@ -85,7 +87,8 @@ class LexicalIndex:
         Ids are unique and fit in 64 bits signed; ValueError otherwise.
         """
         manifest, others = Manifest(language=language), languages or {}
-        write(folder, analysed(chunks, manifest, others), manifest, others)
+        analysis = ChunkAnalysis(manifest, others)
+        write(folder, analysis.analyse(chunks), manifest, others, lambda: analysis.spellings({}))
         return cls.open(folder)
 
     @classmethod
@@ -130,7 +133,9 @@ class LexicalIndex:
         the stored terms are written anew, so that the scores equal those of an index built from scratch.
         """
         others, known = languages or {}, self.ids()
-        added = list(analysed(add, self.manifest, others))
+        analysis = ChunkAnalysis(self.manifest, others)
+        added = list(analysis.analyse(add))
+        spellings = analysis.spellings(self._spellings())
         fresh = np.array([key for key, _, _ in added], np.int64)
         gone = known[np.isin(known, np.concatenate([fresh, np.fromiter(remove, np.int64)]))]
         if self.count >= LARGE and self._deleted + len(gone) <= MAX_DELETED * self._counted:
@@ -138,7 +143,7 @@ class LexicalIndex:
             storage.link_files(self._files, target)
             write_segment(target, added, gone.tolist())
             ids = np.sort(np.concatenate([known[~np.isin(known, gone)], fresh]))
-            put_manifest(folder, ids, self.manifest, others)
+            put_manifest(folder, ids, self.manifest, others, spellings)
             return LexicalIndex.open(folder)
         removed = set(gone.tolist())
 
@@ -146,7 +151,7 @@ class LexicalIndex:
             yield from (chunk for chunk in self.stored() if chunk[0] not in removed)
             yield from added
 
-        write(folder, merged(), self.manifest, others)
+        write(folder, merged(), self.manifest, others, lambda: spellings)
         return LexicalIndex.open(folder)
 
     @property
@@ -211,6 +216,10 @@ class LexicalIndex:
         keep = np.isin(ids, ignored, invert=True)
         return ids[keep][:k], scores[keep][:k]
 
+    def leaves_out(self, word: str) -> bool:
+        """Whether a word is a stop word in a language that chunks are analysed in."""
+        return self._analyzers.leaves_out(word)
+
     def holding(self, text: str) -> npt.NDArray[np.int64] | None:
         """Ids (n,) of the chunks that hold each word of a text, in whatever form; None where BM25 knows none of them (the)."""
         words = self._analyzers.terms_by_word(text)
@@ -221,14 +230,27 @@ class LexicalIndex:
         return self._matching([self._any_of(terms)])
 
     def stems(self, beginning: str) -> set[str]:
-        """The terms that words which begin so may have: after three letters, a stem may end before, and in two others."""
+        """The terms that words which begin so may have: after three letters, a stem may end before, and in two others. Also of
+        words with ä, ö, ü, å or ø that begin so as they are spelt out."""
+        spelt = spell_out(normalise(beginning))
+        stems = set[str]()
+        german = map(plain_stem, self.analyse(spelt, "de"))  # whose stems have o for oe
+        for spelling in dict.fromkeys((normalise(beginning), spelt, *german)):
+            stems |= self._stems_as_spelt(spelling).union(self.analyse(spelling))
+        begun = fold(spelt)
+        for term, others in self._spellings().items():
+            if plain_stem(term).startswith(begun[: max(3, len(begun) - 2)]):
+                stems.update(others)
+        return stems
+
+    def _stems_as_spelt(self, beginning: str) -> set[str]:
         with panics_are_damage(self.folder):
             return {
                 term
                 for letters, typed in zip(*map(self._analyzers.marked, (beginning[:2], beginning)), strict=True)
                 for term, _ in self._searcher.terms_with_prefix(WORDS, letters)
                 if typed.startswith(term[: max(len(letters) + 1, len(term) - 2)]) or term.startswith(typed)
-            }.union(self.analyse(beginning))
+            }
 
     def codes_in(self, text: str) -> list[str]:
         """The codes of a text as they are indexed; numbers of five digits or more, such as that of an order, among them."""

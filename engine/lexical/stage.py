@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import DamagedError, SettingsError, nearest, reason_of
 from engine.core.records import Chunk
 from engine.core.text import language_name
+from engine.lexical.filenames import searched_label
 from engine.lexical.languages import analysed_in, identifier
 from engine.lexical.storage import read_manifest
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, ThrottledProgress
@@ -46,7 +47,7 @@ class IndexStage(Stage):
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The chunks and the language setting. Raises NotBuiltError after an ingest that did not come to its end."""
         snapshot.need(CorpusInfo)
-        titles = snapshot.store.titles_fingerprint() if _with_titles(snapshot) else ""
+        titles = snapshot.store.titles_fingerprint() if snapshot.settings.lexical.titles else ""
         return {
             "chunks": snapshot.store.corpus_fingerprint(), "titles": titles, "lexical": snapshot.settings.lexical.model_dump(),
         }  # fmt: skip
@@ -97,8 +98,8 @@ STAGE = IndexStage()
 def index_without(
     context: StageContext, folder: Path, chunks: Sequence[Chunk], untitled: Collection[int]
 ) -> LexicalIndex:
-    """An index of other texts for the project's chunks, in `folder`, analysed as the project's own is. The documents `untitled`
-    have no title. Raises DamagedError."""
+    """An index of other texts for the project's chunks, in `folder`, analysed as the project's own is. Of the documents `untitled`
+    neither title nor file name is in it. Raises DamagedError."""
     from engine.lexical.index import LexicalIndex
 
     own = context.need(LexicalInfo)
@@ -110,18 +111,15 @@ def index_without(
     )
 
 
-def _with_titles(snapshot: ProjectSnapshot) -> bool:
-    """Whether titles are put before the chunks: not where these hold them already."""
-    return snapshot.settings.lexical.titles and snapshot.settings.corpus.context != "title"
-
-
-def _titles(snapshot: ProjectSnapshot) -> dict[int, str]:
-    """Document id → what is put before each of its chunks."""
-    return (
-        {key: title for key, title in snapshot.store.titles().items() if title.strip()}
-        if _with_titles(snapshot)
-        else {}
-    )
+def _labels(snapshot: ProjectSnapshot) -> dict[int, str]:
+    """Document id → what is put before each of its chunks: its title, but where these hold it already, and its file's name."""
+    if not snapshot.settings.lexical.titles:
+        return {}
+    with_title = snapshot.settings.corpus.context != "title"
+    labels = {
+        key: searched_label(title if with_title else "", path) for key, title, path in snapshot.store.titled_paths()
+    }
+    return {key: label for key, label in labels.items() if label}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ class _Wanted:
 
 
 def _wanted(context: StageContext) -> _Wanted:
-    language, titles = _language(context), _titles(context)
+    language, titles = _language(context), _labels(context)
     if context.settings.lexical.language != "auto":
         return _Wanted(language, titles, {})
     analysed = {key: analysed_in(code, length, language) for key, code, length in context.store.languages_but(language)}
@@ -228,7 +226,7 @@ def _texts(
     titles: Mapping[int, str],
     report: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[int, str]]:
-    """(id, title and text) of every chunk; now and then a safe point to stop or wait at, and a report of how many are done."""
+    """(id, label and text) of every chunk; now and then a safe point to stop or wait at, and a report of how many are done."""
     for count, chunk in enumerate(chunks):
         if count % BLOCK == 0:
             context.check_stop()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import tantivy
 
+from engine.core.disk import write_text
 from engine.lexical import storage
-from engine.lexical.several import Analyzers
+from engine.lexical.several import Analyzers, Spellings
 from engine.lexical.storage import Manifest, damaged
 
 ID, WORDS, CODES, TOKENIZER = "id", "words", "codes", "split_at_spaces"
-IDS = "ids.npy"
+IDS, SPELLINGS = "ids.npy", "spellings.json"
 _WRITER_MEMORY = 2_000_000_000
 
 StoredChunk = tuple[int, str, str]
@@ -25,39 +27,78 @@ Languages = Mapping[int, str]
 """By id of a chunk, the language that it is analysed in where that is not the main one."""
 
 
-def analyzers_of(manifest: Manifest) -> Analyzers:
+def analyzers_of(manifest: Manifest, spellings: Callable[[], Spellings] = dict[str, list[str]]) -> Analyzers:
     """Of the languages that a manifest names."""
-    return Analyzers(manifest.language, manifest.languages)
+    return Analyzers(manifest.language, manifest.languages, spellings)
 
 
-def analysed(chunks: Iterable[tuple[int, str]], settings: Manifest, others: Languages) -> Iterator[StoredChunk]:
-    """The terms of (id, text) pairs as they are stored."""
-    analyzers = analyzers_of(replace(settings, languages=Counter(others.values())))
-    for key, text in chunks:
-        terms = analyzers.of(others.get(key, settings.language)).terms(text)
-        yield key, " ".join(terms.words), " ".join(terms.codes)
+class ChunkAnalysis:
+    """Turns (id, text) pairs into the terms that are stored, and notes how their words are spelt."""
+
+    def __init__(self, settings: Manifest, others: Languages) -> None:
+        self._language = settings.language
+        self._others = others
+        self._analyzers = analyzers_of(replace(settings, languages=Counter(others.values())))
+
+    def analyse(self, chunks: Iterable[tuple[int, str]]) -> Iterator[StoredChunk]:
+        """Yield id, words and codes of each."""
+        for key, text in chunks:
+            terms = self._analyzers.of(self._others.get(key, self._language)).terms(text)
+            yield key, " ".join(terms.words), " ".join(terms.codes)
+
+    def spellings(self, known: Spellings) -> dict[str, list[str]]:
+        """The spellings that were noted, with those `known` before."""
+        noted = self._analyzers.noted_spellings()
+        return {term: sorted({*noted.get(term, ()), *known.get(term, ())}) for term in sorted(noted.keys() | known)}
 
 
-def write(folder: Path, chunks: Iterable[StoredChunk], settings: Manifest, others: Languages) -> None:
-    """A new index in `folder`, of the language that `settings` name."""
+def write(
+    folder: Path,
+    chunks: Iterable[StoredChunk],
+    settings: Manifest,
+    others: Languages,
+    spellings: Callable[[], Spellings],
+) -> None:
+    """A new index in `folder`, of the language that `settings` name. `spellings` is called when all chunks are written."""
     target = storage.files_folder(folder)
     target.mkdir(mode=0o700, parents=True)
     folder.chmod(0o700)
     ids = write_segment(target, chunks)
-    put_manifest(folder, np.sort(np.fromiter(ids, np.int64, len(ids))), replace(settings, files={}), others)
+    sorted_ids = np.sort(np.fromiter(ids, np.int64, len(ids)))
+    put_manifest(folder, sorted_ids, replace(settings, files={}), others, spellings())
 
 
-def put_manifest(folder: Path, ids: npt.NDArray[np.int64], former: Manifest, others: Languages) -> None:
-    """Note the ids, and what `folder` holds now. Segments that `former` names are taken as it has them."""
+def put_manifest(
+    folder: Path, ids: npt.NDArray[np.int64], former: Manifest, others: Languages, spellings: Spellings
+) -> None:
+    """Note the ids and spellings, and what `folder` holds now. Segments that `former` names are taken as it has them."""
     target = storage.files_folder(folder)
     (target / IDS).unlink(missing_ok=True)
     np.save(target / IDS, ids)
+    write_text(target / SPELLINGS, json.dumps(spellings, ensure_ascii=False))
     written = set(ids.tolist()) if others else set()
     counts = Counter(code for key, code in others.items() if key in written and code != former.language)
     several = {**counts, former.language: len(ids) - counts.total()} if counts else {}
     files = storage.describe(target, former.files)
     manifest = replace(former, count=len(ids), languages=several, files=files)
     storage.write_manifest(folder, manifest)
+
+
+class NotedSpellings:
+    """The spellings that an index notes, read when they are first asked for. It does not refer to the index, which closes its files
+    as soon as nobody does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, list[str]] | None = None
+
+    def __call__(self) -> dict[str, list[str]]:
+        """The spellings; none of an index of an earlier version. Raises DamagedError."""
+        if self._known is None:
+            file = storage.files_folder(self._folder) / SPELLINGS
+            with panics_are_damage(self._folder):
+                self._known = json.loads(file.read_bytes()) if file.exists() else {}
+        return self._known
 
 
 def write_segment(target: Path, chunks: Iterable[StoredChunk], gone: Iterable[int] = ()) -> set[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -94,11 +95,18 @@ SAMPLE_MEASURING = "sample/questions-measuring.jsonl"
 """Half of the sample's judged questions decide what comes into use; the other half measures that."""
 
 
+_BACKGROUND = "a run in the background"
+_IS_RUN = re.compile(
+    rf"{_BACKGROUND}|engine (?:run|adapt|ingest|index|generate|rank|train|evaluate|embed|resume|watch|demo)\b"
+)
+"""Who holds a project for a run, whose state 'engine status' shows and which 'engine cancel' stops."""
+
+
 def record_holder(lock: Path) -> None:
     """Name this process in the file of a lock that it holds: its command, without arguments: they may be a query. A full disk
     leaves it without a name."""
     own = "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1
-    command = f"engine {sys.argv[1]}" if own else "a run in the background"
+    command = f"engine {sys.argv[1]}" if own else _BACKGROUND
     with suppress(OSError):
         lock.write_text(f"{os.getpid()} {datetime.now():%Y-%m-%d %H:%M} {command}", encoding="utf-8", errors="replace")
 
@@ -311,11 +319,12 @@ class ProjectFolder:
             return ProjectBusyError(
                 what, why, "Stop that one first, with Ctrl-C, or leave it running.", command="watch"
             )
-        return ProjectBusyError(
-            f"The project {self.name} is in use by {holder}.", "Two changes at once would overwrite each other.",
-            f"Wait until it has finished. 'engine status {self.argument}' shows how far a run is. {stop}",
-            command="status",
-        )  # fmt: skip
+        what = f"The project {self.name} is in use by {holder}."
+        why = "Two changes at once would overwrite each other."
+        if not _IS_RUN.match(holder):
+            return ProjectBusyError(what, why, "Wait until it has finished, then try again.")
+        to_do = f"Wait until it has finished. 'engine status {self.argument}' shows how far the run is. {stop}"
+        return ProjectBusyError(what, why, to_do, command="status")
 
     def _not_locked(self, error: Exception) -> EngineError:
         return EngineError(

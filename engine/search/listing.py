@@ -19,6 +19,16 @@ MIN_DEPTH = 100
 
 
 @dataclass(frozen=True)
+class PresentPassage:
+    """A passage that is shown, and the ids of the `documents` with the same text."""
+
+    chunk: Chunk
+    document: Document
+    score: float
+    documents: set[int]
+
+
+@dataclass(frozen=True)
 class Listing:
     """Makes hits of chunks."""
 
@@ -26,9 +36,10 @@ class Listing:
 
     def hits(
         self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, presence: Presence,
-        *, by_document: bool = False,
+        *, by_document: bool = False, with_stop_words: bool = False,
     ) -> tuple[Hit, ...]:  # fmt: skip
-        """The first `top` of `fused` that are there, found by `rankings` for `query`; `by_document`: the best of each document."""
+        """The first `top` of `fused` that are there, found by `rankings` for `query`; `by_document`: the best of each document.
+        `with_stop_words`: these are marked, too."""
         from engine.lexical.analysis import matched_spans
 
         places = {name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()}
@@ -36,24 +47,28 @@ class Listing:
         hits: list[Hit] = []
         order, more = self._grouped(fused.order) if by_document else (fused.order, {})
         present = self._present(order, top, presence)
-        for chunk, document, score in present:
+        for passage in present:
+            chunk = passage.chunk
+            document = passage.document
             ranks = {
                 name: Ranked(rank, float(rankings[name][1][rank - 1]), documents[name].get(document.id, 0))
                 for name, place in places.items()
                 if (rank := place.get(chunk.id))
             }
-            matches = matched_spans(query, chunk.text, self._loaded.language(document))
+            language = "none" if with_stop_words else self._loaded.language(document)
+            matches = matched_spans(query, chunk.text, language)
             text, marks = snippet(chunk.text, matches)
             page, place = chunk.page, f"page {chunk.page}" if chunk.page else ""
             if chunk.pages:
                 page, place = page_at(chunk.pages, first_shown(chunk.text, matches))
             hits.append(Hit(
-                rank=len(hits) + 1, score=score, path=document.path,
+                rank=len(hits) + 1, score=passage.score, path=document.path,
                 source=str(self._loaded.project.path / document.source), title=document.title, headings=chunk.headings,
                 snippet=text, marks=marks, format=document.format, modified=document.modified, chunk_id=chunk.id,
                 document_id=document.id, start=chunk.start, end=chunk.end, line=chunk.line, page=page, rankers=ranks,
                 shares=fused.shares(chunk.id), place=place, author=document.author, created=document.created,
                 changed=document.changed, id=document.stable_id, more=more.get(chunk.id, 0),
+                copies=len(passage.documents),
             ))  # fmt: skip
         return tuple(hits)
 
@@ -79,28 +94,41 @@ class Listing:
         found = {chunk for ids, _ in rankings for chunk in ids.tolist()}
         return len(set(self._loaded.store.owners_of(found).values()))
 
-    def _present(
-        self, order: Sequence[tuple[int, float]], top: int, presence: Presence
-    ) -> list[tuple[Chunk, Document, float]]:
+    def _present(self, order: Sequence[tuple[int, float]], top: int, presence: Presence) -> list[PresentPassage]:
         """The first `top` of `order` whose documents still exist: an index may name some that were deleted since, and so may the
-        store.
-        """
-        present: list[tuple[Chunk, Document, float]] = []
+        store. Of documents with the same text the first stands for all."""
+        present: list[PresentPassage] = []
+        by_text: dict[str, list[PresentPassage]] = {}
         there: dict[int, Document | None] = {}
         for start in range(0, len(order), top):
             block = order[start : start + top]
             chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in block)
             for chunk_id, score in block:
-                if len(present) >= top:
-                    return present
                 if (chunk := chunks.get(chunk_id)) is None:
+                    continue
+                is_full = len(present) >= top
+                if is_full and chunk.content_hash not in by_text:
                     continue
                 if chunk.document_id not in there:
                     document = self._loaded.store.document_card(chunk.document_id)
                     there[document.id] = document if presence.has(document) else None
-                if found := there[chunk.document_id]:
-                    present.append((chunk, found, score))
+                found = there[chunk.document_id]
+                if found is None:
+                    continue
+                alike = by_text.setdefault(chunk.content_hash, [])
+                same = next((one for one in alike if self._is_copy(found, one.document)), None)
+                if same is not None:
+                    same.documents.add(found.id)
+                elif not is_full:
+                    alike.append(PresentPassage(chunk, found, score, {found.id}))
+                    present.append(alike[-1])
         return present
+
+    def _is_copy(self, document: Document, other: Document) -> bool:
+        """Whether another document has the same text; entries of a data set are no files, and each stands for itself."""
+        if document.id == other.id or document.external_id is not None or other.external_id is not None:
+            return False
+        return self._loaded.store.have_same_text(document.id, other.id)
 
 
 def undated(hits: Sequence[Hit]) -> str:

@@ -13,6 +13,7 @@ from engine.core.messages.search import Mode
 from engine.project.control import with_run_hint
 from engine.search.fusing import Fused, Ranking
 from engine.search.loaded import Loaded
+from engine.search.stop_words import find_stop_words
 from engine.search.typed import Wording
 from engine.settings.schema import SearchSettings
 
@@ -28,6 +29,7 @@ class Rankings:
     """What the rankers found: the best chunks by ranker (`bm25`, `semantic`), and notes for the user.
 
     `matching`: ids of all chunks with a word of the query, where they were wanted. `index`: the BM25 index that was used.
+    `only_stop_words`: whether the query holds no other words.
     """
 
     by_ranker: dict[str, Ranking] = field(default_factory=dict)
@@ -35,6 +37,7 @@ class Rankings:
     commands: list[str] = field(default_factory=list)
     matching: NDArray[np.int64] | None = None
     index: LexicalIndex | None = None
+    only_stop_words: bool = False
 
     @property
     def longest(self) -> int:
@@ -44,7 +47,7 @@ class Rankings:
     @property
     def without_words(self) -> bool:
         """Whether both rankers were asked, and no chunk holds a word of the query."""
-        return len(self.by_ranker) > 1 and not len(self.by_ranker["bm25"][0])
+        return len(self.by_ranker) > 1 and not len(self.by_ranker["bm25"][0]) and not self.only_stop_words
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,10 @@ class Rankers:
         def lexical() -> Ranking:
             index = self.loaded.lexical_index()
             ids, scores = index.search(query.keywords, index.count if all_matching else depth, allowed)
+            if stopped := find_stop_words(self.loaded, index, query.keywords, (ids, scores), allowed):
+                ids, scores = stopped.ranking
+                rankings.notes.append(stopped.note)
+                rankings.only_stop_words = True
             rankings.index, rankings.matching = index, ids if all_matching else None
             return ids[:depth], scores[:depth]
 

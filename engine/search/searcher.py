@@ -117,7 +117,7 @@ class Searcher:
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
         self._note(rankings, mode, parsed, match, where)
-        suggestion, note = self._typed.corrected(query, match.text) if syntax else ("", "")
+        suggestion, note = self._typed.corrected(query, match.text, match.names) if syntax else ("", "")
         fusion = self._loaded.fusion(settings)
         ordered = Ordered(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
         if not by_date and like is None:
@@ -126,7 +126,15 @@ class Searcher:
         fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
         shown = depth if by_date and (parsed.required or parsed.titles) else top
-        hits = self._listing.hits(wording.keywords, rankings.by_ranker, fused, shown, presence, by_document=by_document)
+        hits = self._listing.hits(
+            wording.keywords,
+            rankings.by_ranker,
+            fused,
+            shown,
+            presence,
+            by_document=by_document,
+            with_stop_words=rankings.only_stop_words,
+        )
         hits = newest_first(hits)[:top] if by_date else with_scores(hits, ordered.scores)
         rankings.notes += [note, unfinished(ordered.reranked), undated(hits) if by_date else ""]
         if not hits:

@@ -6,11 +6,11 @@ A sign that makes none of these is plain text, and so is a query that another pr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from engine.lexical.characters import UNSPACED, fold, normalise, term_pattern, word_pattern
+from engine.lexical.characters import UNSPACED, fold, normalise, spell_out, term_pattern, word_pattern
 
 _QUOTED = '["“„«](?P<phrase>[^"“”„«»]*)(?:(?P<closing>["”“»])(?!\\w)|\\Z)'
 _OPERATOR = re.compile(
@@ -38,12 +38,23 @@ class Clause:
         return not self.is_phrase and not self.is_prefix and len(word_pattern().findall(self.text)) == 1
 
     def stands_in(self, text: str) -> bool:
-        """Whether a text holds it, whatever its case and accents, with any marks and line ends between the words."""
-        return _pattern(self).search(fold(normalise(text))) is not None
+        """Whether a text holds it, whatever its case and accents, with any marks and line ends between the words. Letters such as
+        ö may be spelt out in either."""
+        return any(pattern.search(spelling) for pattern, spelling in self._spellings(text))
 
     def found_in(self, text: str) -> list[str]:
         """What stands for it in a text, in lower case without accents; a word of which it is the beginning as a whole."""
-        return [found[0] for found in _pattern(self).finditer(fold(normalise(text)))]
+        spellings = self._spellings(text)
+        return [found[0] for pattern, spelling in spellings for found in pattern.finditer(spelling)]
+
+    def _spellings(self, text: str) -> Iterator[tuple[re.Pattern[str], str]]:
+        """What to look for, and in which text: both without accents, and both with letters such as ö spelt out."""
+        normal = normalise(text)
+        folded = fold(normal)
+        yield _pattern(self), folded
+        spelt = replace(self, text=spell_out(normalise(self.text)))
+        if not text.isascii() or spelt.text != normalise(self.text):
+            yield _pattern(spelt), fold(spell_out(normal))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.lexical.characters import term_pattern, word_pattern
+from engine.lexical.filenames import searched_label
 from engine.search.filters import SearchFilter, unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import Loaded
@@ -147,11 +148,12 @@ class TypedQueries:
                     yield row
 
     def _texts(self, ids: list[int]) -> Iterator[tuple[int, str]]:
-        """Of each chunk the text with headings, after its document's title: what is searched."""
+        """Of each chunk the text with headings, after its document's title and file name: what is searched."""
         documents = self._loaded.documents()
         for chunk in self._loaded.store.chunks_by_id(ids).values():
             document = documents.get(chunk.document_id)
-            yield chunk.id, f"{document.title if document else ''}\n{chunk.embedded_text}"
+            label = searched_label(document.title, document.file_path) if document else ""
+            yield chunk.id, f"{label}\n{chunk.embedded_text}"
 
     def _index(self) -> LexicalIndex | None:
         try:
@@ -196,9 +198,10 @@ class TypedQueries:
         lengths = {chunk: len(one.text) for chunk, one in chunks.items()}
         return replace(fused, order=sorted(fused.order, key=lambda one: lengths.get(one[0], 0) < least))
 
-    def corrected(self, query: str, text: str) -> tuple[str, str]:
+    def corrected(self, query: str, text: str, names: tuple[str, ...] = ()) -> tuple[str, str]:
         """The query with words of `text` that no document holds in the spelling of documents, empty for none; and a note on such
-        words, on others that no document holds if there are such, and on codes that no document holds."""
+        words, on others that no document holds if there are such, and on codes that no document holds and that are no `names` of
+        files."""
         unknown, index, words = dict[str, None](), self._index(), term_pattern().findall(text)
 
         def respell(word: str) -> str:
@@ -214,7 +217,8 @@ class TypedQueries:
             unknown = {
                 word: None for word, ids in held.items() if word in unknown or (ids is not None and not len(ids))
             }
-        unknown |= dict.fromkeys(self._missing_codes(index, text) if index else ())
+        missing = self._missing_codes(index, text) if index else []
+        unknown |= {code: None for code in missing if not any(code in name for name in names)}
         note = f"No document contains {' or '.join(unknown)}." if unknown else ""
         return query, f"{note} Did you mean: {query}?" if query else note
 

@@ -50,7 +50,7 @@ class LexicalSettings(Section):
         "language of stemming and stop words: auto (per document), none, or a code such as en or de",
         common=True,
     )
-    titles: bool = key(True, "index the document's title with each of its chunks")
+    titles: bool = key(True, "index the document's title and its file's name with each of its chunks")
 
 
 class EncoderSettings(Section):

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.cli.status_text import STANDINGS, InUse, Status, as_text
+from engine.core.messages.project import StageState
 from engine.core.systems import label_of
+from engine.project.stage import ORDER, SEARCH
 from engine.project.store.artifact_info import InUseInfo
 
 
@@ -37,6 +39,20 @@ def test_each_mode_has_its_encoder_and_its_standing(tmp_path: Path) -> None:
     assert [STANDINGS["proved"] in semantic, STANDINGS["expected"] in hybrid] == [True, True]
     (semantic, hybrid) = lines_in_use(tmp_path, ADAPTED, BASE)
     assert [label_of("adapted") in line for line in (semantic, hybrid)] == [True, False]
+
+
+def stage_lines(tmp_path: Path, **states: str) -> list[list[str]]:
+    stages = [StageState(name, states.get(name, "to do"), "") for name in ORDER]
+    lines = as_text(Status(tmp_path, False, {}, stages), "own")
+    return [line.split()[:2] for line in lines if line.startswith("  ") and line.split()[0] in (*ORDER, "adapt")]
+
+
+def test_a_project_that_is_only_searched_has_nothing_to_do(tmp_path: Path) -> None:
+    searched = dict.fromkeys(SEARCH, "done")
+    assert stage_lines(tmp_path, **searched) == [*([name, "done"] for name in SEARCH), ["adapt", "not"]]
+    begun = stage_lines(tmp_path, **searched, generate="done")
+    assert [name for name, _ in begun] == list(ORDER)
+    assert ["rank", "to"] in begun
 
 
 def test_large_counts_have_separators(tmp_path: Path) -> None:

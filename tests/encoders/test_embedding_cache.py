@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +132,17 @@ def test_progress_counts_cached_and_new(tmp_path: Path) -> None:
     assert seen == sorted(seen)
     assert seen[0] == 30
     assert seen[-1] == 51
+
+
+def test_progress_of_shards_that_are_encoded_elsewhere(tmp_path: Path) -> None:
+    seen: list[int] = []
+    encoder = CountingEncoder()
+
+    def elsewhere(shards: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
+        return (encoder.encode_chunks(shard) for shard in shards)
+
+    encode(encoder, TEXTS, tmp_path, shard_size=10, progress=seen.append, encode_shards=elsewhere)
+    assert seen == [10, 20, 30, 40, 50, 50]
 
 
 def test_stop_keeps_what_is_done(tmp_path: Path) -> None:

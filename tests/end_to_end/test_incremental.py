@@ -358,27 +358,30 @@ def test_an_index_of_another_version_or_built_by_force_is_built_anew(small: Path
 
 def test_a_title_is_searched_with_every_chunk_and_a_new_title_takes_its_place(small: Path) -> None:
     body = "\n".join(f"Paragraph {number} tells of granite and lorries.\n" * 20 for number in range(6))
-    (small / "documents" / "titled.md").write_text(f"---\ntitle: The walrus agreement\n---\n{body}")
+    (small / "documents" / "titled.html").write_text(f"<title>The walrus agreement</title><pre>{body}")
     chunks = summary("ingest", str(small))["new_chunks"]
     assert summary("index", str(small))["updated"]
     assert len(paths(small, "walrus")) == min(chunks, 10) > 1, "only the first chunk knows the title"
-    (small / "documents" / "titled.md").write_text(f"---\ntitle: The narwhal agreement\n---\n{body}")
+    (small / "documents" / "titled.html").write_text(f"<title>The narwhal agreement</title><pre>{body}")
     read = summary("ingest", str(small))
     assert (read["files_read"], read["new_chunks"]) == (1, 0)
     retitled = summary("index", str(small))
     assert (retitled["updated"], retitled["added"], retitled["removed"]) == (True, chunks, 0)
-    assert set(paths(small, "narwhal")) == {"titled.md"}
+    assert set(paths(small, "narwhal")) == {"titled.html"}
     assert paths(small, "walrus") == []
     assert summary("index", str(small)) == {}
 
 
 def test_titles_are_left_out_where_the_user_does_not_want_them(small: Path) -> None:
     (small / "documents" / "titled.txt").write_text("The walrus agreement\n\nNothing else.")
-    (small / "documents" / "titled.md").write_text("---\ntitle: The walrus agreement\n---\nGranite.")
+    (small / "documents" / "walrus.html").write_text("<title>The walrus agreement</title><p>Granite.")
     ProjectFolder.open(small).change_settings({"lexical.titles": False})
     summary("ingest", str(small))
     summary("index", str(small))
     assert paths(small, "walrus") == ["titled.txt"]
+    ProjectFolder.open(small).change_settings({"lexical.titles": True})
+    summary("index", str(small))
+    assert paths(small, "walrus") == ["walrus.html", "titled.txt"]
 
 
 GERMAN = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.lexical.filenames import DocumentNames, FilenameMatch
+from engine.lexical.filenames import DocumentNames, FilenameMatch, searched_label, searched_names
 
 NAMES = DocumentNames(
     [
@@ -88,3 +88,34 @@ def test_long_queries_of_dots_take_no_long_time(query: str) -> None:
     started = time.process_time()
     assert NAMES.match(query).documents == frozenset()
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("offers/Offer_Crane_2031.docx", ("Offer_Crane_2031",)),
+        ("Lease 2.1", ("Lease 2.1",)),  # no ending
+        ("notes.tar.gz", ("notes",)),
+        ("notes.tar.gz/Plan.pdf", ("notes", "Plan")),
+        ("LeaseNorthHarbour2031.pdf", ("LeaseNorthHarbour2031 Lease North Harbour2031",)),
+        ("ÜbergabeÖlmühle.txt", ("ÜbergabeÖlmühle Übergabe Ölmühle",)),
+        ("GmbH McDonald iPhone.txt", ("GmbH McDonald iPhone",)),
+        ("Q3%20Report%C3%BCber.pdf", ("Q3 Reportüber",)),
+        ("100%25 %ff.pdf", ("100%  ",)),
+        ("North.zip/plans/Crane.pdf", ("North", "Crane")),
+        ("Ida.mbox/0001.eml", ("Ida",)),  # a number is no name
+        ("Ida.mbox/0001.eml/Plan.pdf", ("Ida", "Plan")),
+        ("letter.eml/Plan.pdf", ("Plan",)),  # the letter is a document of its own
+        ("North.zip/North.txt", ("North",)),
+        ("", ()),
+    ],
+)
+def test_the_names_by_which_a_file_is_found(path: str, names: tuple[str, ...]) -> None:
+    assert searched_names(path) == names
+
+
+def test_a_name_counts_twice_beside_the_title() -> None:
+    assert searched_label("The lease", "a/North.pdf") == "The lease\nNorth\nNorth"
+    assert searched_label(" ", "a/North.pdf") == "North\nNorth"
+    assert searched_label("The lease", "") == "The lease"
+    assert searched_label("", "") == ""

@@ -22,15 +22,23 @@ ROOT = str(Path(__file__).resolve().parents[2])
 
 
 @pytest.fixture
-def holder(project: ProjectFolder) -> Iterator[subprocess.Popen[bytes]]:
+def command() -> str:
+    """What the other process does."""
+    return "run"
+
+
+@pytest.fixture
+def holder(project: ProjectFolder, command: str) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that holds the project."""
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom engine.project.folder import ProjectFolder\n"
-        "sys.argv = ['/somewhere/bin/engine', sys.argv[1], 'a query']\n"
-        "with ProjectFolder(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    time.sleep(60)"
+        "sys.argv = ['/somewhere/bin/engine', sys.argv[2], 'a query', sys.argv[1]]\n"
+        "with ProjectFolder(Path(sys.argv[3])).locked():\n    print('held', flush=True)\n    time.sleep(60)"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", code, str(project.path)], stdout=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=ROOT)
+        [sys.executable, "-c", code, str(project.path), command],
+        stdout=subprocess.PIPE,
+        env=dict(os.environ, PYTHONPATH=ROOT),
     )
     assert child.stdout is not None
     assert child.stdout.readline() == b"held\n"
@@ -42,8 +50,8 @@ def holder(project: ProjectFolder) -> Iterator[subprocess.Popen[bytes]]:
 def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
     project: ProjectFolder, holder: subprocess.Popen[bytes]
 ) -> None:
-    command = f"engine {project.path} (process {holder.pid}, since {date.today()}"
-    with fails(ProjectBusyError, "project-busy", command, command="status") as caught, project.locked():
+    by_whom = f"engine run (process {holder.pid}, since {date.today()}"
+    with fails(ProjectBusyError, "project-busy", by_whom, command="status") as caught, project.locked():
         pass
     assert caught.value.exit_code == 4
     assert "a query" not in (project.path / "run.lock").read_text()
@@ -55,6 +63,15 @@ def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
     assert not project.is_running()
     with project.locked():
         assert project.is_running()
+
+
+@pytest.mark.parametrize("command", ["export", "runs", "/a/project"])
+@pytest.mark.usefixtures("holder")
+def test_what_holds_a_project_and_is_no_run_is_not_to_be_cancelled(project: ProjectFolder) -> None:
+    with pytest.raises(ProjectBusyError) as caught, project.locked():
+        pass
+    assert caught.value.command == ""
+    assert "'engine" not in caught.value.to_do
 
 
 def test_a_process_that_is_gone_holds_nothing(tmp_path: Path) -> None:

@@ -95,15 +95,12 @@ def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
 
 
 def format_adapter(explained: Explained, ranks: RankComparison) -> str:
-    """Whether the adapter moved the hit."""
+    """Whether the adapter moved the hit: where the base encoder has it. The line above says where the one in use has it."""
     if ranks.in_use_rank is None:
         return "not ranked by the encoder"
-    after = f"{ranks.in_use_rank:,}"
     if explained.in_use == "base":
-        return f"not in use; rank {after} by the base encoder"
+        return "not in use"
     if ranks.base_rank is None:
-        return f"{explained.in_use}: rank {after}; base rank unknown"
-    text = f"{explained.in_use}: base rank {ranks.base_rank:,} → {after}"
-    if ranks.base_cosine is None or ranks.in_use_cosine is None:
-        return text
-    return f"{text}, similarity {ranks.base_cosine:.3f} → {ranks.in_use_cosine:.3f}"
+        return f"{explained.in_use}; base rank unknown"
+    text = f"{explained.in_use}; without it rank {ranks.base_rank:,}"
+    return text if ranks.base_cosine is None else f"{text}, similarity {ranks.base_cosine:.3f}"

@@ -48,8 +48,10 @@ def place_of(hit: Hit) -> str:
 
 
 def more_of(hit: Hit) -> str:
-    """How many other passages of the document were found."""
-    return f"+{hit.more} more" if hit.more else ""
+    """How many other passages of the document were found, and how many documents have the same text."""
+    copies = f"{hit.copies} copies" if hit.copies > 1 else ""
+    more = f"+{hit.more} more" if hit.more else ""
+    return " · ".join(part for part in (copies, more) if part)
 
 
 def heading_of(hit: Hit) -> str:

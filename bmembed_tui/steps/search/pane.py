@@ -43,7 +43,7 @@ class SearchPane(HitActions):
         Binding("l", "like", "more like this", id="search.like"),
         Binding("g", "order('by_document')", "all passages", id="search.group"),
         Binding("d", "order('by_date')", "by date", id="search.date"),
-        Binding("f2", "improve", "make better", id="search.improve"),
+        Binding("f2", "improve", "make search better", id="search.improve"),
         Binding("f3", "everywhere", "all projects", id="search.everywhere"),
         Binding("f9", "filters", "filters", id="search.filters"),
         *ANSWER_KEYS,
@@ -151,6 +151,8 @@ class SearchPane(HitActions):
     def _look(self) -> None:
         question, problem = self.question, self.question.filters.problem()
         self._problem = f"✗ {problem}" if problem else ""
+        if problem:
+            self._drop_hits()
         if problem or not self.host.status.built("index"):
             self._draw_status()
             return
@@ -162,6 +164,14 @@ class SearchPane(HitActions):
         elif not self.query_one("#search-columns").display:
             self._draw_frame()
         self._draw_status()
+
+    def _drop_hits(self) -> None:
+        """Clear the lists: what stands there was found with other filters."""
+        self.searching.forget()
+        self._drawn.clear()
+        for shown in self._lists.values():
+            shown.show_hits((), {})
+        self._draw_side()
 
     def _answered(self, mode: str) -> None:
         if not self.is_attached:

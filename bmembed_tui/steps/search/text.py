@@ -18,7 +18,8 @@ from engine.core.text import duration
 HELP = """Type words or a question: hits come while you type. Down or Enter goes to the hits, / back to the field. A \
 letter that is not a command there starts a new query.
 Keyword search (BM25) finds the words that you type. Semantic search finds by meaning, with the encoder. Hybrid search is both.
-F5 to F8 choose; F8 shows all three side by side. F2 embeds what is not embedded yet, then offers to adapt the encoder.
+F5 to F8 choose; F8 shows all three side by side. F2 makes search better: it embeds what is not embedded yet, then offers to \
+adapt the encoder.
 F3 searches all projects. F9 filters by path, date, type, author and language.
 F10 has your own language model (step 3, Queries) answer the query from the hits: each sentence ends with the numbers of its \
 hits, and one without a valid number or quote is marked. A digit goes to a hit, Esc stops.
@@ -56,7 +57,7 @@ def offer(status: ProjectStatus, key: str) -> str:
         stage = status.stage("evaluate")
         why = "" if stage.state == "done" else stage.reason
         return f"The evaluation is not up to date: {why}. {key} offers to renew it." if why else ""
-    return f"{key} offers to adapt the encoder to your documents, which can make search better."
+    return f"{key} makes search better: it offers to adapt the encoder to your documents."
 
 
 def embedding(run: RunState) -> str:

@@ -40,7 +40,8 @@ class Hit:
     starts, and `place` its name (`slide 4`, `sheet Budget`); None and empty for a text without pages. `author`, and
     `created` and `changed` in seconds since the epoch, are what the document says of itself. `id` is the document's, which no
     run changes; `more`, where hits are grouped by document, how many others of the best passages are of the same one.
-    `rerank_score`: the reranker's, on its own scale; None where it did not reach the passage.
+    `rerank_score`: the reranker's, on its own scale; None where it did not reach the passage. `copies`: how many of the documents
+    found have the same text, this one included; they take one place.
     """
 
     rank: int
@@ -68,6 +69,7 @@ class Hit:
     id: str = ""
     more: int = 0
     rerank_score: float | None = None
+    copies: int = 1
 
     @property
     def page_name(self) -> str:

@@ -81,7 +81,8 @@ def beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Itera
 OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
 _HERE = "engine.corpus.formats"
 _READERS = {
-    "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html", "msg": f"{_HERE}.outlook",
+    "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html", "msg": f"{_HERE}.mail.outlook",
+    "tnef": f"{_HERE}.mail.tnef",
     "zip": f"{_HERE}.archives.zipped", "tar": f"{_HERE}.archives.tarballs", "7z": f"{_HERE}.archives.seven_zip",
     "pdf": f"{_HERE}.pdf", "beir": "engine.written_queries.beir",
     **dict.fromkeys(("eml", "mhtml", "mbox"), f"{_HERE}.mail"),

@@ -1,9 +1,10 @@
-"""Markdown: text as it stands, with its headings, without the YAML between `---` before it."""
+"""Markdown: text as it stands, with its headings; the fields before it (front matter, in YAML or TOML) are text, too."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,12 @@ _MARKED = re.compile(
 )
 _MAX_HEADING_LENGTH = 300  # characters
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
-_FRONT_MATTER = re.compile(r"\A\s*?---[ \t]*\n(.*?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(
+    r"\A\s*?(?:---[ \t]*\n(?P<yaml>.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)",
+    re.DOTALL,
+)
+_SAYS_NOTHING = re.compile(r"\s*(?:#.*|[\w.-]+\s*[:=]\s*(?:true|false|null|~|\"\"|'')\s*(?:#.*)?)", re.IGNORECASE)
+_ESCAPED = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u((?!d[89a-f])[0-9A-Fa-f]{4})|U(000[0-9A-Fa-f]{5}))", re.IGNORECASE)
 _MAX_LENGTH = 2**16  # characters of YAML
 _KEY = re.compile(r"[\w.-]+")
 _NOTHING = ("~", "null")
@@ -39,14 +45,16 @@ class MarkdownReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
         content, note = decoded(read_bytes(path, data), path)
-        text, said = split_front_matter(content)
+        front = split_front_matter(content)
+        text = front.text
+        said = front.said
         if not text.strip():
             raise UnreadableFileError(path, "empty")
-        headings = tuple(find_headings(text))
+        headings = tuple(find_headings(front.body))
         first = next((heading.title for heading in headings if heading.level == 1), "")
         yield ReadDocument(
             said.title or first or title_from_name(path), text, headings, format="md", note=note, author=said.author,
-            created=said.created, changed=said.changed, marked=tuple(_marked(text)),
+            created=said.created, changed=said.changed, marked=tuple(_marked(front.body)),
         )  # fmt: skip
 
 
@@ -80,15 +88,47 @@ def find_headings(text: str) -> Iterator[Heading]:
                 yield Heading(starts[opening.map[0]], int(opening.tag[1:]), title)
 
 
-def split_front_matter(text: str) -> tuple[str, Said]:
-    """The text, its front matter replaced by empty lines, and what that says of it. What stands between two lines and is no
-    such fields stays."""
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """A Markdown text and the fields before it.
+
+    `text` is all that is searched: the fields' lines, without the lines around them and those that say nothing, which are empty.
+    In `body`, as long as that, only what follows the fields stands. `said`: what they say of the document.
+    """
+
+    text: str
+    body: str
+    said: Said = field(default_factory=Said)
+
+
+def split_front_matter(text: str) -> FrontMatter:
+    """The fields that a text begins with, and the rest. What stands between two lines and is no such fields is text."""
     found = _FRONT_MATTER.match(text)
-    fields = _fields(found[1] or "") if found else None
-    if not found or fields is None:
-        return text, Said()
+    if not found:
+        return FrontMatter(text, text)
+    source = found["yaml"] or found["toml"] or ""
+    fields = _fields(source, _parsed_toml if found["toml"] else _parsed)
+    if fields is None:
+        return FrontMatter(text, text)
+    before, _, after = found[0].partition(source) if source else (found[0], "", "")
+    lines = ("" if _SAYS_NOTHING.fullmatch(line) else line for line in _ESCAPED.sub(_unescape, source).split("\n"))
+    shown = _empty_lines(before) + "\n".join(lines) + _empty_lines(after)
+    rest = text[found.end() :]
+    return FrontMatter(shown + rest, re.sub(r"[^\n]", " ", shown) + rest, _said_in(fields))
+
+
+def _empty_lines(text: str) -> str:
+    return "\n" * text.count("\n")
+
+
+def _unescape(escape: re.Match[str]) -> str:
+    code = int(escape[1] or escape[2] or escape[3], 16)
+    return chr(code) if code >= ord(" ") else " "
+
+
+def _said_in(fields: Mapping[str, list[str]]) -> Said:
     titles = [*filter(str.strip, fields.get("title", ()))]
-    return "\n" * found[0].count("\n") + text[found.end() :], Said(
+    return Said(
         " ".join(titles[0].split()) if titles else "",
         joined(name for key in _AUTHOR for name in fields.get(key, ())),
         first_moment(date for key in _CREATED for date in fields.get(key, ())),
@@ -96,14 +136,24 @@ def split_front_matter(text: str) -> tuple[str, Said]:
     )
 
 
-def _fields(yaml: str) -> Mapping[str, list[str]] | None:
+def _fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]] | None:
     """The texts of each field; None where it is none that is written there."""
-    found = _parsed(yaml) if yaml.strip() else {}
+    found = parse(source) if source.strip() else {}
     if not isinstance(found, Mapping) or (found and not any(_KEY.fullmatch(str(key)) for key in found)):
         return None
     try:
         return {str(key).lower(): [*_texts(value)] for key, value in found.items()}
     except RecursionError:
+        return None
+
+
+def _parsed_toml(source: str) -> Any:
+    """What TOML says; None for what is none."""
+    import tomllib
+
+    try:
+        return tomllib.loads(source[:_MAX_LENGTH])
+    except (ValueError, RecursionError):
         return None
 
 

@@ -15,7 +15,17 @@ from engine.corpus.formats.inside import files_inside, may_hold_files
 from engine.corpus.formats.locked import unlocked
 from engine.corpus.formats.pictures import on
 from engine.corpus.formats.recognition import MAX_UNPACKED, true_format
-from engine.corpus.scan.formats import FORMATS, IMAGES, PICTURES, STREAMED, ending_of, format_of_head, names_no_format
+from engine.corpus.scan.formats import (
+    FORMATS,
+    IMAGES,
+    PICTURES,
+    STREAMED,
+    TNEF,
+    ending_of,
+    format_of_head,
+    is_lock_file,
+    names_no_format,
+)
 from engine.corpus.text.blocks import made_visible
 
 MAX_MEMBERS = 100_000
@@ -103,6 +113,8 @@ class _Opening:
             raise UnreadableFileError(path, _too_long(found), "too large")
 
     def _member(self, member: Member, within: str, depth: int) -> Findings:
+        if is_lock_file(member.path, len(member.data)):
+            return
         name = self._unique(_joined(within, member.path))
         self.members += 1
         self.unpacked += len(member.data)
@@ -178,6 +190,8 @@ def member_format(name: str, data: bytes) -> str:
         return PICTURES.get(ending, "") if on() else ""
     if data.startswith(b"%PDF-"):
         return "pdf"
+    if data.startswith(TNEF):
+        return "tnef"
     return format_of_head(data[:4096]) if names_no_format(ending) else ""
 
 

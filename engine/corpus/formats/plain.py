@@ -47,7 +47,13 @@ _LABELS = {
     "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
     "shift-jis": "cp932", "x-sjis": "cp932", "ks_c_5601-1987": "cp949", "euc-kr": "cp949", "iso-2022-jp": "iso2022_jp_ext",
     "iso-8859-8-i": "iso8859-8", "unicode": "utf-16", "x-user-defined": "cp1252", "x-gbk": "gb18030",
+    "iso-8859-6-i": "iso8859-6", "utf8mb4": "utf-8", "utf-8-mac": "utf-8", "unicode-1-1-utf-8": "utf-8", "ansi": "cp1252",
+    "latin-9": "iso8859-15", "windows-31j": "cp932", "mac-ce": "mac_latin2", "mac-centraleurroman": "mac_latin2",
 }  # fmt: skip
+
+
+_NUMBERED = re.compile(r"(?:windows|win|cp|ibm|dos|ms)[-_]?(\d{3,5})")
+_MAC = re.compile(r"^(?:mac|macos)[-_]?(?=[a-z])")
 
 
 class PlainReader:
@@ -149,11 +155,16 @@ def _wide(data: bytes) -> tuple[str, str] | None:
 
 def _mended(data: bytes) -> tuple[str, str] | None:
     """UTF-8 but for a few bytes, which are replaced; None for what is not UTF-8."""
+    return _with_note(data.decode("utf-8", "replace"), "") if mostly_utf8(data) else None
+
+
+def mostly_utf8(data: bytes) -> bool:
+    """Whether some bytes are UTF-8 but for a few."""
     text = data.decode("utf-8", "replace")
     bad = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
     sound = len(text) - len(data.translate(None, _HIGH)) - bad
     cut = bad == 1 and text.endswith("\ufffd")
-    return _with_note(text, "") if sound >= max(1 if cut else 2, bad) else None
+    return sound >= max(1 if cut else 2, bad)
 
 
 def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
@@ -169,8 +180,13 @@ def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
 
 def codec_of(label: str) -> str:
     """The codec for an encoding as mails and pages call it: where these mean more than the label says, that one."""
-    label = label.strip().strip("\"'").lower()
-    return _LABELS.get(label, label)
+    label = label.strip().strip("\"';").lower()
+    label = label.removeprefix("x-") if label not in _LABELS else label
+    if label in _LABELS:
+        return _LABELS[label]
+    if page := _NUMBERED.fullmatch(label):
+        return f"cp{page[1]}"
+    return _MAC.sub("mac_", label)
 
 
 def guess_encoding(data: bytes) -> str:

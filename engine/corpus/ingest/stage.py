@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import UsageError
 from engine.corpus.ingest.former import forget_gone, limits_of, no_documents, ocr_mark, passwords_mark, wanted_tesseract
 from engine.corpus.ingest.ingest import Ingest
-from engine.corpus.scan.scan import Scan, Skipped, scan
+from engine.corpus.scan.scan import Scan, Skipped, is_bare, scan
 from engine.encoders.kinds.chosen import base_source, warnings_of
 from engine.encoders.tokenizer import chunk_tokenizer, tokenizer_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
@@ -58,7 +57,15 @@ class IngestStage(Stage):
                 code="documents-not-chosen", stage="ingest",
             )  # fmt: skip
         corpus = context.settings.corpus
-        found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
+        known = {record.source for record in context.store.files().values() if record.state != "gone"}
+        found = scan(
+            sources,
+            corpus.include,
+            corpus.exclude,
+            follow_links=corpus.follow_links,
+            pictures=corpus.ocr,
+            read_before={str(context.project.path / source) for source in known},
+        )
         _name_movably(found, context.project.path)
         _refuse_empty(found, sources, context)
         for warning in warnings_of(context.settings, base_source(context.settings.encoder)):
@@ -68,7 +75,7 @@ class IngestStage(Stage):
         cut = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
         chunking = fingerprint(tokenizer=tokenised_by, **cut)
         tesseract = wanted_tesseract(context)
-        _report_left_out(context, found.skipped)
+        _report_left_out(context, found)
         ingest = Ingest(context, tokenizer, chunking, tesseract)
         tally, left = ingest.bring_in_line(found), ingest.progress.left
         if not left:
@@ -105,30 +112,22 @@ def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> No
     """
     if found.files:
         return
-    there = {_movable(str(source), context.project.path) for source in sources if not _is_bare(source)}
+    there = {_movable(str(source), context.project.path) for source in sources if not is_bare(source)}
     with context.store.transaction():
         forget_gone(context, context.store.files(), found, there)
-        context.store.put_left_out(map(_record_of, found.skipped))
+        context.store.put_left_out(map(_record_of, (*found.skipped, *found.away)))
     places = ", ".join(str(source) for source in sources)
     raise no_documents(f"No readable documents in {places}.", found.skipped, context)
 
 
-def _is_bare(source: Path) -> bool:
-    """Whether a folder holds nothing at all, or does not let us see what."""
-    try:
-        with os.scandir(source) as entries:
-            return next(entries, None) is None
-    except OSError:
-        return True
-
-
 def _name_movably(found: Scan, project: Path) -> None:
     """Sources inside the project folder are named relative to it."""
-    sources = {file.source for file in found.files} | {item.source for item in found.skipped}
+    sources = {file.source for file in found.files} | {item.source for item in (*found.skipped, *found.away)}
     names = {source: _movable(source, project) for source in sources}
     if any(name != source for source, name in names.items()):
         found.files = [replace(file, source=names[file.source]) for file in found.files]
         found.skipped = [replace(item, source=names[item.source]) for item in found.skipped]
+        found.away = [replace(item, source=names[item.source]) for item in found.away]
     found.closed = [(names[source], path) for source, path in found.closed]
 
 
@@ -137,10 +136,16 @@ def _movable(source: str, project: Path) -> str:
     return Path(source).relative_to(project).as_posix() if Path(source).is_relative_to(project) else source
 
 
-def _report_left_out(context: StageContext, skipped: list[Skipped]) -> None:
-    """Note what was left out untried; where that is not what it was before, warn of it by reason."""
+def _report_left_out(context: StageContext, found: Scan) -> None:
+    """Note what was left out untried; where that is not what it was before, warn of it by reason. Always warn of folders that
+    are away."""
+    for item in found.away:
+        what = item.reason.replace("the folder", str(context.project.path / item.source))
+        to_do = "If its documents are gone for good, take it out of corpus.paths"
+        context.warn(f"{what}: what was read from it before stays searchable. {to_do}.")
+    skipped = found.skipped
     with context.store.transaction():
-        changed = context.store.put_left_out(map(_record_of, skipped))
+        changed = context.store.put_left_out(map(_record_of, (*skipped, *found.away)))
     if changed and skipped:
         counts = Counter(item.reason for item in skipped).most_common()
         reasons = ", ".join(f"{reason} ({count})" for reason, count in counts)

@@ -6,6 +6,8 @@ import re
 from codecs import BOM_UTF8
 
 MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # what compound files begin with
+TNEF = bytes.fromhex("789f3e22")  # what winmail.dat begins with
+TNEF_CALLED = "Outlook's winmail.dat (TNEF)"
 FORMATS = {
     ".txt": "txt", ".text": "txt", ".log": "txt", ".rst": "txt", ".md": "md", ".markdown": "md", ".rtf": "rtf", ".epub": "epub",
     ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf",
@@ -39,6 +41,9 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _LINES_LOOKED_AT = 12
+_LOCK_FILE = re.compile(r"~\$.+|\.~lock\..+|~WR[A-Z]\d{4}\.tmp|.+\.(?:laccdb|ldb|dwl2?|idlk)", re.IGNORECASE)
+_MAX_LOCK_SIZE = 2048  # bytes; a larger file may be a document that somebody has called so
+_TNEF_NAME = re.compile(r"win\s?mail(?:[ (\d)]*)\.dat|.+\.tne?f", re.IGNORECASE)
 RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")
 PAGE = (b"<!doctype html", b"<html")
 
@@ -47,6 +52,16 @@ def ending_of(path: str) -> str:
     """`a/Report.PDF` → `.pdf`; empty for a name without one, or one that only starts with a dot."""
     name, dot, ending = path.rpartition("/")[2].rpartition(".")
     return f".{ending.lower()}" if dot and name else ""
+
+
+def is_lock_file(path: str, size: int) -> bool:
+    """Whether a program has put a file beside an open one, such as Office's `~$Offer.docx`: it says who has opened that."""
+    return size <= _MAX_LOCK_SIZE and _LOCK_FILE.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def is_tnef(path: str) -> bool:
+    """Whether a file is called as what Outlook packs attachments in."""
+    return _TNEF_NAME.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def names_no_format(ending: str) -> bool:
@@ -59,6 +74,8 @@ def format_of_head(head: bytes) -> str:
     start = head.removeprefix(BOM_UTF8).lstrip()
     if start.startswith(b"%PDF-"):
         return "pdf"
+    if head.startswith(TNEF):
+        return "tnef"
     if RTF.match(start):
         return "rtf"
     if head.startswith(MAGIC):

@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import InputError, UsageError
 from engine.core.records import Kind
-from engine.corpus.scan.formats import FORMATS, IMAGES, PICTURES, ending_of, format_of_head, names_no_format
+from engine.corpus.scan.formats import (
+    FORMATS,
+    IMAGES,
+    PICTURES,
+    ending_of,
+    format_of_head,
+    is_lock_file,
+    is_tnef,
+    names_no_format,
+)
 from engine.written_queries.beir import BEIR_CORPUS, begins_corpus
 
 if TYPE_CHECKING:
@@ -57,30 +66,41 @@ class Skipped:
 class Scan:
     """The result of a scan, both lists sorted by path.
 
-    `closed`: (source, path) of files and folders that the system did not let us look at: what they hold is not known.
+    `closed`: (source, path) of files and folders that the system did not let us look at: what they hold is not known. `away`: the
+    folders among these that were read before and are now empty or gone, as those of a drive that is not mounted are.
     """
 
     files: list[ScannedFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     closed: list[tuple[str, str]] = field(default_factory=list)
+    away: list[Skipped] = field(default_factory=list)
 
 
 def scan(
     sources: Sequence[Path], include: Sequence[str] = ("**/*",), exclude: Sequence[str] = (), *, follow_links: bool = False,
-    pictures: bool = False,
+    pictures: bool = False, read_before: Container[str] = (),
 ) -> Scan:  # fmt: skip
     """The documents under `sources` (folders or files), by path.
 
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
     a source is taken whatever they say. Links are followed inside their source only, unless `follow_links`; a file reached
     in two ways counts once. Of a BEIR data set corpus.jsonl is the only document. `pictures`: whether these are documents.
+    `read_before`: the sources that files are known of. Where one of several is empty or gone now, it is `away`.
     Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
     """
     wanted, unwanted = None if [*include] == ["**/*"] else _patterns(include), _patterns(exclude)
     result = Scan()
     taken: set[str] = set()
-    for source in sources:
-        absolute = Path(os.path.normpath(Path(source).absolute()))
+    folders = [Path(os.path.normpath(Path(source).absolute())) for source in sources]
+    away = {str(folder) for folder in folders if str(folder) in read_before and is_bare(folder)}
+    if len(away) == len(set(map(str, folders))):
+        away = set()
+    for source, absolute in zip(sources, folders, strict=True):
+        if str(absolute) in away:
+            reason = "the folder is empty" if absolute.exists() else "the folder is not there"
+            result.closed.append((str(absolute), ""))
+            result.away.append(Skipped(".", reason, str(absolute), "no access"))
+            continue
         if not absolute.exists():
             to_do = "Check corpus.paths in project.toml. What was read before stays searchable."
             raise InputError(f"{source} does not exist.", "", to_do, code="path-missing", stage="ingest")
@@ -88,6 +108,15 @@ def scan(
     result.files.sort(key=lambda file: (file.path, file.source))
     result.skipped.sort(key=lambda item: (item.path, item.source))
     return result
+
+
+def is_bare(folder: Path) -> bool:
+    """Whether a folder holds nothing at all, is not there, or does not let us see what it holds."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return True
 
 
 def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
@@ -223,10 +252,12 @@ class _Walk:
         if not stat.S_ISREG(status.st_mode):
             self._skip(path, "not a regular file", "unsupported")
             return
+        if is_lock_file(path, status.st_size):
+            return
         format = self._formats.get(ending)
         if path.rpartition("/")[2] == BEIR_CORPUS and begins_corpus(Path(self._source, path)):
             format = "beir"
-        if format is None and names_no_format(ending) and status.st_size:
+        if format is None and (names_no_format(ending) or is_tnef(path)) and status.st_size:
             format = _format_of(Path(self._source, path))
         if ending in IMAGES and format is None:
             other = "a picture of a kind that OCR does not read" if self._formats is not FORMATS else ""

@@ -184,6 +184,12 @@ class ChunkTables(ArtifactTables):
         """Chunks by row id. A superseded chunk is still found; a deleted document's is not."""
         return {chunk.id: chunk for chunk in map(self._chunk, self._found(_CHUNK, ids))}
 
+    def chunk_ids_like(self, pattern: str, most: int, *, any_case: bool) -> list[int]:
+        """Ids of the first `most` live chunks whose text fits a pattern: of LIKE for `any_case`, else of GLOB."""
+        fits = "LIKE" if any_case else "GLOB"
+        sql = f"SELECT id FROM chunks WHERE live AND coalesce(embedded_text, text) {fits} ? ORDER BY id LIMIT ?"
+        return [row[0] for row in self._rows(sql, (pattern, most))]
+
     def owners_of(self, ids: Iterable[int]) -> dict[int, int]:
         """The documents of those chunks that `chunks_by_id` finds."""
         return dict(self._found("id, document_id", ids))

@@ -104,6 +104,18 @@ class DocumentTables(ArtifactTables):
         """Ids of the live documents with that path, of whatever source."""
         return [row[0] for row in self._rows("SELECT id FROM documents WHERE live AND path = ? ORDER BY id", (path,))]
 
+    def have_same_text(self, one: int, other: int) -> bool:
+        """Whether two documents have the same text."""
+        sql = """SELECT 1 FROM documents first, documents second
+            WHERE first.id = ? AND second.id = ? AND first.text = second.text"""
+        return bool(self._rows(sql, (one, other)))
+
+    def titled_paths(self) -> list[tuple[int, str, str]]:
+        """(id, title, path) of the live documents, by id; the path is empty for an entry of a data set, which is no file."""
+        sql = """SELECT id, title, CASE WHEN external_id IS NULL THEN path ELSE '' END FROM documents
+            WHERE live ORDER BY id"""
+        return cast(list[tuple[int, str, str]], self._rows(sql))
+
     def titles(self) -> dict[int, str]:
         """Live documents: id → title."""
         return dict(self._rows("SELECT id, title FROM documents WHERE live"))

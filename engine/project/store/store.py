@@ -64,8 +64,8 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
         return noted.info.files_left if noted else 0
 
     def titles_fingerprint(self) -> str:
-        """Hash over the live documents' ids and titles."""
-        return self._kept("titles", lambda: (f"{row}:{title}\n" for row, title in sorted(self.titles().items())))
+        """Hash over the live documents' ids, titles and paths."""
+        return self._kept("titles", lambda: (f"{row}:{title}:{path}\n" for row, title, path in self.titled_paths()))
 
     def _kept(self, name: str, lines: Callable[[], Iterable[str]]) -> str:
         """The hash of some lines, kept until anybody commits a change: several stages ask for it."""

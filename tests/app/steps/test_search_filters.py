@@ -51,6 +51,7 @@ def test_filters_and_offered_queries(finished_project: Path) -> None:
         await pilot.press("tab", *"2031")
         await until(pilot, lambda: problem(pilot) and "'2031'" in text_of(pilot, "#search-status"), "the problem")
         assert pane.searching.question.filters.after == ""
+        assert not pane.active_list.hits  # those that stood there were found without this filter
         await pilot.press("f5")
         await until(pilot, lambda: pane.mode == "hybrid")
         assert problem(pilot)  # nothing is being looked for

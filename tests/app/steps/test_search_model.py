@@ -176,17 +176,18 @@ def test_the_snippets_rows_with_most_marks_are_shown() -> None:
 @pytest.mark.parametrize(
     ("in_use", "ranks", "figures"),
     [
-        ("interpolated-0.75", RankComparison(14, None, 3), [0.75, 14, 3]),  # its own weight, base's rank, its rank
-        ("adapted", RankComparison(3, 0.25, 1204, 0.5), [3, 1204, 0.25, 0.5]),  # ranks, cosines
-        ("base", RankComparison(3, None, 3), [3]),
-        ("adapted", RankComparison(None, None, 3), [3]),
+        # the rank by the encoder in use stands in the line above
+        ("interpolated-0.75", RankComparison(14, None, 3), [0.75, 14]),  # its own weight, base's rank
+        ("adapted", RankComparison(3, 0.25, 1204, 0.5), [3, 0.25]),  # rank, cosine
+        ("base", RankComparison(3, None, 3), []),
+        ("adapted", RankComparison(None, None, 3), []),
         ("adapted", RankComparison(), []),
     ],
 )
 def test_whether_the_adapter_moved_a_hit(in_use: str, ranks: RankComparison, figures: list[float]) -> None:
     text = format_adapter(Explained(in_use, {7: ranks}), ranks)
     assert numbers(text) == figures
-    assert text.startswith(in_use) == (in_use != "base" and bool(figures))
+    assert text.startswith(in_use) == (in_use != "base" and ranks.in_use_rank is not None)
 
 
 def test_shares_are_drawn() -> None:

@@ -17,8 +17,8 @@ from fixtures.compound_writer import compound_file
 from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut
 from engine.corpus.formats.containers import CompoundFile
+from engine.corpus.formats.mail.outlook import unpacked_rtf
 from engine.corpus.formats.opening import everything_in
-from engine.corpus.formats.outlook import unpacked_rtf
 
 HEADER = "Subject: Piers\nFrom: ada@quay.example\nDate: Tue, 04 Mar 2031 05:06:07 +0000\n"
 PICTURE = b"\x89PNG" + bytes(20_000)

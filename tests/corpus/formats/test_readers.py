@@ -83,12 +83,15 @@ def test_titles(tmp_path: Path, name: str, text: str, title: str) -> None:
     assert read(tmp_path, name, text).title == title
 
 
-def test_front_matter_is_removed_and_thematic_breaks_are_not(tmp_path: Path) -> None:
-    assert read(tmp_path, "a.md", "---\r\ntitle: T\r\n---\r\nBody").text == "\n\n\nBody"
+def test_front_matter_is_text_without_its_lines_and_gives_no_heading(tmp_path: Path) -> None:
+    found = read(tmp_path, "a.md", "---\r\ntitle: T\r\ncustomer: Nordwind\r\n---\r\n# Body\n")
+    assert (found.title, found.text) == ("T", "\ntitle: T\ncustomer: Nordwind\n\n# Body\n")
+    assert [(one.start, one.title) for one in found.headings] == [(30, "Body")]
+    assert read(tmp_path, "a.md", "---\nsubject: Onlyfront\n---\n").text == "\nsubject: Onlyfront\n\n"
     kept = "---\nJust prose here.\n---\nBody"
     assert read(tmp_path, "b.md", kept).text == kept
     with unreadable("empty"):
-        read(tmp_path, "c.md", "---\ntitle: T\n---\n")
+        read(tmp_path, "c.md", "---\ndraft: true\n---\n")
 
 
 def test_markdown_headings() -> None:

@@ -28,10 +28,11 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
 PDF = office.pdf("The pelican boards at dawn.", "The heron moors at noon.")
+PLAN = office.pdf("The pelican boards at dawn, too.", "The heron moors at noon.")  # not a copy: those take one place
 FILES = {
     "a.pdf": PDF, "b.docx": office.docx(), "c.xlsx": office.xlsx(), "locked.pdf": office.locked_pdf(),
     "scan.pdf": office.pdf(""), "broken.docx": office.docx()[:500], "blank.txt": b"  \n",
-    "mail.eml": office.eml({"plan.pdf": PDF, "photo.jpg": b"\xff\xd8", "locked.docx": office.locked_package()}),
+    "mail.eml": office.eml({"plan.pdf": PLAN, "photo.jpg": b"\xff\xd8", "locked.docx": office.locked_package()}),
     "note.txt": b"The tern rests on the pier.",
 }  # fmt: skip
 
@@ -54,6 +55,12 @@ def ledger(project: Path) -> dict[str, FileOutcome]:
         return {row.path: row for row in store.ledger()}
     finally:
         store.close()
+
+
+def warnings_of(project: Path) -> list[str]:
+    lines = engine_here("ingest", str(project), "--json").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    return [event["text"] for event in events if event["event"] == "warning"]
 
 
 def test_what_was_guessed_of_a_text_is_noted(tmp_path: Path) -> None:
@@ -249,6 +256,50 @@ def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path
     assert after_ingest() == {"x.pdf": "quarantined"}
     (documents / "x.pdf").rename(documents / "x.pages")
     assert after_ingest() == {"x.pages": "skipped"}
+
+
+@pytest.mark.parametrize("within_project", [False, True])
+@pytest.mark.parametrize("state", ["empty", "gone"])
+def test_one_of_several_folders_that_is_empty_or_gone_loses_nothing(
+    tmp_path: Path, state: str, within_project: bool
+) -> None:
+    share, own = tmp_path / ("project/share" if within_project else "share"), tmp_path / "own"
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(share), str(own)]}}).path
+    for folder, name in ((share, "a"), (share, "b"), (own, "c"), (own, "d")):
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.txt").write_text(f"The pelican boards {name}.")
+    ingest_here(project)
+    aside = tmp_path / "aside"
+    share.rename(aside)
+    if state == "empty":
+        share.mkdir()
+    (own / "d.txt").unlink()
+    for _ in range(2):  # it is said in each run
+        (warning,) = warnings_of(project)
+        assert str(share) in warning
+        rows = ledger(project)
+        assert {path: row.state for path, row in rows.items()} == {
+            ".": "skipped", "a.txt": "read", "b.txt": "read", "c.txt": "read",
+        }  # fmt: skip
+        assert rows["."].kind == "no access"
+        with closing(stored(project)) as store:
+            assert store.counts()["chunks"] == 3
+    shutil.rmtree(share, ignore_errors=True)
+    aside.rename(share)
+    (share / "b.txt").unlink()
+    assert warnings_of(project) == []
+    assert {path: row.state for path, row in ledger(project).items()} == {"a.txt": "read", "c.txt": "read"}
+
+
+def test_a_folder_that_was_never_read_is_no_folder_that_is_away(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/a.txt").write_text("The pelican boards.")
+    paths = [str(tmp_path / "own"), str(tmp_path / "nowhere")]
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": paths}}).path
+    with fails(InputError, "path-missing"):
+        ingest_here(project)
+    (tmp_path / "nowhere").mkdir()
+    assert warnings_of(project) == []
 
 
 def test_every_file_that_is_left_out_has_its_row_however_many_there_are(tmp_path: Path) -> None:

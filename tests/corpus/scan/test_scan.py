@@ -63,6 +63,23 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["~$Offer.docx", "~$Plan.xlsx", "~WRL0001.tmp", "~WRD4711.tmp", "books.laccdb", "hall.dwl", "~flyer~a1b2.idlk"],
+)
+def test_files_that_say_who_has_opened_another_are_left_out_silently(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"\5Ada L" + bytes(156))
+    (tmp_path / "a.txt").write_text("a")
+    found = scan([tmp_path])
+    assert paths(found) == ["a.txt"]
+    assert found.skipped == []
+
+
+def test_a_document_that_is_called_like_a_lock_is_read(tmp_path: Path) -> None:
+    (tmp_path / "~$Offer.docx").write_bytes(bytes(5000))
+    assert paths(scan([tmp_path])) == ["~$Offer.docx"]
+
+
+@pytest.mark.parametrize(
     ("include", "exclude", "expected"),
     [
         (("**/*",), (), ["a.txt", "old/b.txt", "old/deep/d.md", "s/c.md"]),

@@ -14,7 +14,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import reader_for
 from engine.corpus.formats.html import said_in
 from engine.corpus.formats.html.nodes import parsed
-from engine.corpus.formats.markdown import split_front_matter
+from engine.corpus.formats.markdown import FrontMatter, split_front_matter
 from engine.corpus.ingest.former import document_of
 from engine.corpus.scan.scan import ScannedFile
 from engine.corpus.text.metadata import Said, joined, moment, named
@@ -85,9 +85,36 @@ def test_names_are_reported_once_and_addresses_are_none() -> None:
     ],
 )
 def test_front_matter_in_yaml(fields: str, said: Said) -> None:
-    text, found = split_front_matter(f"---\n{fields}\n---\nBody\n")
-    assert (text.lstrip("\n"), found) == ("Body\n", said)
-    assert text.index("Body") == len(f"---\n{fields}\n---\n".splitlines())
+    found = split_front_matter(f"---\n{fields}\n---\nBody\n")
+    assert (found.body.strip(), found.said) == ("Body", said)
+    assert len(found.body) == len(found.text)
+    before = len(f"---\n{fields}\n---\n".splitlines())
+    assert found.text[: found.text.index("Body")].count("\n") == before
+    assert found.body[: found.body.index("Body")].count("\n") == before
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("---\ncustomer: Nordwind\n---\nBody", "\ncustomer: Nordwind\n\nBody"),
+        ("---\ntags: [crane, frost]\naliases:\n  - Quay\n...\n", "\ntags: [crane, frost]\naliases:\n  - Quay\n\n"),
+        (
+            '+++\ncustomer = "Nordwind"\ndate = 2031-04-29\n+++\nBody',
+            '\ncustomer = "Nordwind"\ndate = 2031-04-29\n\nBody',
+        ),
+        ("---\ndraft: false\n# a comment\nnote: ~ # none\nid: 4711\n---\n", "\n\n\n\nid: 4711\n\n"),
+        ('---\ncity: "K\\u00f6ln \\xfc \\ud83d"\n---\n', '\ncity: "Köln ü \\ud83d"\n\n'),
+        ("---\nsummary: |\n  Two\n  # lines\n---\n", "\nsummary: |\n  Two\n\n\n"),
+        ("---\n---\nBody", "\n\nBody"),
+    ],
+)
+def test_fields_are_text(source: str, text: str) -> None:
+    assert split_front_matter(source).text == text
+
+
+def test_fields_in_toml() -> None:
+    fields = 'title = "On"\nauthors = ["Ann", "Bo"]\ndate = 2031-04-29\n[params]\nkey = 1'
+    assert split_front_matter(f"+++\n{fields}\n+++\nBody").said == Said("On", "Ann, Bo", NOON)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +130,7 @@ def test_front_matter_in_yaml(fields: str, said: Said) -> None:
     ],
 )
 def test_what_is_no_front_matter_stays(text: str) -> None:
-    assert split_front_matter(text) == (text, Said())
+    assert split_front_matter(text) == FrontMatter(text, text)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +167,9 @@ def test_a_hostile_head_takes_no_time(piece: str) -> None:
 
 @given(st.text(st.sampled_from("ab:-[]{}\"'#|>,= \n\tname")))
 def test_any_fields_can_be_read(text: str) -> None:
-    body, _ = split_front_matter(f"---\n{text}\n---\nBody")
-    assert body.endswith("Body")
+    found = split_front_matter(f"---\n{text}\n---\nBody")
+    assert found.body.endswith("Body")
+    assert len(found.body) == len(found.text)
 
 
 def test_readers_find_them(tmp_path: Path) -> None:
@@ -154,4 +182,4 @@ def test_readers_find_them(tmp_path: Path) -> None:
         (found,) = reader_for(name.partition(".")[2]).read(tmp_path / name)
         assert isinstance(found, ReadDocument)
         assert (found.title, found.author, found.created, found.changed) == ("T", "Ann", NOON, NOON)
-        assert found.text.lstrip("\n") == "Body"
+        assert found.text.endswith("Body")

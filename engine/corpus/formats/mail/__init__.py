@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.errors
 import email.message
 import email.parser
 import email.policy
@@ -14,10 +13,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, beside, read_bytes
 from engine.corpus.formats.general import MIME
+from engine.corpus.formats.mail.headers import FieldDecoder
 from engine.corpus.formats.plain import decode_as
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, is_header, is_mail
 from engine.corpus.text.metadata import title_from_name
@@ -25,6 +24,7 @@ from engine.corpus.text.metadata import title_from_name
 _SHOWN = ("Subject", "From", "To", "Cc", "Date")
 MAX_MAIL_LENGTH = 256 * 2**20
 _MAX_LINE_LENGTH = 2**20
+_MAX_FIELD_LENGTH = 2000  # characters
 _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "application/pdf": ".pdf",
     "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "message/rfc822": ".eml", "text/csv": ".csv",
@@ -52,9 +52,10 @@ class MailReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
         message = _message(read_bytes(path, data))
-        header = {name: _header(message, name) for name in _SHOWN}
+        fields = FieldDecoder(message)
+        header = {name: fields.field(message, name)[:_MAX_FIELD_LENGTH] for name in _SHOWN}
         leaves = list(_leaves(message))
-        read = _Body(path)
+        read = _Body(path, fields)
         body = read.of(message)
         lines = [f"{name}: {text}" for name, text in header.items() if text]
         text = "\n\n".join(filter(None, ("\n".join(lines), body)))
@@ -66,7 +67,7 @@ class MailReader:
             )  # fmt: skip
         failed = None if text.strip() else UnreadableFileError(path, "it holds no text", "empty")
         left = [(number, part) for number, part in enumerate(leaves, 1) if id(part) not in read.shown]
-        yield from beside(_attachments(left), failed)
+        yield from beside(_attachments(left, fields), failed)
 
 
 class MailboxReader:
@@ -116,19 +117,6 @@ def _message(data: bytes) -> email.message.Message:
     return email.parser.BytesParser(policy=email.policy.compat32).parsebytes(data.lstrip(b"\r\n"))
 
 
-def _header(message: email.message.Message, name: str) -> str:
-    return _one_line(str(message.get(name) or ""))[:2000]
-
-
-def _one_line(text: str) -> str:
-    """A field as it is shown, its encoded words decoded as far as they can be."""
-    from email.header import decode_header, make_header
-
-    with suppress(ValueError, LookupError, AssertionError, email.errors.MessageError):
-        text = str(make_header(decode_header(text)))
-    return " ".join(clean(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")).split())
-
-
 def _date(text: str) -> float | None:
     try:
         return email.utils.parsedate_to_datetime(text).timestamp()
@@ -150,8 +138,9 @@ def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.me
 class _Body:
     """What a mail shows. `shown`: ids of the parts that are not files; `notes`: of encodings, for the ledger."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fields: FieldDecoder) -> None:
         self._path = path
+        self._fields = fields
         self.shown: set[int] = set()
         self.notes: list[str] = []
 
@@ -173,7 +162,9 @@ class _Body:
         return self._leaf(part, kind, within) if is_text else ""
 
     def _leaf(self, part: email.message.Message, kind: str, within: str) -> str:
-        fields = _fields(part) if within.startswith("message/") else ""  # elsewhere they are how the mail came here
+        fields = (
+            self._content_fields(part) if within.startswith("message/") else ""
+        )  # elsewhere they are how the mail came here
         label = part.get_content_charset() or ""
         try:
             text, note = _decoded(_payload(part), kind, label, self._path)
@@ -183,6 +174,12 @@ class _Body:
         self.shown.add(id(part))
         self.notes += filter(None, [note])
         return text.strip() or fields
+
+    def _content_fields(self, part: email.message.Message) -> str:
+        """The header fields that are the content of a part, as in a report that a mail did not arrive."""
+        fields = ((name, self._fields.decode(str(value))) for name, value in part.raw_items())
+        shown = ((name, text) for name, text in fields if not name.lower().startswith(("content-", "mime-")))
+        return "\n".join(f"{name}: {text[:_MAX_FIELD_LENGTH]}" for name, text in shown if text)
 
     def _chosen(self, parts: list[email.message.Message], texts: list[str]) -> list[str]:
         """Of the forms of one body the plain one where it says as much, else the written page; both where each says something
@@ -198,20 +195,14 @@ class _Body:
 
 
 def _is_attached(part: email.message.Message) -> bool:
-    return part.get_content_disposition() == "attachment" or bool(_name(part))
+    return part.get_content_disposition() == "attachment" or _has_name(part)
 
 
 def _decorates(part: email.message.Message) -> bool:
     """Whether a part of a written page is a picture that nobody gave a name, or one too small to hold words."""
     if not part.get_content_type().startswith("image/") or part.get_content_disposition() == "attachment":
         return False
-    return not _name(part) or len(_payload(part)) < _MIN_PICTURE
-
-
-def _fields(part: email.message.Message) -> str:
-    """The header fields that are the content of a part, as in a report that a mail did not arrive."""
-    fields = ((name, _header(part, name)) for name in part if not name.lower().startswith(("content-", "mime-")))
-    return "\n".join(f"{name}: {text}" for name, text in fields if text)
+    return not _has_name(part) or len(_payload(part)) < _MIN_PICTURE
 
 
 def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
@@ -234,13 +225,13 @@ def _payload(part: email.message.Message) -> bytes:
     return content if isinstance(content, bytes) else b""
 
 
-def _name(part: email.message.Message) -> str:
+def _has_name(part: email.message.Message) -> bool:
     with suppress(ValueError, LookupError, UnicodeError, TypeError):
-        return _one_line(part.get_filename() or "")
-    return ""
+        return bool((part.get_filename() or "").strip())
+    return False
 
 
-def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Member]:
+def _attachments(parts: list[tuple[int, email.message.Message]], fields: FieldDecoder) -> Iterator[Member]:
     for number, part in parts:
         inner = part.get_payload()
         mail = inner[0] if isinstance(inner, list) and inner else None
@@ -249,13 +240,13 @@ def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Mem
             content = _payload(mail)
         else:
             content = mail.as_bytes() if isinstance(mail, email.message.Message) else _payload(part)
-        yield Member(_file_name(part, number), content)
+        yield Member(_file_name(part, number, fields.file_name(part)), content)
 
 
-def _file_name(part: email.message.Message, number: int) -> str:
+def _file_name(part: email.message.Message, number: int, name: str) -> str:
     """The name of an attachment, with the ending of its kind where it has none that is known."""
     kind = part.get_content_type()
-    name, ending = _name(part), ".eml" if kind in _MAILS else _ENDINGS.get(kind, "")
+    ending = ".eml" if kind in _MAILS else _ENDINGS.get(kind, "")
     known = ending_of(name) in FORMATS or ending_of(name) in IMAGES
     if name and (known or (kind == "text/plain" and ending_of(name))) and kind not in _MAILS:
         return name

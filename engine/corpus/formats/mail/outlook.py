@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import struct
+from codecs import lookup
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from email.message import Message
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ from engine.corpus.formats.containers import CompoundFile, compound_of
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extracted
 from engine.corpus.formats.html import shown_text, source_of
+from engine.corpus.formats.mail.headers import FieldDecoder, decode_declared
 from engine.corpus.text.blocks import Text
 from engine.corpus.text.metadata import document_of
 
@@ -26,12 +29,40 @@ _NAMES = ("3707", "3704", "3001")  # the long file name, the short one, the name
 _CONTENT = "__substg1.0_37010102"
 _INNER_MAIL = "__substg1.0_3701000D/"
 _PROPERTIES = "__properties_version1.0"
-_SUBJECT, _SENDER, _TO, _CC, _BODY, _PAGE = "0037", "0C1A", "0E04", "0E03", "1000", "1013"
+_SUBJECTS = ("0037", "0E1D", "0070")  # its own, the same without "Re: ", that of the conversation
+_SENDER, _TO, _CC, _BODY, _PAGE = "0C1A", "0E04", "0E03", "1000", "1013"
 _ADDRESSES = ("5D01", "0C1F")  # by SMTP, and of whichever kind
 _BODY_IN_RTF = "__substg1.0_10090102"
 _HEAD, _HEAD_INSIDE = 32, 24  # bytes before the properties of a file, and of a mail in it
 _ROW = struct.Struct("<I4xQ")  # of a property: its name and kind, and its value
 _CODE_PAGES = (0x3FFD0003, 0x3FDE0003)
+_WESTERN = 1252
+_PAGES = {
+    65001: "utf-8",
+    936: "gbk",
+    10000: "mac_roman",
+    20127: "ascii",
+    20866: "koi8_r",
+    21866: "koi8_u",
+    28591: "cp1252",
+    28599: "cp1254",
+    **{
+        number: f"iso8859_{number - 28590}"
+        for number in (28592, 28593, 28594, 28595, 28596, 28597, 28598, 28603, 28605)
+    },
+    38598: "iso8859_8",
+    50220: "iso2022_jp_ext",
+    50221: "iso2022_jp_ext",
+    50222: "iso2022_jp_ext",
+    50225: "iso2022_kr",
+    51932: "euc_jp",
+    51936: "gbk",
+    51949: "cp949",
+    52936: "hz",
+    54936: "gb18030",
+}
+"""Codecs of the numbers that Python does not know as code pages."""
+_PREFIX_LENGTH = re.compile("^\x01.", re.DOTALL)  # before a subject: how long its "Re: " is
 _SENT, _ARRIVED = 0x00390040, 0x0E060040
 _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
 _RTF_HEAD = 16  # bytes
@@ -77,7 +108,7 @@ class _Mail(NamedTuple):
         text = "\n\n".join(filter(None, (self.head(), body)))
         failed = None if text else UnreadableFileError(self.path, *self.problem("it holds no text")[::-1])
         if text:
-            said = {"title": self.property(_SUBJECT), "authors": self.property(_SENDER), "created_at": self.date()}
+            said = {"title": self.subject(), "authors": self.field(_SENDER), "created_at": self.date()}
             yield replace(document_of(Path(name or self.path), "msg", Text(text), said), member=name)
         elif name:
             yield LeftOut(name, "quarantined", *self.problem("it holds no text"))
@@ -108,10 +139,14 @@ class _Mail(NamedTuple):
     def head(self) -> str:
         """Who wrote to whom about what, and when."""
         address = next(filter(None, map(self.property, _ADDRESSES)), "")
-        sender = f"{self.property(_SENDER)} <{address}>" if "@" in address else self.property(_SENDER)
-        fields = {"Subject": self.property(_SUBJECT), "From": sender, "To": self.property(_TO), "Cc": self.property(_CC),
+        sender = f"{self.field(_SENDER)} <{address}>" if "@" in address else self.field(_SENDER)
+        fields = {"Subject": self.subject(), "From": sender, "To": self.field(_TO), "Cc": self.field(_CC),
                   "Date": self.date()}  # fmt: skip
         return "\n".join(f"{field}: {' '.join(said.split())}" for field, said in fields.items() if said.strip())
+
+    def subject(self) -> str:
+        """What it is about."""
+        return next(filter(None, map(self.field, _SUBJECTS)), "")
 
     def page(self) -> str:
         """The body as a web page, as text; empty where there is none."""
@@ -132,29 +167,40 @@ class _Mail(NamedTuple):
 
     def name(self) -> str:
         """An attachment's name."""
-        return next((name for code in _NAMES if (name := " ".join(self.property(code).split()))), "")
+        return next(filter(None, map(self.field, _NAMES)), "")
 
     def property(self, code: str) -> str:
         """A text, in Unicode or in the mail's code page."""
         wide = self.compound.read(f"{self.folder}__substg1.0_{code}001F")
         text = wide.decode("utf-16-le", "replace") if wide else ""
         if not text and (narrow := self.compound.read(f"{self.folder}__substg1.0_{code}001E")):
-            try:
-                text = narrow.decode(self._code_page(), "replace")
-            except LookupError:
-                text = narrow.decode("cp1252", "replace")
+            page = self._code_page()
+            declared = decode_declared(narrow, page)
+            text = narrow.decode(page, "replace") if declared is None else declared
         return clean(text.replace("\0", ""))
+
+    def field(self, code: str) -> str:
+        """A text on one line, its encoded words decoded, which programs that convert mails leave in."""
+        return FieldDecoder(Message()).decode(_PREFIX_LENGTH.sub("", self.property(code)))
 
     def _code_page(self) -> str:
         """That of texts that are not in Unicode: the message's own, else the one that it was sent in."""
         properties = self._replace(folder="")._numbers()
-        number = next((properties[name] & 0xFFFFFFFF for name in _CODE_PAGES if properties.get(name)), 1252)
-        return {65001: "utf-8", 936: "gbk", 28591: "cp1252"}.get(number, f"cp{number}")
+        numbers = (properties[name] & 0xFFFFFFFF for name in _CODE_PAGES if properties.get(name))
+        return codec_of_page(next(numbers, _WESTERN))
 
     def _numbers(self) -> dict[int, int]:
         """The properties that are numbers, by name and kind."""
         rows = self.compound.read(self.folder + _PROPERTIES)[_HEAD_INSIDE if self.folder else _HEAD :]
         return dict(_ROW.iter_unpack(rows[: len(rows) // _ROW.size * _ROW.size]))
+
+
+def codec_of_page(number: int) -> str:
+    """The codec of a Windows code page; that of Western Europe for one that is not known."""
+    codec = _PAGES.get(number, f"cp{number}")
+    with suppress(LookupError):
+        return lookup(codec).name
+    return f"cp{_WESTERN}"
 
 
 def unpacked_rtf(packed: bytes) -> bytes:

@@ -1,0 +1,207 @@
+"""Header fields as a reader sees them: encoded words (RFC 2047), parameters (RFC 2231), and bytes that say no encoding."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from codecs import lookup
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from email.message import Message
+from itertools import groupby
+from urllib.parse import unquote_to_bytes
+
+from engine.core.characters import clean
+from engine.corpus.formats.plain import codec_of, guess_encoding, mostly_utf8
+
+_WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(.*?)\?=", re.DOTALL)
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,3}\s*")
+_HEX = re.compile(rb"=([0-9A-Fa-f]{2})")
+_RAW = re.compile("[\x80-\U0010ffff]")
+_JAPANESE = re.compile(r"\x1b(?:\$[@B]|\([BJI])")
+_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
+_NAMES = (("content-disposition", "filename"), ("content-type", "name"))
+_BY_CHANCE_UTF8 = frozenset(
+    {
+        "gb18030",
+        "gbk",
+        "gb2312",
+        "big5",
+        "big5hkscs",
+        "cp932",
+        "cp949",
+        "cp950",
+        "euc_jp",
+        "euc_kr",
+        "johab",
+        "shift_jis",
+        "shift_jis_2004",
+        "cp874",
+        "tis-620",
+    }
+)
+"""Encodings in which a short word may also be valid UTF-8, of two bytes a character."""
+_MIXED = re.compile("[A-Za-z][\u0370-\u04ff]|[\u0370-\u04ff][A-Za-z]")  # Greek or Cyrillic letters within a Latin word
+_WIDE = ("utf-16", "utf-32")  # what is said of a text that was converted since, where it holds no NUL
+_THREE_BYTES = "\u0800"  # the first character that UTF-8 writes in three bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedWord:
+    """One encoded word as it is written: `charset`, `coding` (b or q), and its text."""
+
+    charset: str
+    coding: str
+    text: str
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its text can be decoded."""
+        return self.coding == "q" or _BASE64.fullmatch(self.text) is not None
+
+
+class FieldDecoder:
+    """Decodes the header fields of one message.
+
+    Bytes that say no encoding, or a wrong one, are in UTF-8, else in an encoding that the message names for a part of it, else in
+    the one that all such bytes of its header are most likely in.
+    """
+
+    def __init__(self, message: Message) -> None:
+        charsets = (str(part.get_content_charset("")) for part in message.walk())
+        self._charsets = tuple(dict.fromkeys(codec_of(charset) for charset in charsets if charset))
+        values = (_bytes(str(value)) for part in message.walk() for _, value in part.raw_items())
+        self._evidence = b"\n".join(value for value in values if not value.isascii())
+
+    def field(self, message: Message, name: str) -> str:
+        """The first field of a name, on one line; empty where there is none."""
+        return self.decode(raw_field(message, name))
+
+    def decode(self, value: str) -> str:
+        """A raw value as it is shown, on one line: its encoded words decoded as far as they can be."""
+        pieces = list[str]()
+        words = list[EncodedWord]()
+        end = 0
+        for match in _WORD.finditer(value):
+            word = EncodedWord(match[1].lower(), match[2].lower(), match[3])
+            if not word.is_sound:
+                continue
+            between = value[end : match.start()]
+            if between.strip() or not words:
+                pieces += [self._decode_words(words), self.plain(between)]
+                words = []
+            words.append(word)
+            end = match.end()
+        pieces += [self._decode_words(words), self.plain(value[end:])]
+        return " ".join(clean("".join(pieces)).split())
+
+    def plain(self, value: str) -> str:
+        """A raw value with the bytes in it decoded, its encoded words left as they are."""
+        if _JAPANESE.search(value):
+            with suppress(UnicodeError):
+                return _bytes(value).decode("iso2022_jp_ext")
+        return self._decode_bytes(_bytes(value), "") if _RAW.search(value) else value
+
+    def file_name(self, part: Message) -> str:
+        """The name that a part has as a file; empty where it has none."""
+        for field, parameter in _NAMES:
+            value = raw_field(part, field)
+            if not value:
+                continue
+            decoded = Message()
+            decoded[field] = self.plain(value)
+            with suppress(ValueError, LookupError, UnicodeError, TypeError):
+                found = decoded.get_param(parameter, header=field)
+                name = self._parameter(found) if found else ""
+                if name:
+                    return name
+        return ""
+
+    def _parameter(self, value: str | tuple[str | None, str | None, str]) -> str:
+        """The text of a parameter. One that names its encoding (RFC 2231) has a character for each byte."""
+        if isinstance(value, tuple):
+            charset, _, text = value
+            with suppress(UnicodeError):
+                text = self._decode_bytes(text.encode("latin-1"), charset or "")
+            return " ".join(clean(text).split())
+        name = self.decode(value)
+        if _PERCENT.search(name):
+            with suppress(UnicodeError):
+                return " ".join(clean(unquote_to_bytes(name).decode("utf-8")).split())
+        return name
+
+    def _decode_words(self, words: list[EncodedWord]) -> str:
+        """Encoded words that follow each other. Some programs split a character between two, so that the bytes come first."""
+        texts = list[str]()
+        for charset, same in groupby(words, lambda word: word.charset):
+            texts.append(self._decode_bytes(b"".join(_word_bytes(same)), charset))
+        return "".join(texts)
+
+    def _decode_bytes(self, data: bytes, charset: str) -> str:
+        declared = decode_declared(data, charset)
+        if declared is not None:
+            return declared
+        texts = [_decode_strictly(data, codec) for codec in self._charsets]
+        guessed = (_decode_strictly(data, guess_encoding(evidence)) for evidence in (self._evidence or data, data))
+        texts += (text for text in guessed if text and not _MIXED.search(text))
+        return next((text for text in texts if text is not None), data.decode("cp1252", "replace"))
+
+
+def decode_declared(data: bytes, charset: str) -> str | None:
+    """Bytes as text: in UTF-8, where they are, whatever `charset` says; else in the charset. None where they are in neither."""
+    codec = codec_of(charset)
+    is_wide = codec.startswith(_WIDE) and b"\0" not in data
+    declared = None if is_wide or not charset else _decode_strictly(data, codec)
+    if data.isascii():
+        return data.decode("ascii") if declared is None else declared
+    as_utf8 = _decode_strictly(data, "utf-8")
+    if as_utf8 is None:
+        return data.decode("utf-8", "replace") if declared is None and mostly_utf8(data) else declared
+    is_certain = declared is None or not _may_be_utf8_by_chance(codec) or max(as_utf8) >= _THREE_BYTES
+    return as_utf8 if is_certain else declared
+
+
+def raw_field(message: Message, name: str) -> str:
+    """The first field of a name as it stands in the message, a half surrogate for each byte beyond ASCII."""
+    return next((str(value) for key, value in message.raw_items() if key.lower() == name.lower()), "")
+
+
+def _bytes(value: str) -> bytes:
+    return value.encode("utf-8", "surrogateescape")
+
+
+def _word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
+    """The bytes of encoded words of one charset. Base64 that ends within a group goes on in the next word."""
+    packed = ""
+    for word in words:
+        if word.coding == "q":
+            yield _unpacked(packed)
+            packed = ""
+            yield _HEX.sub(lambda found: bytes([int(found[1], 16)]), _bytes(word.text).replace(b"_", b" "))
+            continue
+        packed += "".join(word.text.split())
+        if len(packed) % 4 == 0 or packed.endswith("="):
+            yield _unpacked(packed)
+            packed = ""
+    yield _unpacked(packed)
+
+
+def _unpacked(packed: str) -> bytes:
+    """Base64 as bytes, whatever padding it has; what cannot be whole bytes is left out."""
+    packed = packed.rstrip("=")
+    if len(packed) % 4 == 1:
+        packed = packed[:-1]
+    return b64decode(packed + "=" * (-len(packed) % 4))
+
+
+def _decode_strictly(data: bytes, codec: str) -> str | None:
+    with suppress(UnicodeError, LookupError, ValueError):
+        return data.decode(codec)
+    return None
+
+
+def _may_be_utf8_by_chance(codec: str) -> bool:
+    with suppress(LookupError):
+        return lookup(codec).name in _BY_CHANCE_UTF8
+    return False

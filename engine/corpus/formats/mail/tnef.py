@@ -1,0 +1,66 @@
+"""Outlook's winmail.dat (TNEF): the files that are attached in it. [MS-OXTNEF] 2.1.3"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.core.characters import clean
+from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, read_bytes
+from engine.corpus.formats.mail.headers import decode_declared
+from engine.corpus.formats.mail.outlook import codec_of_page
+from engine.corpus.scan.formats import TNEF_CALLED
+
+_ATTRIBUTE = struct.Struct("<xII")  # its level, id and length
+_FIRST = 6  # bytes before the first attribute: signature and key
+_CHECKSUM = 2
+_CODE_PAGE, _ATTACHMENT, _TITLE, _DATA = 0x00069007, 0x00069002, 0x00018010, 0x0006800F
+
+
+class TnefReader:
+    """Reads what is attached; the mail's text stands in the mail itself, too."""
+
+    formats = frozenset({"tnef"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+        """See `Reader.read`."""
+        content = read_bytes(path, data)
+        files = list(_attached(content))
+        if not files:
+            raise UnreadableFileError(path, f"{TNEF_CALLED}: no file is attached in it", "unsupported")
+        yield LeftOut("the mail's text", "skipped", "unsupported", f"{TNEF_CALLED}: only the files in it are read")
+        yield from files
+
+
+READER = TnefReader()
+
+
+def _attached(content: bytes) -> Iterator[Member]:
+    """The attached files, in order."""
+    codec = codec_of_page(0)
+    number = 0
+    name = ""
+    for attribute, value in _attributes(content):
+        if attribute == _CODE_PAGE and len(value) >= 4:
+            codec = codec_of_page(int.from_bytes(value[:4], "little"))
+        elif attribute == _ATTACHMENT:
+            number += 1
+            name = ""
+        elif attribute == _TITLE:
+            title = value.rstrip(b"\0")
+            name = clean(decode_declared(title, codec) or title.decode("cp1252", "replace"))
+        elif attribute == _DATA and value:
+            yield Member(name or f"attachment-{number}", value)
+
+
+def _attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """The ids and values of all attributes; what is cut off at the end is left out."""
+    start = _FIRST
+    while start + _ATTRIBUTE.size <= len(content):
+        attribute, length = _ATTRIBUTE.unpack_from(content, start)
+        start += _ATTRIBUTE.size
+        if start + length > len(content):
+            return
+        yield attribute, content[start : start + length]
+        start += length + _CHECKSUM

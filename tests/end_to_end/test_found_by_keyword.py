@@ -1,0 +1,240 @@
+"""What people look for by keyword and must find: names of files, fields before a text."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import engine_here, ingest_here
+
+from engine.core.messages.search import Found
+from engine.project.folder import ProjectFolder
+from engine.search.searcher import Searcher
+
+Search = Callable[[str], Found]
+
+
+@pytest.fixture(scope="module")
+def searching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Search]]:
+    """Makes a project of a folder, once, and searches it by keyword."""
+    searchers: dict[Path, Searcher] = {}
+
+    def search_in(folder: Path) -> Search:
+        if folder not in searchers:
+            path = tmp_path_factory.mktemp("searching") / "project"
+            project = ProjectFolder.create(path, {"corpus": {"paths": [str(folder)]}})
+            read_again(project.path)
+            searchers[folder] = Searcher(project)
+        searcher = searchers[folder]
+        return lambda query: searcher.search(query, mode="bm25", top=10, syntax=True)
+
+    yield search_in
+    for searcher in searchers.values():
+        searcher.close()
+
+
+def read_again(project: Path) -> None:
+    ingest_here(project)
+    engine_here("index", str(project))
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], Path]:
+    """A folder of files with these contents, made once."""
+    folders: dict[tuple[str, ...], Path] = {}
+
+    def made(files: dict[str, str]) -> Path:
+        if tuple(files) not in folders:
+            folders[tuple(files)] = tmp_path_factory.mktemp("documents")
+            for name, content in files.items():
+                (folders[tuple(files)] / name).write_text(content)
+        return folders[tuple(files)]
+
+    return made
+
+
+def paths(found: Found) -> list[str]:
+    return [hit.path for hit in found.hits]
+
+
+NAMES = {
+    "Offer_Crane_2031.html": "<title>Our proposal</title><p>We lift it for you.",
+    "Call notes Lindner.md": "# Notes\n\nThe caller wants a lower price.",
+    "lease_2031-final.txt": "The tenant pays on the third working day.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Crane", "Offer_Crane_2031.html"),
+        ("Offer_Crane_2031", "Offer_Crane_2031.html"),
+        ("Offer_Crane_2031.html", "Offer_Crane_2031.html"),
+        ("offer crane 2031", "Offer_Crane_2031.html"),
+        ('"Offer Crane"', "Offer_Crane_2031.html"),
+        ("Lindner", "Call notes Lindner.md"),
+        ("Lindn*", "Call notes Lindner.md"),
+        ("Lindner price", "Call notes Lindner.md"),
+        ("lease_2031-final", "lease_2031-final.txt"),
+        ("lease_2031-final.txt", "lease_2031-final.txt"),
+        ("In lease_2031-final.txt: who pays", "lease_2031-final.txt"),
+    ],
+)
+def test_a_file_is_found_by_its_name(
+    searching: Callable[[Path], Search], folder_of: Callable[[dict[str, str]], Path], query: str, first: str
+) -> None:
+    found = searching(folder_of(NAMES))(query)
+    assert paths(found)[0] == first
+    assert found.suggestion == ""
+    assert not any("No document contains" in note for note in found.notes)
+
+
+def test_a_file_is_found_by_its_new_name(tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "North.txt").write_text("Nothing of note\n\nThe tenant pays.")
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
+    read_again(project.path)
+    searcher = Searcher(project)
+    assert paths(searcher.search("North", mode="bm25")) == ["North.txt"]
+    (folder / "North.txt").rename(folder / "South.txt")
+    read_again(project.path)
+    assert paths(searcher.search("South", mode="bm25")) == ["South.txt"]
+    assert paths(searcher.search("North", mode="bm25")) == []
+    searcher.close()
+
+
+STOP_WORDS = {
+    "fleet.txt": "Herr Weber fährt einen neuen MAN für die Spedition. Das Fahrzeug steht am Tor drei und wird dort von der "
+    "Werkstatt jede Woche geprüft und gewaschen.",
+    "usage.txt": "In der Werkstatt nimmt man die Bremsen ab. Die Fahrer warten so lange im Büro, bis die Fahrzeuge fertig sind "
+    "und man sie wieder fahren darf.",
+    "help.txt": "Ask Will or Ida about the harbour. The report says that to be or not to be\nis the question, and nobody knew "
+    "what the answer to it was.",
+    "plan.txt": "Will the crane arrive on Monday? The foreman will know, as he and the driver will meet in the morning at the "
+    "gate of the yard.",
+    "The Who.txt": "A band from London played in the hall of the harbour and the neighbours of the hall complained about it.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected", "left_out"),
+    [
+        ('"to be or not to be"', ["help.txt"], "to, be, or, not"),
+        ("to be or not to be", ["help.txt"], "to, be, or, not"),
+        ("To Be or Not to Be", ["help.txt"], "To, Be, or, Not"),
+        ("MAN", ["fleet.txt"], "MAN"),
+        ("man", ["usage.txt"], "man"),
+        ("Will", ["help.txt", "plan.txt"], "Will"),  # not as the beginning of a sentence first
+        ("not for", [], "not, for"),
+    ],
+)
+def test_a_query_of_stop_words_finds_what_it_can_and_says_what_is_left_out(
+    searching: Callable[[Path], Search],
+    folder_of: Callable[[dict[str, str]], Path],
+    query: str,
+    expected: list[str],
+    left_out: str,
+) -> None:
+    found = searching(folder_of(STOP_WORDS))(query)
+    assert paths(found) == expected
+    assert f" {left_out}, " in found.notes[0]
+    assert all(hit.marks for hit in found.hits)
+
+
+@pytest.mark.parametrize("query", ["Werkstatt man", "harbour", "zebra"])
+def test_nothing_is_said_of_stop_words_beside_others(
+    searching: Callable[[Path], Search], folder_of: Callable[[dict[str, str]], Path], query: str
+) -> None:
+    found = searching(folder_of(STOP_WORDS))(query)
+    assert not any("leaves out" in note for note in found.notes)
+
+
+def test_files_with_the_same_text_take_one_place(searching: Callable[[Path], Search], tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    (folder / "old").mkdir(parents=True)
+    for name in ("lease.txt", "old/lease.txt", "lease (1).md"):
+        (folder / name).write_text("The tenant of the pier pays monthly.")
+    (folder / "other.txt").write_text("The tenant of the pier pays monthly.\n\nNobody else does.")
+    search = searching(folder)
+    found = search("tenant pier")
+    assert sorted(hit.copies for hit in found.hits) == [1, 3]
+    assert len(found.hits) == 2
+    assert {hit.path for hit in found.hits if hit.copies == 1} == {"other.txt"}
+    (folder / "old/lease.txt").unlink()  # before the next run
+    assert sorted(hit.copies for hit in search("tenant pier").hits) == [1, 2]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("fault", "queries"),
+    [
+        (
+            "04-file-names",
+            {
+                "Kranbau": "Angebot_Kranbau_2031.docx",
+                "Angebot_Kranbau_2031": "Angebot_Kranbau_2031.docx",
+                "Lindner": "Gespraechsnotiz Lindner.md",
+                "Gespraechsnotiz Lindner.md": "Gespraechsnotiz Lindner.md",
+                "Nordhafen": "Kaufvertrag_Nordhafen.pdf",
+                "Kaufvertrag_Nordhafen.pdf": "Kaufvertrag_Nordhafen.pdf",
+                "Rechnung 4711 Meyer": "Rechnung 4711 Meyer.pdf",
+                "4711": "Rechnung 4711 Meyer.pdf",
+                "Kowalski": "Stundenzettel Kowalski.xlsx",
+                "Aufzug": "Wartungsvertrag Aufzug.docx",
+                "Finanzamt": "brief_an_finanzamt.html",
+                "lease_2031-final": "lease_2031-final.txt",
+            },
+        ),
+        (
+            "09-front-matter",
+            {
+                "Nordwindwerke": "note.md",
+                "PX-7719": "note.md",
+                "frostschutz": "note.md",
+                "Hafenbesuch": "note.md",
+                "corroded spindle": "note.md",
+                "Ida": "note.md",
+                "Lindqvist": "num.md",
+                "48151": "num.md",
+                "Onlyfrontword": "onlyfront.md",
+                "lubricant": "onlyfront.md",
+                "Tomlkunde": "toml.md",
+            },
+        ),
+        (
+            "13-stop-words",
+            {'"to be or not to be"': "help.txt", "MAN": "fuhrpark.txt", "Will": "help.txt", "IT": "fuhrpark.txt"},
+        ),
+        (
+            "19-short-umlauts",
+            {
+                "Köln": "umlaut_oe.txt",
+                "Mülheim": "umlaut_oe.txt",
+                "Größe": "umlaut_oe.txt",
+                "Stroessner": "umlaut_o.txt",
+                "Duesseldorf": "umlaut_o.txt",
+                '"Herr Stroessner"': "umlaut_o.txt",
+            },
+        ),
+    ],
+)
+def test_the_files_of_others_are_found(
+    searching: Callable[[Path], Search], shared_data: Path, tmp_path: Path, fault: str, queries: dict[str, str]
+) -> None:
+    shutil.copytree(shared_data / "faults" / fault / "docs", tmp_path / "documents")
+    search = searching(tmp_path / "documents")
+    assert {query: paths(search(query))[:1] for query in queries} == {query: [path] for query, path in queries.items()}
+
+
+@pytest.mark.shared
+def test_lock_files_of_others_are_left_out(shared_data: Path, tmp_path: Path) -> None:
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(shared_data / "faults/18-owner-files/docs")]}}
+    )
+    ingest_here(project.path)
+    with closing(project.store()) as store:
+        assert [(row.path, row.state) for row in store.ledger()] == [("Angebot.docx", "read")]
