@@ -42,6 +42,7 @@ class TrainResult:
 
     `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step, loss,
     target_entropy (nats; both means since the entry before), hit_at_10, ndcg_at_10; without checks some twenty of the former three.
+    `seconds`: what training took over all runs that it was resumed in, without loading the model.
     `ended` says why it ended: all steps were made, held-out checks showed no gain any more, or the user asked for it.
     """
 
@@ -51,6 +52,7 @@ class TrainResult:
     best_ndcg_at_10: float | None
     history: list[dict[str, float | int]]
     ended: Ended = "all steps"
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class Loop(ABC):
             self._match_lengths()
         self.meter = Meter(steps, self.hardware.device, self.emit)
         self.state, self.best, self.prepared = checkpoint.TrainingState(), self.student.snapshot(), False
+        self.counted_until = time.monotonic()
 
     def _match_lengths(self) -> None:
         """λ-Mafin: the small model's mean length, untouched, is that of the black box's unit vectors, over a sample of chunks."""
@@ -171,6 +174,7 @@ class Loop(ABC):
         """From the last checkpoint, or what was made ready, to the adapter."""
         self._resume()
         self.prepared = True
+        self.counted_until = time.monotonic()
         self.emit(Progress(stage=STAGE, done=self.state.step, total=self.steps, unit="steps"))
         state = self.state
         while True:
@@ -283,7 +287,14 @@ class Loop(ABC):
             self._save_checkpoint()
         raise faults.cancelled(self.state.step, self.steps, self.name)
 
+    def _count_seconds(self) -> None:
+        """Add the time since the last call to what the training has taken."""
+        now = time.monotonic()
+        self.state.seconds += now - self.counted_until
+        self.counted_until = now
+
     def _save_checkpoint(self) -> None:
+        self._count_seconds()
         if self.peers.leads:
             checkpoint.save(self.job.folder, self.key, self.state, self._tensors())
 
@@ -299,6 +310,7 @@ class Loop(ABC):
 
     def _result(self, ended: Ended) -> TrainResult:
         """The best adapter where held-out checks were made, otherwise that of the last step."""
+        self._count_seconds()
         state = self.state
         if why := self._why(ended):
             self.choose(f"steps{self.of_what}", state.step, why)
@@ -307,8 +319,8 @@ class Loop(ABC):
         if self.peers.leads:
             write_adapter(adapter, self.student.adapter_settings, tensors, self.student.metadata)
         if state.best_step is None:
-            return TrainResult(adapter, state.step, state.step, None, state.history, ended)
-        return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)
+            return TrainResult(adapter, state.step, state.step, None, state.history, ended, state.seconds)
+        return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended, state.seconds)
 
     def choose(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason."""

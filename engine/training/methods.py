@@ -45,6 +45,8 @@ def learn(
             job = replace(job, start=result.adapter)
             why = f"pre-training gave it in {result.steps} steps on the corpus (training.method is PT-FT)"
             context.choose("first adapter", "pre-trained", why)
+            tuned = train_together(job)
+            return replace(tuned, seconds=result.seconds + tuned.seconds), ""
     return train_together(job), ""
 
 

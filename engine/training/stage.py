@@ -199,7 +199,7 @@ def publish_adapter(context: StageContext, name: str, config: TrainingConfig, re
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
         write_history(building.folder, result.history)
     return AdapterInfo(
-        building.name, steps=result.steps, best_step=result.best_step, ended=result.ended,
+        building.name, steps=result.steps, best_step=result.best_step, ended=result.ended, seconds=result.seconds,
         adapter_scope=config.adapter_scope, digest=digest_of(context.project.path / building.name, config.adapter_scope),
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections import Counter
@@ -119,6 +120,24 @@ def test_a_broken_off_training_ends_as_an_unbroken_one(
     assert min(event.step for event in seen if isinstance(event, TrainStep)) == stop + 1
     assert any(isinstance(event, Choice) and event.value == str(stop) for event in seen)
     assert same_training(whole, resumed)
+
+
+def test_the_time_of_a_training_is_that_of_all_its_runs(
+    run: Run, recipe: TrainingConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr("engine.training.loop.time.monotonic", lambda: float(next(ticks)))
+    stopper = StopAfter(5)
+    with pytest.raises(CancelledError):
+        run(recipe, "broken", emit=stopper, should_stop=stopper.asked)
+    state = json.loads((max((tmp_path / "broken").glob("step-*")) / "state.json").read_text())["state"]
+    assert state["seconds"] > 0
+    before = next(ticks)
+    resumed = run(recipe, "broken")
+    assert state["seconds"] < resumed.seconds <= state["seconds"] + next(ticks) - before
+    assert run(recipe, "broken").seconds == pytest.approx(resumed.seconds, abs=5), (
+        "one that is finished takes no longer"
+    )
 
 
 def test_stopping_within_a_held_out_check(run: Run, recipe: TrainingConfig, whole: TrainResult, tmp_path: Path) -> None:

@@ -41,8 +41,10 @@ def measured(report: Mapping[str, Any]) -> dict[str, Values]:
     for row in robustness["rows"]:
         of = f", {row['kind']}" + (f" {row['words']}" if row["words"] else "")
         _take(rows, row, of=of)
+        for system in row["systems"]:
+            rows[system + of]["median words"] = robustness["median_words"]
         for system, loss in row["mrr_losses"].items():
-            rows[system + of] |= {"loss of MRR@10": loss, "median words": robustness["median_words"]}
+            rows[system + of]["loss of MRR@10"] = loss
     for system, found in (general.get("distances") or {}).get("systems", {}).items():
         shares = {f"distance, {share}th percentile": found[f"percentile_{share}"] for share in (5, 95)}
         rows[system] |= {"distance, mean": found["mean"], **shares}

@@ -23,6 +23,7 @@ SCHEMA = 2
 COLOURS = {"better": 3, "worse": 2}
 OF_SIMILARITIES = ("alignment", "accuracy@", "nDCG@", "COE", "ROE", "threshold", "ψ of τ")
 """How the columns begin that are of the queries that densities are of."""
+SHIPPED_TEXT = "the passages that ship with the program"
 MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
 """Cells, each with what is said of it, and what is kept of it."""
 
@@ -81,6 +82,7 @@ def write_study(
 ) -> dict[str, Any]:
     """Write NAME.json and NAME.html into `folder`; returns what the former says, with its `folder`.
 
+    `general_text`: the name of the general text, where the study measures with one.
     `rows`: what each is, its `label`, and `values`: column → {value, low, high}, of a difference with its verdict; over queries,
     or, where there are `seeds`, over trainings. `facts`: rows of the project as it is. `cells`: `number`, `label`, `model`, `seed`,
     `changes`, `same_as` (the cell that trains exactly the same), `error`, and, of a finished one, `seconds` by stage and `reason`.
@@ -88,6 +90,7 @@ def write_study(
     """
     rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(study, cells)
     basis = next((kept["similarities"] for _, _, kept in cells if kept and kept.get("similarities")), None)
+    general_text = next((kept.get("general_text") for _, _, kept in cells if kept and "general_text" in kept), None)
     kept_keys = ("seconds", "reason")
     columns = [one for one in study.columns if any(row.values.get(one) is not None for row in rows)]
     data = {
@@ -102,6 +105,7 @@ def write_study(
             "columns": [one for one in columns if one.startswith(OF_SIMILARITIES)],
             "name": basis["name"], "queries": basis["queries"],
         },
+        "general_text": (general_text or SHIPPED_TEXT) if _uses_general_text(study) and cells else None,
         "cells": [
             {**asdict(cell), **known, **{key: (kept or {}).get(key) for key in kept_keys}} for cell, known, kept in cells
         ],
@@ -113,6 +117,12 @@ def write_study(
         write_text(folder / f"{study.name}.json", json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))
         write_text(folder / f"{study.name}.html", _render(found, charts))
     return {**found, "folder": str(folder)}
+
+
+def _uses_general_text(study: Study) -> bool:
+    """Whether questions or passages of general knowledge are measured."""
+    names = [*study.columns, *(chart.kind for chart in study.charts)]
+    return any(name.removeprefix("Δ ").startswith(("general ", "distance")) for name in names)
 
 
 def shown(value: Any) -> str:

@@ -119,6 +119,8 @@ class StudyRun:
                 kept = {"rows": rows, "reason": ""}
             else:
                 kept = figures_of(project, spent.get("train"))
+                if seconds := kept.get("training_seconds"):
+                    spent["train"] = seconds
         except CancelledError:
             raise self._cancelled() from None
         except (ProjectBusyError, ResourceError):
@@ -161,6 +163,7 @@ def study_cells(
 
     Raises DatasetError where the project lacks what the study measures with; ModelError, SettingsError.
     """
+    settings = {**settings, **_absolute_files(project, settings)}
     _check_needs(project, study, settings)
     own, cells = project.settings(), list[Cell]()
     if fixed := [name for name in settings if name.partition(".")[0] in ("corpus", "lexical", "queries")]:
@@ -190,6 +193,21 @@ def study_cells(
     return cells
 
 
+def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:
+    """Return the `settings` of `FILES` as absolute paths: a study works in a copy, from which a relative one leads elsewhere.
+
+    As in project.toml, a relative path starts at the project; where nothing is there, at the current folder.
+    """
+    found = {}
+    for name in FILES:
+        if not settings.get(name):
+            continue
+        path = Path(str(settings[name])).expanduser()
+        of_project = (project.path / path).absolute()
+        found[name] = str(of_project if of_project.exists() else path.absolute())
+    return found
+
+
 def _times(changes: Changes) -> list[int]:
     named = [Path(path) for name in FILES if (path := changes.get(name))]
     files = [file for path in named for file in (path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv"))]
@@ -199,9 +217,12 @@ def _times(changes: Changes) -> list[int]:
 def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> None:
     with closing(project.store()) as store:
         judged = store.counts()["judged_queries"]
-    own = project.settings()
-    small = settings.get("encoder.small_model", own.encoder.small_model)
-    has = {"judged questions": judged, "sentence pairs": pairs_file(project, own), "small model": small}
+    chosen = changed_settings(project.settings(), settings)
+    has = {
+        "judged questions": judged,
+        "sentence pairs": pairs_file(project, chosen),
+        "small model": chosen.encoder.small_model,
+    }
     get = {
         "judged questions": f"Import some ('engine import-judgments {project.argument} FILE'), or judge hits.",
         "sentence pairs": "Name a file with sentence pairs in evaluation.sentence_pairs.",
@@ -227,8 +248,12 @@ def _lacking(project: ProjectFolder, study: Study, what: str, to_do: str) -> Dat
     )  # fmt: skip
 
 
-def figures_of(project: Project, seconds: float | None) -> dict[str, Any]:
-    """What is kept of the copy's last evaluation, and of a training that took so many seconds."""
+def figures_of(project: Project, stage_seconds: float | None) -> dict[str, Any]:
+    """What is kept of the copy's last evaluation and training.
+
+    `stage_seconds`: what the stage `train` took in this run. It counts only where the adapter does not say how long it
+    was trained, over all runs.
+    """
     from engine.evaluation.reporting.report import read_report
 
     report = read_report(project.report().folder)
@@ -236,6 +261,7 @@ def figures_of(project: Project, seconds: float | None) -> dict[str, Any]:
         context = unheard_context(project.folder, store)
         adapter, transformed = context.need(AdapterInfo).info, transformed_systems(context)
     rows = measured({**report, "diagnostics": {**report["diagnostics"], **transformed}})
+    seconds = adapter.seconds or stage_seconds
     if "adapted" in rows:
         rows["adapted"] |= {"steps": adapter.steps, "best step": adapter.best_step, "training seconds": seconds}
     return {
@@ -243,7 +269,9 @@ def figures_of(project: Project, seconds: float | None) -> dict[str, Any]:
         "similarities": report["similarities"],
         "general similarities": (report["general"] or {}).get("similarities"),
         "distances": (report["general"] or {}).get("distances"),
+        "general_text": (report["general"] or {}).get("name"),
         "adapter_scope": adapter.adapter_scope,
+        "training_seconds": seconds,
         "reason": adapter.reason,
     }
 

@@ -16,7 +16,7 @@ from engine.cli.console import show_study
 from engine.experiments.study.catalogue import Chart, Study, study_of, sweep_of
 from engine.experiments.study.grid import Cell, make_grid
 from engine.experiments.study.measures import measured, over_seeds, over_sets
-from engine.experiments.study.page import rows_of, shown, write_study
+from engine.experiments.study.page import SHIPPED_TEXT, rows_of, shown, write_study
 from engine.settings.load import validate
 
 EVIL = "<script>alert(1)</script>"
@@ -186,6 +186,7 @@ def test_measures_of_a_report() -> None:
         "general": {"systems": {"base": {"hit@1": 3}}, "differences": {}, "distances": None}, "sentences": None,
         "diagnostics": {"base": {"COE, percent": 4}},
         "robustness": {"median_words": 7, "rows": [
+            {"kind": "clean", "words": 0, "systems": {"base": {"hit@1": 9}}, "differences": {}, "mrr_losses": {}},
             {
                 "kind": "typo", "words": 2, "systems": {"base": {"hit@1": 5}}, "differences": {"base": {"hit@1": 6}},
                 "mrr_losses": {"base": 8},
@@ -195,8 +196,21 @@ def test_measures_of_a_report() -> None:
     assert measured(report) == {
         "base": {"hit@1": 1, "held-out hit@1": 2, "general hit@1": 3, "COE": 4},
         "adapted": {"Δ hit@1": 1, "Δ held-out hit@1": 2},
+        "base, clean": {"hit@1": 9, "median words": 7},
         "base, typo 2": {"hit@1": 5, "Δ hit@1": 6, "loss of MRR@10": 8, "median words": 7},
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "general", "expected"),
+    [("domain-f2", "squad", "squad"), ("domain-f2", "", SHIPPED_TEXT), ("domain-t2", "squad", None)],
+)
+def test_the_page_names_the_general_text(tmp_path: Path, name: str, general: str, expected: str | None) -> None:
+    one = {**kept(base={"distance, mean": 0.5, "accuracy@5": 1}), "general_text": general}
+    page = write_study(tmp_path, "mine", study_of(name), {}, [(Cell(1, {}, "", "FT"), TOLD, one)])
+    assert page["general_text"] == expected
+    text = html.parse(tmp_path / f"{name}.html").getroot().text_content()
+    assert (f"General text: {expected}" in text) == (expected is not None)
 
 
 def test_numbers_for_reading() -> None:

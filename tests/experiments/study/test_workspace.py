@@ -267,6 +267,17 @@ def test_other_sentence_pairs_and_general_questions_are_measured_anew(project: P
     assert len(set(keys)) == 4
 
 
+@pytest.mark.parametrize("place", ["project", "current folder"])
+def test_sentence_pairs_may_be_given_for_the_study_alone(
+    project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = project.path if place == "project" else tmp_path
+    (folder / "given.tsv").write_text("a\tb\t1\n")
+    (cell,) = study_cells(project, study_of("bmembed-t8"), 10, settings={"evaluation.sentence_pairs": "given.tsv"})
+    assert cell.changes["evaluation.sentence_pairs"] == str(folder / "given.tsv")
+
+
 def test_what_studies_take(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.cells for one in listing(None) if one.name in ("bmembed-t1", "bmembed-t10")] == [0, 21]
     judge(project, "a question")
