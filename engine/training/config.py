@@ -10,6 +10,7 @@ from engine.settings.training_schema import (
     AdapterScope,
     Augmentation,
     FalseNegatives,
+    Keep,
     Method,
     Objective,
     SimilarityName,
@@ -39,6 +40,7 @@ class TrainingConfig:
     `teacher` auto is `mixture` for `mixed`, and `bm25` for the others. `false_negatives`: chunks that the teacher puts above the
     evidence chunk stay negatives, are left out, or count as positives too. `negative_ranks`: BM25's, [from, to), from 0.
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and `steps`.
+    `keep` last: all steps are made and the last one is the result, whatever the checks say.
     `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count 32-fold.
 
     `weights` all: the transformer has no LoRA layers, and all of its weights are trained.
@@ -88,6 +90,7 @@ class TrainingConfig:
     max_tokens: int = 256
     eval_every: int = 50
     patience: int = 3
+    keep: Keep = "best"
     heldout_queries: int = 300
     heldout_pool: int = 1500
     checkpoint_every: int = 50

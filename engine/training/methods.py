@@ -61,7 +61,7 @@ def _pretrained(context: StageContext, job: Job) -> tuple[TrainResult | None, st
     result = pretrain(job)
     if job.hardware.device != "cpu":
         _give_back_memory()
-    if config.method == "PT" and result.best_step == 0:
+    if config.method == "PT" and config.keep == "best" and result.best_step == 0:
         return None, f"every step of pre-training that was checked, of {result.steps}, was clearly worse than base"
     return result, ""
 

@@ -13,7 +13,7 @@ from engine.core.disk import disk_errors, write_text
 from engine.evaluation.reporting.charts import Bar, Line, gap_chart, line_chart
 from engine.evaluation.reporting.page import density_charts, distance_chart, pages
 from engine.evaluation.reporting.report import plain
-from engine.experiments.study.catalogue import UNTRAINED, Chart, Study
+from engine.experiments.study.catalogue import STEP, UNTRAINED, Chart, Study
 from engine.experiments.study.grid import Cell
 from engine.experiments.study.measures import Values, number, over_seeds
 from engine.metrics.spearman import pearson
@@ -67,13 +67,15 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
             mean = over_seeds(values) if values else {}
             shown = {
                 column: next((mean[name] for name in column.split("|") if mean.get(name) is not None), None)
-                for column in study.columns
+                for column in study.measures
             }
+            if shown.get(STEP) is None and STEP not in study.columns:
+                shown.pop(STEP, None)
             row = rows.setdefault(
                 (model, own, system), Row(model if many else "", own, label, seeds[0][0].changes, shown)
             )
             # a cell without an adapter measures less of base
-            row.values.update({name: one for name, one in shown.items() if row.values[name] is None})
+            row.values.update({name: one for name, one in shown.items() if row.values.get(name) is None})
     return list(rows.values())
 
 
@@ -92,7 +94,7 @@ def write_study(
     basis = next((kept["similarities"] for _, _, kept in cells if kept and kept.get("similarities")), None)
     general_text = next((kept.get("general_text") for _, _, kept in cells if kept and "general_text" in kept), None)
     kept_keys = ("seconds", "reason")
-    columns = [one for one in study.columns if any(row.values.get(one) is not None for row in rows)]
+    columns = [one for one in study.measures if any(row.values.get(one) is not None for row in rows)]
     data = {
         "schema": SCHEMA, "project": project, "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -25,7 +25,7 @@ from engine.encoders.model_folder import folder_name
 from engine.endpoint.servers import known_servers, note_server
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.studies.sentence_pairs import pairs_file
-from engine.experiments.study.catalogue import Changes, Study
+from engine.experiments.study.catalogue import UNTRAINED, Changes, Study
 from engine.experiments.study.facts import FACTS, unheard_context
 from engine.experiments.study.grid import Cell, cell_key, changed_settings, twin_of
 from engine.experiments.study.mafin import compare_with_black_box
@@ -264,6 +264,10 @@ def figures_of(project: Project, stage_seconds: float | None) -> dict[str, Any]:
     seconds = adapter.seconds or stage_seconds
     if "adapted" in rows:
         rows["adapted"] |= {"steps": adapter.steps, "best step": adapter.best_step, "training seconds": seconds}
+        step = adapter.steps if adapter.best_step is None else adapter.best_step
+        for system, values in rows.items():
+            if system.partition(",")[0] not in UNTRAINED:
+                values["step"] = step
     return {
         "rows": rows,
         "similarities": report["similarities"],

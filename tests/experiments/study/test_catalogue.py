@@ -79,6 +79,12 @@ def test_changed_and_unchanged_queries_of_a_table_are_the_same_ones(study: Study
     assert not (changed and unchanged), "conditions are measured on at most 500 queries, systems on all"
 
 
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_a_step_is_chosen_only_where_the_paper_chooses_one(study: Study) -> None:
+    keep = {config_of(changed_settings(Settings(), changes)).keep for _, changes in study.trainings}
+    assert keep <= ({"best"} if study.name.startswith("mafin") else {"last"})
+
+
 def test_a_name_that_is_none_names_the_nearest() -> None:
     with fails(UsageError, "study-unknown") as caught:
         study_of("bmembed-table2")

@@ -213,6 +213,13 @@ def test_the_page_names_the_general_text(tmp_path: Path, name: str, general: str
     assert (f"General text: {expected}" in text) == (expected is not None)
 
 
+def test_each_row_that_was_trained_says_of_which_step_it_is(tmp_path: Path) -> None:
+    one = kept(base={"accuracy@5": 1}, adapted={"accuracy@5": 2, "step": 500})
+    page = write_study(tmp_path, "mine", study_of("domain-t2"), {}, [(Cell(1, {}, "", "FT"), TOLD, one)])
+    assert page["columns"] == ["accuracy@5", "step"]
+    assert [row["values"].get("step") for row in page["rows"][:2]] == [None, 500]
+
+
 def test_numbers_for_reading() -> None:
     assert [shown(one) for one in (None, 12, 0.12345, interval(44.4444), "text")] == [
         "–",
