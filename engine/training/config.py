@@ -233,8 +233,15 @@ PRESETS: dict[str, TrainingConfig] = {
         patience=4,
         learning_rate=1e-4,
     ),
-    # METHODS.md §4: each of its encoders is trained like this, the hyperbolic one with similarity lorentz.
-    "pipelines": TrainingConfig(objective="infonce", queries_per_step=32, negatives_per_query=5, epochs=3),
+    # METHODS.md §4: each of its encoders is trained like this, the hyperbolic one with similarity lorentz. Without smoothing
+    # the loss is InfoNCE over the query's own list: its chunk and five negatives.
+    "pipelines": TrainingConfig(
+        objective="plackett_luce",
+        label_smoothing=0.0,
+        queries_per_step=32,
+        negatives_per_query=5,
+        epochs=3,
+    ),
 }
 
 # The chunks of a step's other queries are the negatives; BM25's own would double what a step encodes
