@@ -165,6 +165,8 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
             console.print(harmless(f"{name}: no adapter, since {cell['reason']}."))
     if (of := found["similarities_of"]) and of["columns"]:
         console.print(f"Of {of['queries']:,} {of['name']}: {', '.join(of['columns'])}.")
+    for note in found.get("notes", ()):
+        console.print(harmless(note))
     if general_text := found.get("general_text"):
         console.print(harmless(f"General text: {general_text}."))
     for one in found["correlations"]:

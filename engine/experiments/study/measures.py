@@ -19,6 +19,8 @@ Values = dict[str, Any]
 """Measure → {value, low, high}, or a number or text alone."""
 PARTS = ("systems", "differences")
 SETS = {"judged": "", "document": "document-written ", "synthetic": "held-out "}
+SUBSTITUTE = "substitute"
+"""How the conditions begin that give words another of the same meaning, which takes a language model."""
 SPREADS = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Student's t at 97.5 % for one to nine degrees of freedom."""
 
@@ -38,7 +40,10 @@ def measured(report: Mapping[str, Any]) -> dict[str, Values]:
     if pairs := report["sentences"]:
         _take(rows, {part: {name: {"sentence pairs": one} for name, one in pairs[part].items()} for part in PARTS})
     robustness = report["robustness"] or {"rows": ()}
+    with_synonyms = bool(robustness["rows"] and robustness["synonyms"]["model"])
     for row in robustness["rows"]:
+        if row["kind"].startswith(SUBSTITUTE) and not with_synonyms:
+            continue  # words that documents use alike are no synonyms
         of = f", {row['kind']}" + (f" {row['words']}" if row["words"] else "")
         _take(rows, row, of=of)
         for system in row["systems"]:

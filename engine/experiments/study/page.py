@@ -15,7 +15,7 @@ from engine.evaluation.reporting.page import density_charts, distance_chart, pag
 from engine.evaluation.reporting.report import plain
 from engine.experiments.study.catalogue import STEP, UNTRAINED, Chart, Study
 from engine.experiments.study.grid import Cell
-from engine.experiments.study.measures import Values, number, over_seeds
+from engine.experiments.study.measures import SUBSTITUTE, Values, number, over_seeds
 from engine.metrics.spearman import pearson
 from engine.version import __version__
 
@@ -23,6 +23,10 @@ SCHEMA = 2
 COLOURS = {"better": 3, "worse": 2}
 OF_SIMILARITIES = ("alignment", "accuracy@", "nDCG@", "COE", "ROE", "threshold", "ψ of τ")
 """How the columns begin that are of the queries that densities are of."""
+MASKED_ONLY = (
+    "Masking only: no language model could be asked for synonyms. "
+    "Set queries.backend to one that writes queries, and repeat."
+)
 SHIPPED_TEXT = "the passages that ship with the program"
 MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
 """Cells, each with what is said of it, and what is kept of it."""
@@ -62,7 +66,7 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
             untrained = system.partition(",")[0] in UNTRAINED
             own = "" if untrained else training
             values = [found[system] for _, found in seeds if system in found]
-            if untrained and not values:
+            if not values and (untrained or "," in system):
                 continue
             mean = over_seeds(values) if values else {}
             shown = {
@@ -107,6 +111,7 @@ def write_study(
             "columns": [one for one in columns if one.startswith(OF_SIMILARITIES)],
             "name": basis["name"], "queries": basis["queries"],
         },
+        "notes": [MASKED_ONLY] if _lacks_synonyms(study, rows) else [],
         "general_text": (general_text or SHIPPED_TEXT) if _uses_general_text(study) and cells else None,
         "cells": [
             {**asdict(cell), **known, **{key: (kept or {}).get(key) for key in kept_keys}} for cell, known, kept in cells
@@ -119,6 +124,13 @@ def write_study(
         write_text(folder / f"{study.name}.json", json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))
         write_text(folder / f"{study.name}.html", _render(found, charts))
     return {**found, "folder": str(folder)}
+
+
+def _lacks_synonyms(study: Study, rows: Sequence[Row]) -> bool:
+    """Whether the study has places for other words, and nothing to put there."""
+    labels = {label for system, label in study.systems.items() if f", {SUBSTITUTE}" in system}
+    measured = any(row.system in labels or row.values.get("substituted") for row in rows)
+    return bool(labels or study.facts == "perturbed") and bool(rows) and not measured
 
 
 def _uses_general_text(study: Study) -> bool:

@@ -16,7 +16,7 @@ from engine.cli.console import show_study
 from engine.experiments.study.catalogue import Chart, Study, study_of, sweep_of
 from engine.experiments.study.grid import Cell, make_grid
 from engine.experiments.study.measures import measured, over_seeds, over_sets
-from engine.experiments.study.page import SHIPPED_TEXT, rows_of, shown, write_study
+from engine.experiments.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, shown, write_study
 from engine.settings.load import validate
 
 EVIL = "<script>alert(1)</script>"
@@ -185,7 +185,7 @@ def test_measures_of_a_report() -> None:
         ],
         "general": {"systems": {"base": {"hit@1": 3}}, "differences": {}, "distances": None}, "sentences": None,
         "diagnostics": {"base": {"COE, percent": 4}},
-        "robustness": {"median_words": 7, "rows": [
+        "robustness": {"median_words": 7, "synonyms": {"model": "", "share": 0.0}, "rows": [
             {"kind": "clean", "words": 0, "systems": {"base": {"hit@1": 9}}, "differences": {}, "mrr_losses": {}},
             {
                 "kind": "typo", "words": 2, "systems": {"base": {"hit@1": 5}}, "differences": {"base": {"hit@1": 6}},
@@ -218,6 +218,23 @@ def test_each_row_that_was_trained_says_of_which_step_it_is(tmp_path: Path) -> N
     page = write_study(tmp_path, "mine", study_of("domain-t2"), {}, [(Cell(1, {}, "", "FT"), TOLD, one)])
     assert page["columns"] == ["accuracy@5", "step"]
     assert [row["values"].get("step") for row in page["rows"][:2]] == [None, 500]
+
+
+def test_without_a_language_model_a_study_measures_masking_only(tmp_path: Path) -> None:
+    systems = {"base": {"hit@1": 1}}
+    rows = [
+        {"kind": kind, "words": 0, "systems": systems, "differences": {}, "mrr_losses": {}}
+        for kind in ("clean", "mask shared", "substitute shared")
+    ]
+    report = {"query_sets": [], "general": None, "sentences": None, "diagnostics": {}}
+    for model, labels in (("", ["original", "masked"]), ("a model", ["original", "masked", "substituted"])):
+        robustness = {"median_words": 7, "rows": rows, "synonyms": {"model": model, "share": 50.0}}
+        one = kept(**measured({**report, "robustness": robustness}))
+        page = write_study(tmp_path, "mine", study_of("bmembed-t5"), {}, [(Cell(1, {}, "", "BMEmbed"), TOLD, one)])
+        assert [row["label"] for row in page["rows"]] == [f"Base, {label}" for label in labels]
+        assert page["notes"] == ([] if model else [MASKED_ONLY])
+        text = html.parse(tmp_path / "bmembed-t5.html").getroot().text_content()
+        assert (MASKED_ONLY in text) == (not model)
 
 
 def test_numbers_for_reading() -> None:
