@@ -153,11 +153,12 @@ def differences_in_use(table: FigureTable, method: str) -> Differences:
 
 def show_study(found: Mapping[str, Any], console: Console) -> None:
     """The table of a study, as its JSON gives it."""
-    from engine.experiments.study.page import shown
+    from engine.experiments.study.tables import shown, shown_interval
 
     table = _table(f"{found['source']}: {found['shows']}", "", *(name.partition("|")[0] for name in found["columns"]))
     for row in found["rows"]:
-        table.add_row(row["label"], *(shown(row["values"].get(name)) for name in found["columns"]))
+        values = [row["values"].get(name) for name in found["columns"]]
+        table.add_row(row["label"], *("\n".join(filter(None, (shown(one), shown_interval(one)))) for one in values))
     console.print(table)
     for cell in found["cells"]:
         if cell["reason"]:

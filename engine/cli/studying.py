@@ -44,7 +44,19 @@ def study(
         int, typer.Option(metavar="N", min=1, max=10, help="number of seeds to repeat each training with")
     ] = 1,
     changes: Annotated[
-        Texts, typer.Option("--set", metavar="KEY=VALUE", help="a setting for all trainings, such as training.steps=60")
+        Texts,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="a setting for all trainings, such as training.steps=60; of a BEIR folder also how its queries are made",
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="training queries of a BEIR folder: JSONL, or its qrels/train.tsv; else extractive ones",
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="folder for the page; studies/ of the project if left out")
@@ -60,7 +72,7 @@ def study(
     from engine.core.errors import UsageError
     from engine.encoders.kinds.chosen import named_model
     from engine.experiments.study.catalogue import study_of
-    from engine.experiments.study.running import StudyRun, study_cells
+    from engine.experiments.study.running import DATA_SECTIONS, StudyRun, study_cells
     from engine.experiments.study.workspace import basis_of
 
     if listed:
@@ -71,12 +83,23 @@ def study(
             "No study was named.", "", "Name a study and a project, or use --list.", code="study-not-named"
         )
     wanted, models = study_of(table), [named_model(one) for one in model or ()]
+    settings = assigned(changes or [])
     found, ends = [], [Path(name).name for name in names]
     for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
         place = output / (f"{end}-{number}" if ends.count(end) > 1 else end) if output and len(names) > 1 else output
-        with _project(name, place) as project:
+        is_beir = (Path(name).expanduser() / "corpus.jsonl").is_file()
+        if queries and not is_beir:
+            raise UsageError(
+                f"{name} is a project, which has training queries.",
+                "--queries gives them to a BEIR folder.",
+                f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries))}' first.",
+                code="queries-of-a-project",
+            )
+        of_data = {key: value for key, value in settings.items() if is_beir and key.partition(".")[0] in DATA_SECTIONS}
+        of_trainings = {key: value for key, value in settings.items() if key not in of_data}
+        with _project(name, place, queries, of_data) as project:
             basis, chunks = basis_of(project.folder)
-            cells = study_cells(project.folder, wanted, chunks, models, seeds, assigned(changes or []))
+            cells = study_cells(project.folder, wanted, chunks, models, seeds, of_trainings)
             work = StudyRun(project.folder, wanted, cells, basis, place)
             found += _run(work, name, dry_run, force, as_json, alone=len(names) == 1)
     if len(found) > 1:
@@ -112,9 +135,9 @@ def sweep(
 
 
 @contextmanager
-def _project(name: str, output: Path | None) -> Iterator[Project]:
+def _project(name: str, output: Path | None, queries: Path | None, settings: dict[str, Any]) -> Iterator[Project]:
     """The project of that name; of a BEIR folder one beside the page, or in the user's data folder, brought up to its queries: the
-    same for every --model."""
+    same for every --model, another for other `queries` and `settings` of the data."""
     from engine.cli.run_view import RunView
     from engine.experiments.benchmark import beir_project
     from engine.project.folder import locate
@@ -126,8 +149,15 @@ def _project(name: str, output: Path | None) -> Iterator[Project]:
             yield project
         return
     path = dataset.absolute()
-    place = output / "project" if output else locate(f"study-{path.name}-{fingerprint(path=str(path))[:8]}")
-    made = beir_project(place, dataset, None, {})
+    chosen: dict[str, Any] = {"queries": str(queries.absolute())} if queries else {}
+    chosen |= {"settings": settings} if settings else {}
+    identity = fingerprint(path=str(path), **chosen)[:8]
+    place = output / "project" if output else locate(f"study-{path.name}-{identity}")
+    sections: dict[str, dict[str, Any]] = {}
+    for key, value in settings.items():
+        section, _, setting = key.partition(".")
+        sections.setdefault(section, {})[setting] = value
+    made = beir_project(place, dataset, queries, sections)
     print(harmless(f"Project: {place}"), file=sys.stderr)
     with stoppable() as stop, RunView() as snapshot:
         made.run(("ingest", "index", "generate"), on_event=snapshot, should_stop=stop)

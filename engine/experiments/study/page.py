@@ -1,4 +1,5 @@
-"""What a study found: NAME.json holds everything, NAME.html shows it in one self-contained page."""
+"""What a study found: NAME.json holds everything, NAME.html shows it in one self-contained page, NAME.csv and NAME.tex are
+its table."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from engine.evaluation.reporting.page import density_charts, distance_chart, pag
 from engine.evaluation.reporting.report import plain
 from engine.experiments.study.catalogue import STEP, UNTRAINED, Chart, Study
 from engine.experiments.study.grid import Cell
-from engine.experiments.study.measures import SUBSTITUTE, Values, number, over_seeds
+from engine.experiments.study.measures import SUBSTITUTE, Values, number, over_seeds, value_of
+from engine.experiments.study.tables import column_name, shown, write_csv, write_latex
 from engine.metrics.spearman import pearson
 from engine.version import __version__
 
@@ -69,10 +71,7 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
             if not values and (untrained or "," in system):
                 continue
             mean = over_seeds(values) if values else {}
-            shown = {
-                column: next((mean[name] for name in column.split("|") if mean.get(name) is not None), None)
-                for column in study.measures
-            }
+            shown = {column: value_of(mean, column) for column in study.measures}
             if shown.get(STEP) is None and STEP not in study.columns:
                 shown.pop(STEP, None)
             row = rows.setdefault(
@@ -86,7 +85,7 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
 def write_study(
     folder: Path, project: str, study: Study, facts: Mapping[str, Values], cells: MeasuredCells
 ) -> dict[str, Any]:
-    """Write NAME.json and NAME.html into `folder`; returns what the former says, with its `folder`.
+    """Write NAME.json, .html, .csv and .tex into `folder`; returns what the former says, with its `folder`.
 
     `general_text`: the name of the general text, where the study measures with one.
     `rows`: what each is, its `label`, and `values`: column → {value, low, high}, of a difference with its verdict; over queries,
@@ -123,6 +122,8 @@ def write_study(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_text(folder / f"{study.name}.json", json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))
         write_text(folder / f"{study.name}.html", _render(found, charts))
+        write_text(folder / f"{study.name}.csv", write_csv(found))
+        write_text(folder / f"{study.name}.tex", write_latex(found))
     return {**found, "folder": str(folder)}
 
 
@@ -139,14 +140,6 @@ def _uses_general_text(study: Study) -> bool:
     return any(name.removeprefix("Δ ").startswith(("general ", "distance")) for name in names)
 
 
-def shown(value: Any) -> str:
-    """A value for reading: a dash for none, more digits where it is small."""
-    found = number(value)
-    if found is None or isinstance(value, int):
-        return "–" if value is None else str(value)
-    return f"{found:.{3 if abs(found) < 10 else 2}f}"
-
-
 def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
     """Pearson's r of two columns; None of fewer than three rows."""
     points = [[number(row.values[name]) for name in pair] for row in rows]
@@ -157,10 +150,8 @@ def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
 def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
     from markupsafe import Markup
 
-    from engine.core.text import metric_name
-
     page = pages()
-    page.filters |= {"shown": shown, "measure": lambda column: metric_name(column.partition("|")[0])}
+    page.filters |= {"shown": shown, "measure": column_name}
     drawn = [Markup(svg) for svg in charts]  # charts.py escapes every label
     return page.get_template("study.html.j2").render(study=found, charts=drawn)
 

@@ -40,6 +40,8 @@ STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
 """Settings that another base model does not take over."""
 FILES = ("evaluation.sentence_pairs", "evaluation.general_set")
+DATA_SECTIONS = ("corpus", "lexical", "queries")
+"""Settings of a project's chunks and queries, which a study takes as they are."""
 NONE: Changes = {}
 OnEvent = Callable[[Event], None]
 
@@ -166,7 +168,7 @@ def study_cells(
     settings = {**settings, **_absolute_files(project, settings)}
     _check_needs(project, study, settings)
     own, cells = project.settings(), list[Cell]()
-    if fixed := [name for name in settings if name.partition(".")[0] in ("corpus", "lexical", "queries")]:
+    if fixed := [name for name in settings if name.partition(".")[0] in DATA_SECTIONS]:
         raise SettingsError(
             f"{fixed[0]} is not a training setting.", "A study takes the chunks and queries that the project has.",
             "Set it in project.toml and run 'engine adapt' first.", code="study-setting-of-the-data",
@@ -260,7 +262,11 @@ def figures_of(project: Project, stage_seconds: float | None) -> dict[str, Any]:
     with closing(project.folder.store()) as store:
         context = unheard_context(project.folder, store)
         adapter, transformed = context.need(AdapterInfo).info, transformed_systems(context)
-    rows = measured({**report, "diagnostics": {**report["diagnostics"], **transformed}})
+    diagnostics = report["diagnostics"]
+    together = {
+        name: {**diagnostics.get(name, {}), **transformed.get(name, {})} for name in {**diagnostics, **transformed}
+    }
+    rows = measured({**report, "diagnostics": together})
     seconds = adapter.seconds or stage_seconds
     if "adapted" in rows:
         rows["adapted"] |= {"steps": adapter.steps, "best step": adapter.best_step, "training seconds": seconds}

@@ -15,8 +15,9 @@ from rich.console import Console
 from engine.cli.console import show_study
 from engine.experiments.study.catalogue import Chart, Study, study_of, sweep_of
 from engine.experiments.study.grid import Cell, make_grid
-from engine.experiments.study.measures import measured, over_seeds, over_sets
-from engine.experiments.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, shown, write_study
+from engine.experiments.study.measures import measured, over_seeds, over_sets, value_of
+from engine.experiments.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, write_study
+from engine.experiments.study.tables import shown
 from engine.settings.load import validate
 
 EVIL = "<script>alert(1)</script>"
@@ -129,7 +130,11 @@ def test_the_page_and_the_terminal_say_of_which_queries_similarities_are(tmp_pat
     values = {"nDCG@3": interval(40), "accuracy@3": interval(50), "ndcg@10": interval(60)}
     found = {**kept(base=values), "similarities": {"name": "judged queries", "queries": 1234, "kind": "judged"}}
     page = write_study(tmp_path, "mine", study_of("domain-t9").at(3), {}, [(Cell(1, {}, "", "PT"), TOLD, found)])
-    assert page["similarities_of"] == {"columns": ["nDCG@3", "accuracy@3"], "name": "judged queries", "queries": 1234}
+    assert page["similarities_of"] == {
+        "columns": ["nDCG@3", "nDCG@3, width of interval", "accuracy@3"],
+        "name": "judged queries",
+        "queries": 1234,
+    }
     told = io.StringIO()
     show_study(page, Console(file=told, width=200, highlight=False))
     for text in (told.getvalue(), html.parse(tmp_path / "domain-t9.html").getroot().text_content()):
@@ -235,6 +240,12 @@ def test_without_a_language_model_a_study_measures_masking_only(tmp_path: Path) 
         assert page["notes"] == ([] if model else [MASKED_ONLY])
         text = html.parse(tmp_path / "bmembed-t5.html").getroot().text_content()
         assert (MASKED_ONLY in text) == (not model)
+
+
+def test_a_column_may_be_the_width_of_an_interval() -> None:
+    values = {"map": None, "accuracy@5": {"value": 40.0, "low": 35.5, "high": 44.0}, "steps": 3}
+    columns = ("map|accuracy@5", "accuracy@5, width of interval", "steps, width of interval", "map, width of interval")
+    assert [value_of(values, column) for column in columns] == [values["accuracy@5"], 8.5, None, None]
 
 
 def test_numbers_for_reading() -> None:
