@@ -16,7 +16,7 @@ from engine.evaluation.reporting.page import density_charts, distance_chart, pag
 from engine.evaluation.reporting.report import plain
 from engine.experiments.study.catalogue import STEP, UNTRAINED, Chart, Study
 from engine.experiments.study.grid import Cell
-from engine.experiments.study.measures import SUBSTITUTE, Values, number, over_seeds, value_of
+from engine.experiments.study.measures import ALL, SUBSTITUTE, WIDTH, Values, number, over_seeds, value_of
 from engine.experiments.study.tables import column_name, shown, write_csv, write_latex
 from engine.metrics.spearman import pearson
 from engine.version import __version__
@@ -107,7 +107,9 @@ def write_study(
         "rows": [{**asdict(row), "label": row.label} for row in rows],
         "correlations": [{"of": pair, "r": _correlation(rows, pair)} for pair in study.correlations],
         "similarities_of": basis and {
-            "columns": [one for one in columns if one.startswith(OF_SIMILARITIES)],
+            "columns": [
+                one for one in columns if one.startswith(OF_SIMILARITIES) and not one.endswith((WIDTH, ALL))
+            ],
             "name": basis["name"], "queries": basis["queries"],
         },
         "notes": [MASKED_ONLY] if _lacks_synonyms(study, rows) else [],
