@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,12 +17,15 @@ from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.api import Project
+    from engine.experiments.study.catalogue import Study
     from engine.experiments.study.grid import Cell
     from engine.experiments.study.running import StudyRun
+ALL = "all"
+"""In place of a study: every one that the data has what it takes for."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="list the trainings; start nothing")]
 Anew = Annotated[bool, typer.Option("--force", help="forget earlier results, and start from the project as it is now")]
 MaybeTable = Annotated[
-    str | None, typer.Argument(metavar="TABLE", help="a table or figure, such as bmembed-t2; see --list")
+    str | None, typer.Argument(metavar="TABLE", help="a table or figure, such as bmembed-t2, or all; see --list")
 ]
 Data = Annotated[
     Texts,
@@ -72,8 +75,6 @@ def study(
     from engine.core.errors import UsageError
     from engine.encoders.kinds.chosen import named_model
     from engine.experiments.study.catalogue import study_of
-    from engine.experiments.study.running import DATA_SECTIONS, StudyRun, study_cells
-    from engine.experiments.study.workspace import basis_of
 
     if listed:
         _list(names[0] if names else table, as_json)
@@ -82,11 +83,79 @@ def study(
         raise UsageError(
             "No study was named.", "", "Name a study and a project, or use --list.", code="study-not-named"
         )
-    wanted, models = study_of(table), [named_model(one) for one in model or ()]
-    settings = assigned(changes or [])
-    found, ends = [], [Path(name).name for name in names]
+    request = _Request(
+        names,
+        [named_model(one) for one in model or ()],
+        seeds,
+        assigned(changes or []),
+        queries,
+        output,
+        dry_run,
+        as_json,
+    )
+    if table == ALL:
+        _make_all(request, force)
+        return
+    found = _make(study_of(table), request, force, alone=len(names) == 1)
+    if len(found) > 1:
+        _show_all(found, as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the studies are asked for with."""
+
+    names: list[str]
+    models: list[str]
+    seeds: int
+    settings: dict[str, Any]
+    queries: Path | None
+    output: Path | None
+    dry_run: bool
+    as_json: bool
+
+
+def _make_all(request: _Request, force: bool) -> None:
+    """Every study that the data has what it takes for; trainings that several share are made once.
+
+    Raises StageError at the end where cells could not be trained.
+    """
+    from engine.core.errors import DatasetError, StageError
+    from engine.experiments.study.catalogue import catalogue
+
+    found: list[dict[str, Any]] = []
+    failed: StageError | None = None
+    for one in catalogue().values():
+        try:
+            found += _make(one, request, force, alone=False)
+        except DatasetError as error:
+            if error.code != "study-data-missing":
+                raise
+            print(harmless(f"{one.name} is left out: {error.what} {error.to_do}"), file=sys.stderr)
+        except StageError as error:
+            if error.code != "cells-failed":
+                raise
+            failed = failed or error
+        force = False  # the trainings of one study are those of the next
+    if request.as_json and not request.dry_run:
+        print_json(found)
+    if failed:
+        raise failed
+
+
+def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[dict[str, Any]]:
+    """Make a study of each of the data sets, and return what the pages' JSON says."""
+    from engine.core.errors import UsageError
+    from engine.experiments.study.running import DATA_SECTIONS, StudyRun, study_cells
+    from engine.experiments.study.workspace import basis_of
+
+    found: list[dict[str, Any]] = []
+    names, output, queries = request.names, request.output, request.queries
+    ends = [Path(name).name for name in names]
     for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
-        place = output / (f"{end}-{number}" if ends.count(end) > 1 else end) if output and len(names) > 1 else output
+        place = output
+        if output and len(names) > 1:
+            place = output / (f"{end}-{number}" if ends.count(end) > 1 else end)
         is_beir = (Path(name).expanduser() / "corpus.jsonl").is_file()
         if queries and not is_beir:
             raise UsageError(
@@ -95,15 +164,16 @@ def study(
                 f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries))}' first.",
                 code="queries-of-a-project",
             )
-        of_data = {key: value for key, value in settings.items() if is_beir and key.partition(".")[0] in DATA_SECTIONS}
-        of_trainings = {key: value for key, value in settings.items() if key not in of_data}
+        of_data: dict[str, Any] = {}
+        if is_beir:
+            of_data = {key: one for key, one in request.settings.items() if key.partition(".")[0] in DATA_SECTIONS}
+        of_trainings = {key: one for key, one in request.settings.items() if key not in of_data}
         with _project(name, place, queries, of_data) as project:
             basis, chunks = basis_of(project.folder)
-            cells = study_cells(project.folder, wanted, chunks, models, seeds, of_trainings)
+            cells = study_cells(project.folder, wanted, chunks, request.models, request.seeds, of_trainings)
             work = StudyRun(project.folder, wanted, cells, basis, place)
-            found += _run(work, name, dry_run, force, as_json, alone=len(names) == 1)
-    if len(found) > 1:
-        _show_all(found, as_json)
+            found += _run(work, name, request.dry_run, force, request.as_json, alone)
+    return found
 
 
 @app.command()

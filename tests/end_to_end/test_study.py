@@ -73,6 +73,16 @@ def test_mafin_beside_the_project_s_encoder(project: Path, tmp_path: Path) -> No
     assert other["rows"][1]["values"]["recall@3"] == rows["Mafin"]["recall@3"]
 
 
+def test_all_studies_in_one_go(project: Path) -> None:
+    given = ("--set", "training.epochs=1", "--dry-run")
+    done = engine_here("study", "all", str(project), *SMALL, *given)
+    listed = [row["name"] for row in json.loads(engine_here("study", "--list", "--json").stdout)]
+    left_out = {line.split()[0] for line in done.stderr.splitlines() if " is left out: " in line}
+    assert left_out == {"bmembed-t8", *(name for name in listed if name.startswith("mafin"))}
+    made = [line for line in done.stderr.splitlines() if " cells: " in line]
+    assert len(made) == len(listed) - len(left_out)
+
+
 def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     data, output = tmp_path / "data", tmp_path / "out"
     (data / "qrels").mkdir(parents=True)
