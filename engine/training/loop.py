@@ -325,7 +325,7 @@ class Loop(ABC):
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
             write_adapter(adapter, self.student.adapter_settings, tensors, self.student.metadata)
-        if not self.chooses_step:
+        if not self.chooses_step or state.best_step is None:
             last_ndcg = state.history[-1].get("ndcg_at_10") if state.history else None
             return TrainResult(adapter, state.step, state.step, last_ndcg, state.history, ended, state.seconds)
         return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended, state.seconds)
