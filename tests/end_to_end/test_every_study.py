@@ -77,7 +77,9 @@ def is_explained(study: Study, system: str, column: str) -> bool:
     """Whether the page says why a cell of this column is empty for the system."""
     name, _, change = system.partition(", ")
     if column in (STEP, "training seconds"):
-        return name in UNTRAINED
+        return name in UNTRAINED or name.startswith(("linear map", "concatenation"))
+    if column.endswith("ndcg@10"):
+        return name.startswith("interpolated") or (column.startswith("Δ") and name == "base")
     if column.startswith("Δ to only finetune"):
         return system == "small model, tuned"
     if column.startswith(("Δ", "loss of")):

@@ -31,16 +31,21 @@ if TYPE_CHECKING:
 LINEAR_RATE = 1e-4
 BLACK_BOX = "black box"
 TUNED = "small model, tuned"
+TRAINED = {TUNED: "small", "concatenation after tuning": "small", "Mafin": "mafin", "λ-Mafin": "lambda-mafin"}
+"""System → the training that its small model is of."""
 SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 """Where the paper searches for ε (section 4.3)."""
 
 
-def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tuple[str, Encoder]]:
+def systems(
+    context: StageContext, folder: Path, rank: int = 64, steps: dict[str, int] | None = None
+) -> Iterator[tuple[str, Encoder]]:
     """The rows of tables 1 to 4: names and encoders, each trained when it is asked for.
 
     Trainings are those of the project's recipe (`training.preset = "mafin"` is the paper's), on the rankings of the stage `rank`;
     what differs is what is trained and what the loss sees. Checkpoints and adapters are kept in `folder`: a second call trains none
-    of these again. `rank`: of the second linear map. Raises UsageError without encoder.small_model, and what training raises.
+    of these again. `rank`: of the second linear map. `steps`: gets the step that each trained small
+    model is of. Raises UsageError without encoder.small_model, and what training raises.
     """
     from engine.training.dataset import training_data
     from engine.training.distributed import train_together
@@ -64,6 +69,14 @@ def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tup
     searched = config.objective == "plackett_luce" and context.settings.training.label_smoothing is None
 
     def trained(kind: Augmentation | None) -> Encoder:
+        smoothing, result = tune(kind)
+        if steps is not None:
+            steps[kind or "small"] = result.best_step
+        if searched:
+            context.choose("label smoothing", f"{smoothing:g}", "the best nDCG@10 of the validation queries")
+        return small(result.adapter)
+
+    def tune(kind: Augmentation | None) -> tuple[float, TrainResult]:
         def train(smoothing: float) -> TrainResult:
             changed = replace(config, augmentation=kind, label_smoothing=smoothing)
             place = folder / (kind or "small") / f"{smoothing:g}"
@@ -73,10 +86,8 @@ def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tup
             return train_together(job)
 
         if not searched:
-            return small(train(config.label_smoothing).adapter)
-        smoothing, result = best_smoothing(train, config.label_smoothing)
-        context.choose("label smoothing", f"{smoothing:g}", "the best nDCG@10 of the validation queries")
-        return small(result.adapter)
+            return config.label_smoothing, train(config.label_smoothing)
+        return best_smoothing(train, config.label_smoothing)
 
     yield BLACK_BOX, black_box
     yield "small model", small()
@@ -121,11 +132,14 @@ def compare_with_black_box(
         settings = copy.settings()
         context = StageContext(copy, settings, store, "train", key, "", emit, should_stop)
         chunks, judged = store.chunks(), query_sets(context, store.chunks())[0]
-        found = systems(context, copy.path / "checkpoints" / f"mafin-{key}")
+        steps: dict[str, int] = {}
+        found = systems(context, copy.path / "checkpoints" / f"mafin-{key}", steps=steps)
         values = {name: measured(context, encoder, chunks, judged) for name, encoder in found}
     pairs = {(name, other): MAFIN for other in (BLACK_BOX, TUNED) for name in values if name != other}
     figures, gaps = compared(values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed)
     rows = {name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()}
+    for name, kind in TRAINED.items():
+        rows[name]["step"] = steps[kind]
     for (name, other), row in gaps.items():
         of = "Δ " if other == BLACK_BOX else "Δ to only finetune, "
         rows[name] |= {f"{of}{metric}": asdict(gap) for metric, gap in row.items()}

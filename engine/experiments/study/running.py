@@ -42,6 +42,7 @@ OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint
 FILES = ("evaluation.sentence_pairs", "evaluation.general_set")
 DATA_SECTIONS = ("corpus", "lexical", "queries")
 """Settings of a project's chunks and queries, which a study takes as they are."""
+SEARCHED = "label smoothing searched for"
 NONE: Changes = {}
 OnEvent = Callable[[Event], None]
 
@@ -189,6 +190,8 @@ def study_cells(
         encoder = changed_settings(own, every).encoder
         source = encoder_source(encoder)
         vectors = source.fingerprint + source.vectors_fingerprint(encoder.max_tokens)
+        if study.by == "black box" and every.get("training.label_smoothing") is None:
+            vectors += SEARCHED  # a smoothing that is set, be it the usual one, is another comparison
         key = cell_key(every, own, chunks, vectors, _times(every))
         name = names[model] if [*names.values()].count(names[model]) == 1 else model
         cells.append(Cell(len(cells) + 1, every, key, label, name, every["training.seed"]))

@@ -231,6 +231,17 @@ def test_what_stands_beside_the_encoder_is_for_mafins_tables_alone(project: Proj
         assert changed_settings(project.settings(), cell.changes).encoder.vectors == ""
 
 
+def test_a_label_smoothing_that_is_set_is_not_searched_for(project: ProjectFolder, tiny_model: Path) -> None:
+    judge(project, "a question")
+    small = {"encoder.small_model": str(tiny_model)}
+    keys = [
+        study_cells(project, study_of("mafin-t1"), 10, settings={**small, **given})[0].key
+        for given in ({}, {"training.label_smoothing": 0.1}, {"training.label_smoothing": 0.2}, {})
+    ]
+    assert keys[0] == keys[3]
+    assert len(set(keys)) == 3
+
+
 def test_other_weights_in_the_folder_of_the_small_model_are_measured_anew(
     project: ProjectFolder, tmp_path: Path
 ) -> None:
