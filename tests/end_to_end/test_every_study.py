@@ -100,7 +100,10 @@ def test_no_cell_is_empty_without_a_reason(folder: Path, study: Study) -> None:
     assert page["finished"] == len(study.trainings) == len(page["cells"])
     assert all(not cell["error"] for cell in page["cells"])
     assert page["rows"]
+    untrained = {cell["label"] for cell in page["cells"] if cell["reason"]}  # such as a quarter of few queries
     for row in page["rows"]:
+        if row["training"] and row["training"] in untrained:
+            continue
         system = find_system(study, row)
         empty = [name for name in study.measures if row["values"].get(name) is None]
         if study.facts:

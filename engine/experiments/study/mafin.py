@@ -137,7 +137,9 @@ def compare_with_black_box(
         values = {name: measured(context, encoder, chunks, judged) for name, encoder in found}
     pairs = {(name, other): MAFIN for other in (BLACK_BOX, TUNED) for name in values if name != other}
     figures, gaps = compared(values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed)
-    rows = {name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()}
+    rows: dict[str, Values] = {
+        name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()
+    }
     for name, kind in TRAINED.items():
         rows[name]["step"] = steps[kind]
     for (name, other), row in gaps.items():

@@ -119,7 +119,7 @@ class StudyRun:
             project.run(STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop)
             if black_box:
                 rows = compare_with_black_box(copy, cell.key, watch, should_stop or (lambda: False))
-                kept = {"rows": rows, "reason": ""}
+                kept: dict[str, Any] = {"rows": rows, "reason": ""}
             else:
                 kept = figures_of(project, spent.get("train"))
                 if seconds := kept.get("training_seconds"):
