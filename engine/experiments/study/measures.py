@@ -82,8 +82,9 @@ def value_of(values: Values, column: str) -> Any:
     found = next((values[name] for name in measure.split("|") if values.get(name) is not None), None)
     if measure == column:
         return found
-    has_interval = isinstance(found, Mapping) and found.get("low") is not None and found.get("high") is not None
-    return found["high"] - found["low"] if has_interval else None
+    if not isinstance(found, Mapping) or found.get("low") is None or found.get("high") is None:
+        return None
+    return found["high"] - found["low"]
 
 
 def number(value: Any) -> float | None:
@@ -138,7 +139,8 @@ def transformed_systems(context: StageContext) -> dict[str, dict[str, Any]]:
     What is learnt of chunks transforms queries, too; of principal components a hundredth of the dimensions goes (Mu &
     Viswanath 2018). Raises CancelledError.
     """
-    chunks, sampling, found = context.store.chunks(), sampling_of(context.settings), {}
+    chunks, sampling = context.store.chunks(), sampling_of(context.settings)
+    found: dict[str, dict[str, Any]] = {}
     rankers, basis = Rankers(context, chunks), basis_of(query_sets(context, chunks))
     owners = rankers.document_of(rankers.ids)
     weights = (0.0, *sorted(context.settings.evaluation.interpolation_weights), 1.0) if rankers.adapter else (0.0,)
