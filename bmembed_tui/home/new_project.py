@@ -33,6 +33,7 @@ PRESETS = {
     "paper": "BMEmbed as published, for comparison; seldom the best",
     "cl": "contrastive learning, the baseline of that paper, for comparison",
     "mafin": "for a small model beside one that cannot be trained",
+    "pipelines": "for the study of noise in queries, for comparison",
 }
 OFFERED = ("standard", "quick")  # of these; the step Encoder has all
 CHECK_SECONDS = 0.15  # of quiet typing before what was typed is checked

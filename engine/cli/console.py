@@ -153,11 +153,12 @@ def differences_in_use(table: FigureTable, method: str) -> Differences:
 
 def show_study(found: Mapping[str, Any], console: Console) -> None:
     """The table of a study, as its JSON gives it."""
-    from engine.experiments.study.page import shown
+    from engine.experiments.study.tables import shown, shown_interval
 
     table = _table(f"{found['source']}: {found['shows']}", "", *(name.partition("|")[0] for name in found["columns"]))
     for row in found["rows"]:
-        table.add_row(row["label"], *(shown(row["values"].get(name)) for name in found["columns"]))
+        values = [row["values"].get(name) for name in found["columns"]]
+        table.add_row(row["label"], *("\n".join(filter(None, (shown(one), shown_interval(one)))) for one in values))
     console.print(table)
     for cell in found["cells"]:
         if cell["reason"]:
@@ -165,6 +166,10 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
             console.print(harmless(f"{name}: no adapter, since {cell['reason']}."))
     if (of := found["similarities_of"]) and of["columns"]:
         console.print(f"Of {of['queries']:,} {of['name']}: {', '.join(of['columns'])}.")
+    for note in found.get("notes", ()):
+        console.print(harmless(note))
+    if general_text := found.get("general_text"):
+        console.print(harmless(f"General text: {general_text}."))
     for one in found["correlations"]:
         console.print(f"{' and '.join(one['of'])}: r = {'–' if one['r'] is None else format(one['r'], '.3f')}")
 

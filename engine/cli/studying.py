@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,12 +17,15 @@ from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.api import Project
+    from engine.experiments.study.catalogue import Study
     from engine.experiments.study.grid import Cell
     from engine.experiments.study.running import StudyRun
+ALL = "all"
+"""In place of a study: every one that the data has what it takes for."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="list the trainings; start nothing")]
 Anew = Annotated[bool, typer.Option("--force", help="forget earlier results, and start from the project as it is now")]
 MaybeTable = Annotated[
-    str | None, typer.Argument(metavar="TABLE", help="a table or figure, such as bmembed-t2; see --list")
+    str | None, typer.Argument(metavar="TABLE", help="a table or figure, such as bmembed-t2, or all; see --list")
 ]
 Data = Annotated[
     Texts,
@@ -44,7 +47,19 @@ def study(
         int, typer.Option(metavar="N", min=1, max=10, help="number of seeds to repeat each training with")
     ] = 1,
     changes: Annotated[
-        Texts, typer.Option("--set", metavar="KEY=VALUE", help="a setting for all trainings, such as training.steps=60")
+        Texts,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="a setting for all trainings, such as training.steps=60; of a BEIR folder also how its queries are made",
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="training queries of a BEIR folder: JSONL, or its qrels/train.tsv; else extractive ones",
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="folder for the page; studies/ of the project if left out")
@@ -60,8 +75,6 @@ def study(
     from engine.core.errors import UsageError
     from engine.encoders.kinds.chosen import named_model
     from engine.experiments.study.catalogue import study_of
-    from engine.experiments.study.running import StudyRun, study_cells
-    from engine.experiments.study.workspace import basis_of
 
     if listed:
         _list(names[0] if names else table, as_json)
@@ -70,17 +83,97 @@ def study(
         raise UsageError(
             "No study was named.", "", "Name a study and a project, or use --list.", code="study-not-named"
         )
-    wanted, models = study_of(table), [named_model(one) for one in model or ()]
-    found, ends = [], [Path(name).name for name in names]
-    for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
-        place = output / (f"{end}-{number}" if ends.count(end) > 1 else end) if output and len(names) > 1 else output
-        with _project(name, place) as project:
-            basis, chunks = basis_of(project.folder)
-            cells = study_cells(project.folder, wanted, chunks, models, seeds, assigned(changes or []))
-            work = StudyRun(project.folder, wanted, cells, basis, place)
-            found += _run(work, name, dry_run, force, as_json, alone=len(names) == 1)
+    request = _Request(
+        names,
+        [named_model(one) for one in model or ()],
+        seeds,
+        assigned(changes or []),
+        queries,
+        output,
+        dry_run,
+        as_json,
+    )
+    if table == ALL:
+        _make_all(request, force)
+        return
+    found = _make(study_of(table), request, force, alone=len(names) == 1)
     if len(found) > 1:
         _show_all(found, as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the studies are asked for with."""
+
+    names: list[str]
+    models: list[str]
+    seeds: int
+    settings: dict[str, Any]
+    queries: Path | None
+    output: Path | None
+    dry_run: bool
+    as_json: bool
+
+
+def _make_all(request: _Request, force: bool) -> None:
+    """Every study that the data has what it takes for; trainings that several share are made once.
+
+    Raises StageError at the end where cells could not be trained.
+    """
+    from engine.core.errors import DatasetError, StageError
+    from engine.experiments.study.catalogue import catalogue
+
+    found: list[dict[str, Any]] = []
+    failed: StageError | None = None
+    for one in catalogue().values():
+        try:
+            found += _make(one, request, force, alone=False)
+        except DatasetError as error:
+            if error.code != "study-data-missing":
+                raise
+            print(harmless(f"{one.name} is left out: {error.what} {error.to_do}"), file=sys.stderr)
+        except StageError as error:
+            if error.code != "cells-failed":
+                raise
+            failed = failed or error
+        force = False  # the trainings of one study are those of the next
+    if request.as_json and not request.dry_run:
+        print_json(found)
+    if failed:
+        raise failed
+
+
+def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[dict[str, Any]]:
+    """Make a study of each of the data sets, and return what the pages' JSON says."""
+    from engine.core.errors import UsageError
+    from engine.experiments.study.running import DATA_SECTIONS, StudyRun, study_cells
+    from engine.experiments.study.workspace import basis_of
+
+    found: list[dict[str, Any]] = []
+    names, output, queries = request.names, request.output, request.queries
+    ends = [Path(name).name for name in names]
+    for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
+        place = output
+        if output and len(names) > 1:
+            place = output / (f"{end}-{number}" if ends.count(end) > 1 else end)
+        is_beir = (Path(name).expanduser() / "corpus.jsonl").is_file()
+        if queries and not is_beir:
+            raise UsageError(
+                f"{name} is a project, which has training queries.",
+                "--queries gives them to a BEIR folder.",
+                f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries))}' first.",
+                code="queries-of-a-project",
+            )
+        of_data: dict[str, Any] = {}
+        if is_beir:
+            of_data = {key: one for key, one in request.settings.items() if key.partition(".")[0] in DATA_SECTIONS}
+        of_trainings = {key: one for key, one in request.settings.items() if key not in of_data}
+        with _project(name, place, queries, of_data) as project:
+            basis, chunks = basis_of(project.folder)
+            cells = study_cells(project.folder, wanted, chunks, request.models, request.seeds, of_trainings)
+            work = StudyRun(project.folder, wanted, cells, basis, place)
+            found += _run(work, name, request.dry_run, force, request.as_json, alone)
+    return found
 
 
 @app.command()
@@ -112,9 +205,9 @@ def sweep(
 
 
 @contextmanager
-def _project(name: str, output: Path | None) -> Iterator[Project]:
+def _project(name: str, output: Path | None, queries: Path | None, settings: dict[str, Any]) -> Iterator[Project]:
     """The project of that name; of a BEIR folder one beside the page, or in the user's data folder, brought up to its queries: the
-    same for every --model."""
+    same for every --model, another for other `queries` and `settings` of the data."""
     from engine.cli.run_view import RunView
     from engine.experiments.benchmark import beir_project
     from engine.project.folder import locate
@@ -126,8 +219,15 @@ def _project(name: str, output: Path | None) -> Iterator[Project]:
             yield project
         return
     path = dataset.absolute()
-    place = output / "project" if output else locate(f"study-{path.name}-{fingerprint(path=str(path))[:8]}")
-    made = beir_project(place, dataset, None, {})
+    chosen: dict[str, Any] = {"queries": str(queries.absolute())} if queries else {}
+    chosen |= {"settings": settings} if settings else {}
+    identity = fingerprint(path=str(path), **chosen)[:8]
+    place = output / "project" if output else locate(f"study-{path.name}-{identity}")
+    sections: dict[str, dict[str, Any]] = {}
+    for key, value in settings.items():
+        section, _, setting = key.partition(".")
+        sections.setdefault(section, {})[setting] = value
+    made = beir_project(place, dataset, queries, sections)
     print(harmless(f"Project: {place}"), file=sys.stderr)
     with stoppable() as stop, RunView() as snapshot:
         made.run(("ingest", "index", "generate"), on_event=snapshot, should_stop=stop)

@@ -15,7 +15,7 @@ from engine.evaluation.choosing import Choosing, Selection, contenders_of, exper
 from engine.evaluation.document_set import document_set
 from engine.evaluation.lists.focused import split_focused
 from engine.evaluation.query_sets import QuerySet, query_sets
-from engine.evaluation.rankers import Rankers
+from engine.evaluation.rankers import Rankers, plain_index
 from engine.evaluation.reporting.diagnostics import (
     EncoderDiagnostics,
     Similarities,
@@ -49,7 +49,7 @@ class Evaluation:
         self._context, self._settings = context, context.settings
         self.trained = context.need(AdapterInfo)
         self.chunks: list[Chunk] = context.store.chunks()
-        self.rankers = Rankers(context, self.chunks)
+        self.rankers = Rankers(context, self.chunks, plain_index(context, self.chunks))
         self.adapter = self.rankers.adapter
         self.sets, self.focused = split_focused(context, query_sets(context, self.chunks), self.chunks)
         self._corpora: dict[str, Rankers] = {one.kind: self.rankers for one in self.sets}

@@ -5,6 +5,7 @@ Rankings of many queries are arrays: ids (q, depth) int64, best first, −1 wher
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
+PLAIN = ".plain"
+"""Folder of the plain BM25 index; the sweep at the end of the stage removes it."""
 BLOCK, PRODUCTS = 256, 256 * IN_MEMORY
 
 
@@ -112,6 +115,17 @@ class Rankers:
         """Scores (q, n) of the chunks `ids` (q, n) for each query; −inf where `ids` is −1."""
         products = products_of(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids)
         return similarity.of_products(products)
+
+
+def plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalIndex | None:
+    """Return what BM25 as papers have it ranks by, made beside the project's own; None where that is not asked for."""
+    if not context.settings.evaluation.plain_bm25:
+        return None
+    from engine.lexical.stage import index_without
+
+    folder = context.project.path / "lexical" / PLAIN
+    shutil.rmtree(folder, ignore_errors=True)
+    return index_without(context, folder, chunks, untitled=None).without_bonus()
 
 
 def padded(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats]:

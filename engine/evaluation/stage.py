@@ -43,7 +43,7 @@ class EvaluateStage(Stage):
             "preferences": preferences_fingerprint(snapshot.project),
             "focused": focused_fingerprint(snapshot.project),
             "experience": experience_fingerprint() if snapshot.settings.evaluation.gate == "expected" else "",
-            "evaluation": snapshot.settings.evaluation.model_dump(),
+            "evaluation": _settings_of(snapshot),
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
             "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
             "base": encoder_fingerprint_of(snapshot, None, 1.0),
@@ -98,6 +98,12 @@ class EvaluateStage(Stage):
 
 
 STAGE = EvaluateStage()
+
+
+def _settings_of(snapshot: ProjectSnapshot) -> dict[str, Any]:
+    """Return [evaluation]. A key that came later counts only where it is set: evaluations of before stay up to date."""
+    settings = snapshot.settings.evaluation
+    return settings.model_dump(exclude=None if settings.plain_bm25 else {"plain_bm25"})
 
 
 def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:

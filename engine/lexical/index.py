@@ -73,6 +73,7 @@ class LexicalIndex:
         self._counted, self._deleted = storage.documents_of(self._files)
         self._frequencies: dict[str, int] = {}
         self._scorer: PostingsScorer | None = None
+        self._has_bonus = True
         self._spellings = NotedSpellings(folder)
         self._analyzers = analyzers_of(manifest, self._spellings)
 
@@ -374,10 +375,15 @@ class LexicalIndex:
             keys = self._searcher.fast_field_values(ID, [address for _, address in hits])
         return np.array(keys, dtype=np.int64), np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
+    def without_bonus(self) -> LexicalIndex:
+        """Return this index, whose scores are from now on those of plain BM25, without the bonus for whole codes."""
+        self._has_bonus = False
+        return self
+
     def query_terms(self, text: str, bonus: bool) -> QueryTerms:
         """The analysed terms of a query; without `bonus` no whole codes."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
-        return terms if bonus else replace(terms, codes={}, digits={})
+        return terms if bonus and self._has_bonus else replace(terms, codes={}, digits={})
 
     def _query(self, terms: QueryTerms) -> tantivy.Query:
         clauses = [self._word_clause(word, weight) for word, weight in terms.words.items()]

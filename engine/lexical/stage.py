@@ -96,15 +96,17 @@ STAGE = IndexStage()
 
 
 def index_without(
-    context: StageContext, folder: Path, chunks: Sequence[Chunk], untitled: Collection[int]
+    context: StageContext, folder: Path, chunks: Sequence[Chunk], untitled: Collection[int] | None
 ) -> LexicalIndex:
-    """An index of other texts for the project's chunks, in `folder`, analysed as the project's own is. Of the documents `untitled`
-    neither title nor file name is in it. Raises DamagedError."""
+    """An index of other texts for the project's chunks, in `folder`, analysed as the project's own is. Of the documents `untitled`,
+    and of all where that is None, neither title nor file name is in it. Raises DamagedError."""
     from engine.lexical.index import LexicalIndex
 
     own = context.need(LexicalInfo)
     source = context.project.folder_of(own)
-    titles = {key: title for key, title in _kept(source / TITLES).items() if key not in untitled}
+    titles = {}
+    if untitled is not None:
+        titles = {key: title for key, title in _kept(source / TITLES).items() if key not in untitled}
     wanted = _Wanted(own.info.language, titles, _kept(source / LANGUAGES))
     return LexicalIndex.build(
         folder, _texts(context, chunks, wanted.titles), wanted.language, languages=_of_chunks(context, wanted)

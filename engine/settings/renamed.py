@@ -51,7 +51,7 @@ def former_scope(scope: str) -> str:
 
 _SINCE = {
     "augmentation": None, "epochs": 0, "in_batch": False, "similarity": "cosine", "curvature": 1.0, "entailment_weight": 0.1,
-    "pretrain_weights": "adapter", "weights": "adapter", "everyday_share": None,
+    "pretrain_weights": "adapter", "weights": "adapter", "everyday_share": None, "keep": "best",
 }  # fmt: skip
 """Numbers of the recipe that came after 0.2's first ones, as they were without them."""
 

@@ -147,6 +147,9 @@ class RankingSettings(Section):
     m: int = key(9, "number of rank intervals (BMEmbed)", ge=2, le=64)
     strategy: Literal["fine-to-coarse", "uniform"] = key("fine-to-coarse", "how the sizes of the intervals grow")
     lists_per_query: int = key(1, "lists sampled from each ranking, for the losses listnet and listmle", ge=1, le=64)
+    keep_evidence: bool = key(
+        True, "put the chunk that a query was made from into each of its lists, where it was not drawn"
+    )
 
 
 class EvaluationSettings(Section):
@@ -172,6 +175,9 @@ class EvaluationSettings(Section):
         False,
         "also measure queries with typos, masked and replaced words; takes several times as long, and judged questions "
         "go to the server that writes queries, if any",
+    )
+    plain_bm25: bool = key(
+        False, "compare with plain BM25: without the bonus for whole codes, and without titles before the chunks"
     )
     top_k: int = key(5, "K of the diagnostics: best chunks per query", ge=1, le=10)
     samples: int = key(500, "m of the diagnostics: bootstrap samples", ge=10, le=100_000)

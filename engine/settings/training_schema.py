@@ -13,6 +13,7 @@ Wish = Literal["auto", "on", "off"]
 FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
 Weights = Literal["adapter", "all"]
+Keep = Literal["best", "last"]
 AdapterScope = Literal["both", "queries"]
 Augmentation = Literal["mafin", "lambda-mafin"]
 SimilarityName = Literal["cosine", "lorentz"]
@@ -105,6 +106,10 @@ class TrainingSettings(Section):
         le=MAX_WHOLE_NUMBER,
     )
     gradient_checkpointing: Wish | None = key(None, "compute every block twice, to train large models in little memory")
+    keep: Keep | None = key(
+        None,
+        "the step to keep: best of the held-out checks, which also end the training early; or last, after all steps",
+    )
     method: Method | None = key(None, "FT: fine-tune on queries; PT: pre-train on masked words; PT-FT: both")
     pretrain_steps: int | None = key(None, "pre-training steps", ge=1, le=MAX_WHOLE_NUMBER)
     pretrain_chunks_per_step: int | None = key(None, "chunks per step of pre-training", ge=1, le=4096)

@@ -32,7 +32,7 @@ class TrainingState:
     one, of step 0, found by query.
 
     `history`: one entry per held-out check, or some of the losses alone; the sums are of the losses and target entropies since the
-    last one.
+    last one. `seconds`: how long it has trained, over all its runs.
     """
 
     step: int = 0
@@ -45,6 +45,7 @@ class TrainingState:
     summed: int = 0
     stopped: bool = False
     first_ndcg: list[float] = field(default_factory=list)
+    seconds: float = 0.0
 
     def add(self, loss: float, entropy: float) -> None:
         """Count one step's loss and target entropy towards the means of the next held-out check."""

@@ -10,6 +10,7 @@ from engine.settings.training_schema import (
     AdapterScope,
     Augmentation,
     FalseNegatives,
+    Keep,
     Method,
     Objective,
     SimilarityName,
@@ -39,6 +40,7 @@ class TrainingConfig:
     `teacher` auto is `mixture` for `mixed`, and `bm25` for the others. `false_negatives`: chunks that the teacher puts above the
     evidence chunk stay negatives, are left out, or count as positives too. `negative_ranks`: BM25's, [from, to), from 0.
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and `steps`.
+    `keep` last: all steps are made and the last one is the result, whatever the checks say.
     `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count 32-fold.
 
     `weights` all: the transformer has no LoRA layers, and all of its weights are trained.
@@ -88,6 +90,7 @@ class TrainingConfig:
     max_tokens: int = 256
     eval_every: int = 50
     patience: int = 3
+    keep: Keep = "best"
     heldout_queries: int = 300
     heldout_pool: int = 1500
     checkpoint_every: int = 50
@@ -230,8 +233,15 @@ PRESETS: dict[str, TrainingConfig] = {
         patience=4,
         learning_rate=1e-4,
     ),
-    # METHODS.md §4: each of its encoders is trained like this, the hyperbolic one with similarity lorentz.
-    "pipelines": TrainingConfig(objective="infonce", queries_per_step=32, negatives_per_query=5, epochs=3),
+    # METHODS.md §4: each of its encoders is trained like this, the hyperbolic one with similarity lorentz. Without smoothing
+    # the loss is InfoNCE over the query's own list: its chunk and five negatives.
+    "pipelines": TrainingConfig(
+        objective="plackett_luce",
+        label_smoothing=0.0,
+        queries_per_step=32,
+        negatives_per_query=5,
+        epochs=3,
+    ),
 }
 
 # The chunks of a step's other queries are the negatives; BM25's own would double what a step encodes

@@ -32,7 +32,8 @@ class TrainingData:
     grades of its relevant chunks, where judgments have any. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete
     with them in the held-out pool, such as BM25's best, padded with −1; `heldout_synthetic`: whether some of the held-out queries
     were made from the documents. `cross_encoder`: the model that teaches where the recipe's teacher is one. `everyday` (n,): which
-    queries are everyday ones, where the recipe draws a share of them.
+    queries are everyday ones, where the recipe draws a share of them. `keep_evidence`: ready-made lists get their query's evidence
+    chunk by `with_evidence`; otherwise they stay as they were drawn.
     """
 
     queries: Sequence[str]
@@ -51,6 +52,7 @@ class TrainingData:
     lists: SampledLists | None = None
     cross_encoder: CrossEncoderFolder | None = None
     everyday: npt.NDArray[np.bool_] | None = None
+    keep_evidence: bool = True
 
     def __post_init__(self) -> None:
         """Raises TooLittleTextError without queries or with a single chunk."""
@@ -83,6 +85,8 @@ class TrainingData:
             arrays += [self.base_queries, self.base_heldout]
         if self.everyday is not None:
             arrays.append(self.everyday.astype(np.int64))
+        if lists and not self.keep_evidence:
+            state.update(b"lists as drawn")
         for array in arrays:
             if array is not None:
                 state.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
@@ -96,7 +100,8 @@ class Batch:
     """One step's input.
 
     `queries` (q,) and `chunks` (c,) are positions in the data, the chunks unique and ascending; `positives` (q,) are
-    columns of `chunks`, the evidence chunks; `bm25` (q, c) float32; `candidates` (q, c) bool where a query sees only its
+    columns of `chunks`, the evidence chunks (any, where lists as
+    drawn lack them); `bm25` (q, c) float32; `candidates` (q, c) bool where a query sees only its
     own list, which holds its evidence chunk. `gains` (q, c) float32: 2^grade − 1, where judgments have grades.
     """
 
@@ -111,12 +116,14 @@ class Batch:
 class BatchSampler:
     """Batches that depend on (seed, step) alone: a resumed training sees what an unbroken one sees.
 
-    The evidence chunk is in every query's list: ready-made lists get it by `with_evidence`.
+    The evidence chunk is in every query's list: ready-made lists get it by `with_evidence`, unless the data leaves them as drawn.
     """
 
     def __init__(self, data: TrainingData, config: TrainingConfig) -> None:
         self._data, self._config = data, config
-        self._lists = with_evidence(data.lists, data) if data.lists and config.uses_lists else None
+        self._lists = data.lists if config.uses_lists else None
+        if self._lists and data.keep_evidence:
+            self._lists = with_evidence(self._lists, data)
         self._units = len(self._lists.queries) if self._lists else len(data.queries)
         self._everyday, self._others = self._split_units()
 
@@ -194,11 +201,16 @@ class BatchSampler:
         assert self._lists is not None
         members, given = self._lists.chunks[chosen], self._lists.scores[chosen]  # (q, m)
         queries = self._lists.queries[chosen]
-        chunks = np.unique(members[members >= 0])
+        evidence = self._data.positives[queries]
+        needed = members[members >= 0]
+        if self._config.similarity == "lorentz":  # entailment is between a query and its evidence chunk
+            needed = np.concatenate([needed, evidence])
+        chunks = np.unique(needed)
         rows, places = np.nonzero(members >= 0)
         scores = np.zeros((len(queries), len(chunks)), dtype=np.float32)
         scores[rows, np.searchsorted(chunks, members[rows, places])] = given[rows, places]
-        positives = np.searchsorted(chunks, self._data.positives[queries])
+        # of lists as drawn, which may lack the evidence chunk: the losses over lists ask for no positive
+        positives = np.minimum(np.searchsorted(chunks, evidence), len(chunks) - 1)
         return Batch(queries, chunks, positives, scores, _places(chunks, members))
 
 

@@ -98,6 +98,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         lists=replace(lists, chunks=at[lists.chunks]) if lists else None,
         cross_encoder=teacher_folder(context, config),
         everyday=_everyday(context, config, [queries[row] for row in rows]),
+        keep_evidence=context.settings.ranking.keep_evidence,
     )  # fmt: skip
 
 

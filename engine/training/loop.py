@@ -40,8 +40,10 @@ Ended = Literal["all steps", "no gain", "asked"]
 class TrainResult:
     """`adapter`: a folder with the best weights. `best_step` 0 means that every later check was clearly worse than the first.
 
+    Where `training.keep` is last, it is the last one, however it did.
     `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step, loss,
     target_entropy (nats; both means since the entry before), hit_at_10, ndcg_at_10; without checks some twenty of the former three.
+    `seconds`: what training took over all runs that it was resumed in, without loading the model.
     `ended` says why it ended: all steps were made, held-out checks showed no gain any more, or the user asked for it.
     """
 
@@ -51,6 +53,7 @@ class TrainResult:
     best_ndcg_at_10: float | None
     history: list[dict[str, float | int]]
     ended: Ended = "all steps"
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,7 @@ class Loop(ABC):
             self._match_lengths()
         self.meter = Meter(steps, self.hardware.device, self.emit)
         self.state, self.best, self.prepared = checkpoint.TrainingState(), self.student.snapshot(), False
+        self.counted_until = time.monotonic()
 
     def _match_lengths(self) -> None:
         """λ-Mafin: the small model's mean length, untouched, is that of the black box's unit vectors, over a sample of chunks."""
@@ -148,6 +152,11 @@ class Loop(ABC):
     @abstractmethod
     def _why(self, ended: Ended) -> str:
         """Why the adapter that is kept is this one; empty where nothing is to be said."""
+
+    @property
+    def chooses_step(self) -> bool:
+        """Whether held-out checks choose the step that is kept."""
+        return self.pool is not None and self.config.keep == "best"
 
     @property
     def masters(self) -> dict[str, Tensor]:
@@ -171,6 +180,7 @@ class Loop(ABC):
         """From the last checkpoint, or what was made ready, to the adapter."""
         self._resume()
         self.prepared = True
+        self.counted_until = time.monotonic()
         self.emit(Progress(stage=STAGE, done=self.state.step, total=self.steps, unit="steps"))
         state = self.state
         while True:
@@ -260,7 +270,7 @@ class Loop(ABC):
         better = state.record(found)
         if better:
             self.best = self.student.snapshot()
-        state.stopped = not last and state.stale >= self.config.patience
+        state.stopped = not last and self.config.keep == "best" and state.stale >= self.config.patience
         event = HeldOut(
             step=state.step,
             hit_at_10=round(found.hit_at_10, 3),
@@ -283,7 +293,14 @@ class Loop(ABC):
             self._save_checkpoint()
         raise faults.cancelled(self.state.step, self.steps, self.name)
 
+    def _count_seconds(self) -> None:
+        """Add the time since the last call to what the training has taken."""
+        now = time.monotonic()
+        self.state.seconds += now - self.counted_until
+        self.counted_until = now
+
     def _save_checkpoint(self) -> None:
+        self._count_seconds()
         if self.peers.leads:
             checkpoint.save(self.job.folder, self.key, self.state, self._tensors())
 
@@ -298,17 +315,20 @@ class Loop(ABC):
         )
 
     def _result(self, ended: Ended) -> TrainResult:
-        """The best adapter where held-out checks were made, otherwise that of the last step."""
+        """The best adapter where held-out checks choose it, otherwise that of the last step."""
+        self._count_seconds()
         state = self.state
         if why := self._why(ended):
             self.choose(f"steps{self.of_what}", state.step, why)
-        tensors = (self.student.snapshot() if self.pool is None else self.best) | self.student.untrained
+        kept = self.best if self.chooses_step else self.student.snapshot()
+        tensors = kept | self.student.untrained
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
             write_adapter(adapter, self.student.adapter_settings, tensors, self.student.metadata)
-        if state.best_step is None:
-            return TrainResult(adapter, state.step, state.step, None, state.history, ended)
-        return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)
+        if not self.chooses_step or state.best_step is None:
+            last_ndcg = state.history[-1].get("ndcg_at_10") if state.history else None
+            return TrainResult(adapter, state.step, state.step, last_ndcg, state.history, ended, state.seconds)
+        return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended, state.seconds)
 
     def choose(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason."""

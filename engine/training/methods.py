@@ -45,6 +45,8 @@ def learn(
             job = replace(job, start=result.adapter)
             why = f"pre-training gave it in {result.steps} steps on the corpus (training.method is PT-FT)"
             context.choose("first adapter", "pre-trained", why)
+            tuned = train_together(job)
+            return replace(tuned, seconds=result.seconds + tuned.seconds), ""
     return train_together(job), ""
 
 
@@ -59,7 +61,7 @@ def _pretrained(context: StageContext, job: Job) -> tuple[TrainResult | None, st
     result = pretrain(job)
     if job.hardware.device != "cpu":
         _give_back_memory()
-    if config.method == "PT" and result.best_step == 0:
+    if config.method == "PT" and config.keep == "best" and result.best_step == 0:
         return None, f"every step of pre-training that was checked, of {result.steps}, was clearly worse than base"
     return result, ""
 

@@ -39,7 +39,7 @@ def over_queries(config: TrainingConfig, settings: Settings, count: int) -> Trai
 
 def fitting_checks(config: TrainingConfig, data: TrainingData, settings: Settings) -> TrainingConfig:
     """Where no held-out query can end a preset's epochs, as many as it makes without a gain: `patience`."""
-    if not config.epochs or len(data.heldout_queries) or settings.training.epochs is not None:
+    if config.keep == "last" or not config.epochs or len(data.heldout_queries) or settings.training.epochs is not None:
         return config
     return replace(config, steps=config.steps // config.epochs * min(config.epochs, config.patience))
 

@@ -180,7 +180,10 @@ def _everyday(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, An
 def added_inputs(settings: Settings) -> dict[str, Any]:
     """Settings that came later count where they are set only: adapters of before are not trained anew."""
     added = {"query_share": settings.training.query_share, "lists_per_query": settings.ranking.lists_per_query}
-    return {name: value for name, value in added.items() if value != 1}
+    changed: dict[str, Any] = {name: value for name, value in added.items() if value != 1}
+    if not settings.ranking.keep_evidence:
+        changed["keep_evidence"] = False
+    return changed
 
 
 def digest_of(folder: Path, scope: str) -> str:
@@ -199,7 +202,7 @@ def publish_adapter(context: StageContext, name: str, config: TrainingConfig, re
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
         write_history(building.folder, result.history)
     return AdapterInfo(
-        building.name, steps=result.steps, best_step=result.best_step, ended=result.ended,
+        building.name, steps=result.steps, best_step=result.best_step, ended=result.ended, seconds=result.seconds,
         adapter_scope=config.adapter_scope, digest=digest_of(context.project.path / building.name, config.adapter_scope),
     )  # fmt: skip
 

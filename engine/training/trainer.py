@@ -130,12 +130,14 @@ class _Training(Loop):
 
     def _why(self, ended: Ended) -> str:
         state = self.state
+        if ended == "all steps" and not self.chooses_step:
+            return "the last one is kept (training.keep)" if self.config.keep == "last" else ""
         if ended == "all steps":
             return "each step that was checked was clearly worse than the start" if state.best_step == 0 else ""
         why = f"stopped on request at step {state.step}"
         if ended == "no gain":
             why = f"no gain in {state.stale} held-out checks"
-        return f"{why}; the adapter of step {state.step if self.pool is None else state.best_step} is kept"
+        return f"{why}; the adapter of step {state.best_step if self.chooses_step else state.step} is kept"
 
     def _pair_scores(self) -> PairScores | None:
         if self.config.used_teacher != "cross-encoder":

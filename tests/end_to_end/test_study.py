@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, engine_here
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_model import build_tiny_model
@@ -72,6 +73,16 @@ def test_mafin_beside_the_project_s_encoder(project: Path, tmp_path: Path) -> No
     assert other["rows"][1]["values"]["recall@3"] == rows["Mafin"]["recall@3"]
 
 
+def test_all_studies_in_one_go(project: Path) -> None:
+    given = ("--set", "training.epochs=1", "--dry-run")
+    done = engine_here("study", "all", str(project), *SMALL, *given)
+    listed = [row["name"] for row in json.loads(engine_here("study", "--list", "--json").stdout)]
+    left_out = {line.split()[0] for line in done.stderr.splitlines() if " is left out: " in line}
+    assert left_out == {"bmembed-t8", *(name for name in listed if name.startswith("mafin"))}
+    made = [line for line in done.stderr.splitlines() if " cells: " in line]
+    assert len(made) == len(listed) - len(left_out)
+
+
 def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     data, output = tmp_path / "data", tmp_path / "out"
     (data / "qrels").mkdir(parents=True)
@@ -97,3 +108,27 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     assert both["mean"]["rows"][0]["values"]["documents"] == 3
     folders |= {one["folder"] for one in both["sets"]}
     assert len(folders) == 4, "each has a page of its own"
+
+
+def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "qrels").mkdir(parents=True)
+    texts = [path.read_text() for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:3]]
+    rows = [json.dumps({"_id": f"d{number}", "title": "", "text": text}) for number, text in enumerate(texts)]
+    (data / "corpus.jsonl").write_text("\n".join(rows))
+    queries = [json.dumps({"_id": f"q{number}", "text": text[:60]}) for number, text in enumerate(texts)]
+    (data / "queries.jsonl").write_text("\n".join(queries))
+    (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\n")
+    (data / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n")
+
+    def queries_of(*given: str) -> int:
+        found, _ = study("bmembed-t1", str(data), *given)
+        return int(found["rows"][0]["values"]["synthesized queries"])
+
+    usual = queries_of()
+    assert queries_of("--queries", str(data / "qrels" / "train.tsv")) == 2
+    assert 0 < queries_of("--set", "queries.max_queries=5") <= 5 < usual
+    code, error = error_of(
+        "study", "bmembed-t1", "--queries", str(data / "qrels" / "train.tsv"), str(tmp_path / "none")
+    )
+    assert (code, error["code"]) == (2, "queries-of-a-project")

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.pipeline import stage_here
 
 from engine.core.errors import CancelledError
 from engine.evaluation import candidates
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import Rankers, Without, products_of, rank_all, rank_within
+from engine.evaluation.rankers import Rankers, Without, plain_index, products_of, rank_all, rank_within
 from engine.lexical.filenames import FilenameMatch
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
 
 KEYS = np.array([10, 20, 30, 40], dtype=np.int64)
 CHUNKS = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
 QUERIES = np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=np.float32)
+
+
+def test_plain_bm25_knows_neither_titles_nor_codes(tmp_path: Path) -> None:
+    """Two chunks of as many words: plain BM25 gives each word that one of them holds once the same score."""
+    rows = [
+        {"_id": "a", "title": "Lantern", "text": "Pump PHX-121 leaks."},
+        {"_id": "b", "title": "", "text": "Pump PHX 121 runs."},
+    ]
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": ["corpus.jsonl"]}})
+    (project.path / "corpus.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    for stage in ("ingest", "index"):
+        stage_here(project.path, stage)
+    found = {}
+    for plain in (True, False):
+        project.change_settings({"evaluation.plain_bm25": plain})
+        with closing(project.store()) as store:
+            context = StageContext(project, project.settings(), store, "evaluate", "", "", [].append, lambda: False)
+            chunks = store.chunks()
+            rankers = Rankers(context, chunks, plain_index(context, chunks))
+            ids, scores = rankers.bm25(["lantern", "PHX-121"], [None, None])
+        found[plain] = (np.count_nonzero(ids[0] >= 0), scores[1, 0] - scores[1, 1])
+    assert found[True] == (0, 0)
+    assert found[False][0] == 1, "the title is before the chunk"
+    assert found[False][1] > 0, "a whole code counts for more than its parts"
 
 
 def test_each_query_is_ranked_among_its_own_chunks() -> None:

@@ -96,6 +96,26 @@ def test_lists_restrict_each_query_to_its_own_chunks_with_its_evidence(objective
     assert batch.positives[rows[0]] == 1
 
 
+def test_lists_stay_as_they_were_drawn_where_that_is_asked_for() -> None:
+    data = make_data(lists=LISTS, keep_evidence=False)
+    batch = BatchSampler(data, make_config(objective="listnet", queries_per_step=2)).batch(0)
+    assert batch.chunks.tolist() == [1, 3, 4, 5], "chunk 2, the evidence of query 1, was not drawn"
+    assert batch.candidates is not None
+    rows = {int(query): row for row, query in enumerate(batch.queries)}
+    assert batch.candidates[rows[1]].tolist() == [True, False, True, True]
+    assert batch.bm25[rows[1]].tolist() == [8, 0, 4, 2]
+    assert batch.positives.max() < len(batch.chunks)
+    assert data.digest() != make_data(lists=LISTS).digest(), "a checkpoint of the one is none of the other"
+
+
+def test_entailment_has_the_evidence_chunk_also_where_no_list_does() -> None:
+    config = make_config(objective="listnet", queries_per_step=2, similarity="lorentz")
+    batch = BatchSampler(make_data(lists=LISTS, keep_evidence=False), config).batch(0)
+    assert batch.chunks[batch.positives].tolist() == make_data().positives[batch.queries].tolist()
+    assert batch.candidates is not None
+    assert not batch.candidates[:, batch.chunks.tolist().index(2)].any(), "no list holds it"
+
+
 def test_evidence_that_was_not_drawn_takes_the_first_place_with_its_own_score() -> None:
     lists = with_evidence(LISTS, make_data())
     assert lists.chunks.tolist() == [[2, 4, 5], [5, 3, -1]]

@@ -21,7 +21,7 @@ from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
 from engine.settings.renamed import recipe_identity
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.data import BatchSampler, TrainingData
+from engine.training.data import Batch, BatchSampler, TrainingData
 from engine.training.heldout import build_pool, measure
 from engine.training.objectives.losses import distance_scores, entailment, infonce
 from engine.training.objectives.objective import Objective
@@ -103,13 +103,20 @@ def test_both_sides_must_be_trained_on_pairs(changes: dict[str, Any]) -> None:
 
 def test_the_preset_is_the_papers() -> None:
     config = PRESETS["pipelines"]
-    assert (config.objective, config.negatives_per_query, config.queries_per_step, config.epochs) == (
-        "infonce",
-        5,
-        32,
-        3,
-    )
+    assert (config.negatives_per_query, config.queries_per_step, config.epochs) == (5, 32, 3)
     assert config.entailment_weight == 0.1
+
+
+def test_the_preset_compares_a_query_with_its_own_chunk_and_negatives_alone() -> None:
+    """InfoNCE over six candidates, by hand: −log softmax at the first of them."""
+    config = PRESETS["pipelines"]
+    batch = Batch(
+        np.array([0]), np.arange(8), np.array([0]), np.zeros((1, 8), np.float32), np.array([[True] * 6 + [False] * 2])
+    )
+    vectors = torch.nn.functional.normalize(torch.randn(9, 4, generator=torch.Generator().manual_seed(0)), dim=1)
+    scores = vectors[1:7] @ vectors[0] / 0.05
+    loss, _ = Objective(config, None, "cpu").of(batch)
+    assert loss(vectors).item() == pytest.approx((torch.logsumexp(scores, 0) - scores[0]).item(), rel=1e-5)
 
 
 def test_former_adapters_stay_up_to_date() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import get_args
 import numpy as np
 import pytest
 from fixtures.errors import fails
-from fixtures.training import adapter, check_same_encoder, same_training
+from fixtures.training import adapter, check_same_encoder, same, same_training
 
 from engine.core.errors import CancelledError, ResourceError, StageError
 from engine.core.events import Choice, Event, HeldOut, TrainStep
@@ -119,6 +120,40 @@ def test_a_broken_off_training_ends_as_an_unbroken_one(
     assert min(event.step for event in seen if isinstance(event, TrainStep)) == stop + 1
     assert any(isinstance(event, Choice) and event.value == str(stop) for event in seen)
     assert same_training(whole, resumed)
+
+
+def test_the_time_of_a_training_is_that_of_all_its_runs(
+    run: Run, recipe: TrainingConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr("engine.training.loop.time.monotonic", lambda: float(next(ticks)))
+    stopper = StopAfter(5)
+    with pytest.raises(CancelledError):
+        run(recipe, "broken", emit=stopper, should_stop=stopper.asked)
+    state = json.loads((max((tmp_path / "broken").glob("step-*")) / "state.json").read_text())["state"]
+    assert state["seconds"] > 0
+    before = next(ticks)
+    resumed = run(recipe, "broken")
+    assert state["seconds"] < resumed.seconds <= state["seconds"] + next(ticks) - before
+    assert run(recipe, "broken").seconds == pytest.approx(resumed.seconds, abs=5), (
+        "one that is finished takes no longer"
+    )
+
+
+@pytest.mark.parametrize("heldout", [True, False])
+def test_the_last_step_is_kept_where_that_is_asked_for(
+    run: Run, recipe: TrainingConfig, data: TrainingData, heldout: bool
+) -> None:
+    """Also where the checks would have stopped at step 8, and kept the start: the rate ruins the model."""
+    given = data if heldout else replace(data, heldout_queries=(), heldout_positives=data.heldout_positives[:0])
+    harmful = replace(recipe, learning_rate=0.1, patience=1, keep="last")
+    last = run(harmful, "last", given=given)
+    assert (last.steps, last.best_step, last.ended) == (12, 12, "all steps")
+    plain = run(replace(harmful, eval_every=0), "plain", given=given)
+    assert same(adapter(last), adapter(plain)), "a check changes nothing"
+    if heldout:
+        assert last.best_ndcg_at_10 == last.history[-1]["ndcg_at_10"]
+        assert run(replace(harmful, keep="best"), "best", given=given).steps < 12
 
 
 def test_stopping_within_a_held_out_check(run: Run, recipe: TrainingConfig, whole: TrainResult, tmp_path: Path) -> None:

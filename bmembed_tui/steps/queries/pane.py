@@ -11,12 +11,14 @@ from textual.binding import Binding, BindingType
 
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.steps.base import StepPane
+from bmembed_tui.steps.queries.prompts import PromptsDialog, read_prompts
 from bmembed_tui.steps.queries.query_list import QueryList
 from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.queries.source import SAMPLE_STATES, QuerySource
 from bmembed_tui.steps.queries.text import OWN_STAGES, format_generation, format_state, queries_state
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
 
 READ = ("ingest", "index")
@@ -35,7 +37,8 @@ class QueriesPane(StepPane):
     lead = "Questions that your documents answer: the encoder learns from them."
     help_text = """Training needs questions together with the passage that answers each. They are made from your documents; \
 the sample shows what comes out before all are made.
-Made by: built-in needs nothing. A language model writes better questions and takes longer. Imported queries are your own.
+Made by: built-in needs nothing. A language model writes better questions and takes longer; p shows its \
+prompts. Imported queries are your own.
 A query is kept when a search for it finds its own passage again; the others would teach nonsense.
 Some documents' queries are held out: they are never trained on, and measure whether training helped.
 Afterwards, e or Enter edits a query beside its passage; in the table, Space marks and d deletes. Changes are kept when queries \
@@ -47,6 +50,7 @@ are made again; ranking and training are then out of date."""
         Binding("s", "sample", "sample", id="queries.sample"),
         Binding("e", "edit", "edit", id="queries.edit"),
         Binding("d,delete", "delete", "delete", id="queries.delete"),
+        Binding("p", "prompts", "prompts", show=False, id="queries.prompts"),
         Binding("slash", "find", "find", show=False, id="queries.find"),
         Binding("escape", "stop_sample", "stop the sample", show=False, id="queries.stop-sample"),
     ]
@@ -135,6 +139,14 @@ are made again; ranking and training are then out of date."""
         self._view = "source"
         self.draw()
         self.query_one(QuerySource).sample()
+
+    def action_prompts(self) -> None:
+        try:
+            text = read_prompts(self.host.project.settings().queries)
+        except EngineError as error:
+            self.host.show_error(error)
+            return
+        self.app.push_screen(PromptsDialog(text))
 
     def action_stop_sample(self) -> None:
         self.query_one(QuerySource).stop()

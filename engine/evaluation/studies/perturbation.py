@@ -26,7 +26,7 @@ SHARE = 0.5
 MIN_LETTERS = 3
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _WITHOUT_DIGIT = re.compile(r"(?<!\S)[^\s\d]+(?!\S)")
-_CODE = re.compile(r"\w+(?:[-./:]\w+)*")
+_CODE = re.compile(r"\w+(?:[-./:]\w+|(?<=\d),\d+)*")
 _DATE = re.compile(r"(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 _PARTED = re.compile(r"([^\W\d_]+)(-?)(\d+)")
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")

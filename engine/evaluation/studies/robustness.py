@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
 from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE, ordered
 from engine.evaluation.comparison import MULTIHOP, DocumentOf, compared, measure
-from engine.evaluation.judgments import clusters_of
+from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import FusionChoice, HybridFusion, default_share
 from engine.evaluation.studies.perturbation import (
@@ -109,9 +110,7 @@ def make_trial(
     sample = cap_queries([chunk.content_hash for chunk in chunks], MAX_TEXTS, seed)
     wanted = {word for row in rows for word in words_of(source.texts[row])}
     perturber = Perturber(terms, corpus_synonyms([chunks[place].text for place in sample], wanted, terms), seed)
-    right = {key for row in rows for key in source.judgments[row].grades}
-    text_of = {chunk.id: chunk.text for chunk in chunks if chunk.id in right}
-    answers = [_answer_terms(source, row, text_of, terms) for row in rows]
+    answers = _answer_terms([source.judgments[row] for row in rows], chunks, terms)
     words = [perturber.words(source.texts[row]) for row in rows]
     own, model = ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)]) if ask else ([], "")
     own = own or [{} for _ in rows]
@@ -168,11 +167,28 @@ def measure_trial(
     return Robustness(trial.source.name, trial.source.kind, trial.queries, tuple(rows), trial.synonyms, median)
 
 
-def _answer_terms(source: QuerySet, row: int, text_of: Mapping[int, str], terms: Terms) -> frozenset[str]:
-    judgment = source.judgments[row]
-    if judgment.level != "chunk":
-        return frozenset()
-    return frozenset(term for chunk in judgment.grades for term in terms(text_of.get(chunk, "")))
+def _answer_terms(judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms) -> list[frozenset[str]]:
+    """Return the terms of each query's answer: of its right chunks, or, where whole documents are judged, of that chunk of the
+    right ones which shares most terms with the query, the first of equals."""
+    right_chunks = {key for one in judgments if one.level == "chunk" for key in one.grades}
+    right_documents = {key for one in judgments if one.level == "document" for key in one.grades}
+    of_chunk: dict[int, frozenset[str]] = {}
+    of_document: dict[int, list[int]] = defaultdict(list)
+    for chunk in chunks:
+        if chunk.document_id in right_documents:
+            of_document[chunk.document_id].append(chunk.id)
+        elif chunk.id not in right_chunks:
+            continue
+        of_chunk[chunk.id] = frozenset(terms(chunk.text))
+    answers = []
+    for one in judgments:
+        if one.level == "chunk":
+            answers.append(frozenset[str]().union(*(of_chunk.get(key, frozenset()) for key in one.grades)))
+            continue
+        asked = frozenset(terms(one.text))
+        candidates = [of_chunk[chunk] for key in sorted(one.grades) for chunk in of_document[key]]
+        answers.append(max(candidates, key=lambda found: len(found & asked), default=frozenset()))
+    return answers
 
 
 def _key(place: int, system: str) -> str:

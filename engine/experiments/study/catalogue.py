@@ -19,8 +19,13 @@ from engine.experiments.study.measures import SETS
 from engine.project.stage import fingerprint
 
 Changes = dict[str, Any]
+STEP = "step"
+"""The column that says which training step a row is of."""
 UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model")
 """Systems that no training changes; what was done to the queries follows after a comma."""
+FIXED: Changes = {"training.keep": "last", "ranking.keep_evidence": False, "evaluation.plain_bm25": True}
+"""What holds for all papers, unless a cell says otherwise. They train a fixed number of steps, and no check chooses one. Lists are
+as they were drawn. BM25 has no bonus for codes, and sees of a chunk what encoders see."""
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", f"{MULTIHOP}|map@10")
 
 
@@ -60,6 +65,11 @@ class Study(Entry):
     correlations: list[list[str]] = []
     facts: Literal["", "statistics", "perturbed", "questions"] = ""
 
+    @property
+    def measures(self) -> list[str]:
+        """The columns, and the step that each row is of."""
+        return self.columns if self.facts or "best step" in self.columns else [*self.columns, STEP]
+
     def at(self, top: int) -> Study:
         """With the bootstrapped figures of a query's best `top` hits (evaluation.top_k)."""
 
@@ -78,7 +88,7 @@ def catalogue() -> dict[str, Study]:
     cells = {}
     for name, cell in found["cells"].items():
         label, vary = cell.pop("label", ""), cell.pop("vary", {})
-        cells[name] = [(label or label_of(varied), {**cell, **varied}) for varied in combinations(vary)]
+        cells[name] = [(label or label_of(varied), {**FIXED, **cell, **varied}) for varied in combinations(vary)]
     return {
         name: Study(name=name, trainings=[one for cell in entry.pop("cells", ()) for one in cells[cell]], **entry)
         for name, entry in found["studies"].items()

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
+from engine.core.errors import CancelledError, EngineError
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.studies.perturbation import MASK, content_terms
-from engine.evaluation.studies.robustness import make_trial
+from engine.evaluation.studies.robustness import Trial, Words, make_trial
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.store import Store
+from engine.queries.substitutes import language_model, substitutes
 
 Labelled = Iterator[tuple[str, dict[str, Any]]]
 SHOWN = 3
@@ -49,21 +52,48 @@ def _questions(project: ProjectFolder) -> Labelled:
 
 
 def _perturbed(project: ProjectFolder) -> Labelled:
-    """Judged queries of which most words are shared with their answers."""
+    """Judged queries of which most words are shared with their answers. Other words are those of the project's language model;
+    there are none without one."""
     with closing(project.store()) as store:
         context = unheard_context(project, store)
         chunks, terms = store.chunks(), content_terms(context.need(LexicalInfo).info.language)
-        trial = make_trial(query_sets(context, chunks)[0], chunks, terms, context.settings.training.seed)
-    if trial is None:
-        return
+        judged, seed = query_sets(context, chunks)[0], context.settings.training.seed
+        trial = make_trial(judged, chunks, terms, seed)
+        if trial is None:
+            return
+        rows = sorted(_texts(trial), key=lambda row: -row.get("masked", "").count(MASK))[:SHOWN]
+        shown = {row["original"] for row in rows}
+        places = [row for row in judged.usable() if judged.texts[row] in shown]
+        few = replace(
+            judged, judgments=[judged.judgments[row] for row in places], matches=[judged.matches[row] for row in places]
+        )
+        asked = make_trial(few, chunks, terms, seed, lambda words: _other_words(context, words))
+    substituted = {}
+    if asked is not None and asked.synonyms.model:
+        substituted = {row["original"]: row.get("substituted", row["original"]) for row in _texts(asked)}
+    for number, row in enumerate(rows, 1):
+        row.pop("substituted", None)
+        others = {"substituted": substituted[row["original"]]} if row["original"] in substituted else {}
+        yield str(number), {**row, **others}
+
+
+def _texts(trial: Trial) -> list[dict[str, str]]:
+    """Each query under the conditions of `CHANGED`, by name of the column."""
     starts = {
         CHANGED[one.kind]: place * trial.queries for place, one in enumerate(trial.conditions) if one.kind in CHANGED
     }
-    texts = [
-        {name: trial.perturbed.texts[start + row] for name, start in starts.items()} for row in range(trial.queries)
-    ]
-    texts.sort(key=lambda row: -row.get("masked", "").count(MASK))
-    yield from ((str(number), row) for number, row in enumerate(texts[:SHOWN], 1))
+    texts = trial.perturbed.texts
+    return [{name: texts[start + row] for name, start in starts.items()} for row in range(trial.queries)]
+
+
+def _other_words(context: StageContext, words: Words) -> tuple[list[dict[str, str]], str]:
+    """The words of the project's language model, and its name; nothing where it has none, or none that can be asked."""
+    try:
+        return substitutes(context, words, lambda _: None) if language_model(context) else ([], "")
+    except CancelledError:
+        raise
+    except EngineError:
+        return [], ""
 
 
 FACTS: dict[str, Callable[[ProjectFolder], Labelled]] = {

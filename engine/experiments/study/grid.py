@@ -108,6 +108,8 @@ def cell_key(
     changed = changed_settings(settings, changes)
     ranking, config = changed.ranking, config_of(changed)
     lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"}) if config.uses_lists else {}
+    if config.uses_lists and not ranking.keep_evidence:
+        lists["keep_evidence"] = False
     depth = min(ranking.k, max(1, chunks))
     recipe = recipe_identity(asdict(config))
     if not config.needs_teacher:  # its numbers count only where something is learnt from one

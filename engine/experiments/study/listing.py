@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from engine.core.errors import EngineError
+from engine.core.text import duration
 from engine.experiments.study.catalogue import catalogue
 from engine.experiments.study.grid import changed_settings
 from engine.experiments.study.running import STAGES, StudyRun, study_cells
@@ -38,8 +39,10 @@ class Listed:
             return self.missing
         if not self.cells:
             return "No training."
-        time = f", {self.to_do} to do in {'more than' if self.more else 'about'} {self.seconds / 60:,.0f} min"
-        return f"{self.cells} training{'s' if self.cells > 1 else ''}{'' if self.to_do is None else time}."
+        trainings = f"{self.cells} training{'s' if self.cells > 1 else ''}"
+        if self.to_do is None:
+            return f"{trainings}."
+        return f"{trainings}, {self.to_do} to do in {'more than' if self.more else 'about'} {duration(self.seconds)}."
 
 
 def listing(project: ProjectFolder | None) -> Iterator[Listed]:

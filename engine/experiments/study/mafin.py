@@ -26,17 +26,26 @@ if TYPE_CHECKING:
     from engine.core.events import Event
     from engine.encoders.encoder import Encoder
     from engine.project.folder import ProjectFolder
+    from engine.training.trainer import TrainResult
 
 LINEAR_RATE = 1e-4
 BLACK_BOX = "black box"
+TUNED = "small model, tuned"
+TRAINED = {TUNED: "small", "concatenation after tuning": "small", "Mafin": "mafin", "λ-Mafin": "lambda-mafin"}
+"""System → the training that its small model is of."""
+SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+"""Where the paper searches for ε (section 4.3)."""
 
 
-def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tuple[str, Encoder]]:
+def systems(
+    context: StageContext, folder: Path, rank: int = 64, steps: dict[str, int] | None = None
+) -> Iterator[tuple[str, Encoder]]:
     """The rows of tables 1 to 4: names and encoders, each trained when it is asked for.
 
     Trainings are those of the project's recipe (`training.preset = "mafin"` is the paper's), on the rankings of the stage `rank`;
     what differs is what is trained and what the loss sees. Checkpoints and adapters are kept in `folder`: a second call trains none
-    of these again. `rank`: of the second linear map. Raises UsageError without encoder.small_model, and what training raises.
+    of these again. `rank`: of the second linear map. `steps`: gets the step that each trained small
+    model is of. Raises UsageError without encoder.small_model, and what training raises.
     """
     from engine.training.dataset import training_data
     from engine.training.distributed import train_together
@@ -57,24 +66,51 @@ def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tup
     def small(adapter: Path | None = None) -> Encoder:
         return cached(context, source.small.load(chosen.max_tokens, adapter))
 
+    searched = config.objective == "plackett_luce" and context.settings.training.label_smoothing is None
+
     def trained(kind: Augmentation | None) -> Encoder:
-        changed, place = replace(config, augmentation=kind), folder / (kind or "small")
-        job = Job(
-            source.folder, data, changed, hardware, place, context.emit, context.should_stop, context.should_finish
-        )
-        return small(train_together(job).adapter)
+        smoothing, result = tune(kind)
+        if steps is not None:
+            steps[kind or "small"] = result.best_step
+        if searched:
+            context.choose("label smoothing", f"{smoothing:g}", "the best nDCG@10 of the validation queries")
+        return small(result.adapter)
+
+    def tune(kind: Augmentation | None) -> tuple[float, TrainResult]:
+        def train(smoothing: float) -> TrainResult:
+            changed = replace(config, augmentation=kind, label_smoothing=smoothing)
+            place = folder / (kind or "small") / f"{smoothing:g}"
+            job = Job(
+                source.folder, data, changed, hardware, place, context.emit, context.should_stop, context.should_finish
+            )
+            return train_together(job)
+
+        if not searched:
+            return config.label_smoothing, train(config.label_smoothing)
+        return best_smoothing(train, config.label_smoothing)
 
     yield BLACK_BOX, black_box
     yield "small model", small()
     yield "concatenation", AugmentedEncoder(black_box, small())
     tuned = trained(None)
-    yield "small model, tuned", tuned
+    yield TUNED, tuned
     yield "concatenation after tuning", AugmentedEncoder(black_box, tuned)
     mild = replace(config, learning_rate=LINEAR_RATE)
     yield "linear map", MappedEncoder(black_box, train_linear_map(data, mild))
     yield f"linear map of rank {rank}", MappedEncoder(black_box, train_linear_map(data, mild, rank))
     yield "Mafin", AugmentedEncoder(black_box, trained("mafin"))
     yield "λ-Mafin", AugmentedEncoder(black_box, trained("lambda-mafin"))
+
+
+def best_smoothing(train: Callable[[float], TrainResult], usual: float) -> tuple[float, TrainResult]:
+    """Return the label smoothing of `SMOOTHING` whose training did best on the validation queries, the smallest of equals, and
+    what it came to; the `usual` one where there are no validation queries."""
+    first = train(usual)
+    if first.best_ndcg_at_10 is None:
+        return usual, first
+    results = {smoothing: first if smoothing == usual else train(smoothing) for smoothing in SMOOTHING}
+    best = max(results, key=lambda smoothing: results[smoothing].best_ndcg_at_10 or 0.0)
+    return best, results[best]
 
 
 def measured(context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], one: QuerySet) -> dict[str, Floats]:
@@ -89,18 +125,24 @@ def measured(context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], o
 def compare_with_black_box(
     copy: ProjectFolder, key: str, emit: Callable[[Event], None], should_stop: Callable[[], bool]
 ) -> dict[str, Values]:
-    """System → its figures, and paired differences to the black box, in percent. What is trained is kept under `key`, so that a
-    comparison that was killed goes on. Raises CancelledError, and what training raises."""
+    """System → its figures, and paired differences to the black box and to the tuned small model, in percent. What is trained is
+    kept under `key`, so that a comparison that was killed goes on. Raises CancelledError, and what training raises."""
 
     with closing(copy.store()) as store:
         settings = copy.settings()
         context = StageContext(copy, settings, store, "train", key, "", emit, should_stop)
         chunks, judged = store.chunks(), query_sets(context, store.chunks())[0]
-        found = systems(context, copy.path / "checkpoints" / f"mafin-{key}")
+        steps: dict[str, int] = {}
+        found = systems(context, copy.path / "checkpoints" / f"mafin-{key}", steps=steps)
         values = {name: measured(context, encoder, chunks, judged) for name, encoder in found}
-    pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
+    pairs = {(name, other): MAFIN for other in (BLACK_BOX, TUNED) for name in values if name != other}
     figures, gaps = compared(values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed)
-    rows = {name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()}
-    for (name, _), row in gaps.items():
-        rows[name] |= {f"Δ {metric}": asdict(gap) for metric, gap in row.items()}
+    rows: dict[str, Values] = {
+        name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()
+    }
+    for name, kind in TRAINED.items():
+        rows[name]["step"] = steps[kind]
+    for (name, other), row in gaps.items():
+        of = "Δ " if other == BLACK_BOX else "Δ to only finetune, "
+        rows[name] |= {f"{of}{metric}": asdict(gap) for metric, gap in row.items()}
     return rows

@@ -9,16 +9,31 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.core.figures import Interval
+from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.rankers import Rankers, rank_all
-from engine.evaluation.reporting.diagnostics import Ranked, basis_of, describe, sampling_of, similarities_of
+from engine.evaluation.reporting.diagnostics import (
+    Ranked,
+    Similarities,
+    basis_of,
+    describe,
+    sampling_of,
+    similarities_of,
+)
 from engine.experiments.study.transformations import remove_top, standardise, whiten
+from engine.metrics.relevance import Relevance
 from engine.project.stage import StageContext
 
 Values = dict[str, Any]
 """Measure → {value, low, high}, or a number or text alone."""
 PARTS = ("systems", "differences")
 SETS = {"judged": "", "document": "document-written ", "synthetic": "held-out "}
+WIDTH = ", width of interval"
+"""How a column ends that is the width of another one's interval."""
+ALL = ", all queries"
+"""How a column ends that is of all queries, without bootstrap."""
+SUBSTITUTE = "substitute"
+"""How the conditions begin that give words another of the same meaning, which takes a language model."""
 SPREADS = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Student's t at 97.5 % for one to nine degrees of freedom."""
 
@@ -38,11 +53,16 @@ def measured(report: Mapping[str, Any]) -> dict[str, Values]:
     if pairs := report["sentences"]:
         _take(rows, {part: {name: {"sentence pairs": one} for name, one in pairs[part].items()} for part in PARTS})
     robustness = report["robustness"] or {"rows": ()}
+    with_synonyms = bool(robustness["rows"] and robustness["synonyms"]["model"])
     for row in robustness["rows"]:
+        if row["kind"].startswith(SUBSTITUTE) and not with_synonyms:
+            continue  # words that documents use alike are no synonyms
         of = f", {row['kind']}" + (f" {row['words']}" if row["words"] else "")
         _take(rows, row, of=of)
+        for system in row["systems"]:
+            rows[system + of]["median words"] = robustness["median_words"]
         for system, loss in row["mrr_losses"].items():
-            rows[system + of] |= {"loss of MRR@10": loss, "median words": robustness["median_words"]}
+            rows[system + of]["loss of MRR@10"] = loss
     for system, found in (general.get("distances") or {}).get("systems", {}).items():
         shares = {f"distance, {share}th percentile": found[f"percentile_{share}"] for share in (5, 95)}
         rows[system] |= {"distance, mean": found["mean"], **shares}
@@ -54,6 +74,17 @@ def _take(rows: dict[str, Values], table: Mapping[str, Any], before: str = "", o
         sign = "Δ " if part == "differences" else ""
         for system, figures in table.get(part, {}).items():
             rows[system + of] |= {f"{sign}{before}{name}": figure for name, figure in figures.items()}
+
+
+def value_of(values: Values, column: str) -> Any:
+    """Return the value of a column: of names with a bar between the first that was measured, or the width of one's interval."""
+    measure = column.removesuffix(WIDTH)
+    found = next((values[name] for name in measure.split("|") if values.get(name) is not None), None)
+    if measure == column:
+        return found
+    if not isinstance(found, Mapping) or found.get("low") is None or found.get("high") is None:
+        return None
+    return found["high"] - found["low"]
 
 
 def number(value: Any) -> float | None:
@@ -95,18 +126,33 @@ def over_sets(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**pages[0], "project": f"mean of {len(pages)}", "rows": rows, "similarities_of": None, "correlations": []}
 
 
+def accuracy_of(found: Similarities, judgments: Sequence[Judgment]) -> float:
+    """Return the share of the queries with an answer among the best K, in percent."""
+    relevance = Relevance.from_rankings(found.best, [judgments[row].grades for row in found.rows])
+    return 100 * float((relevance.ranked > 0).any(axis=1).mean())
+
+
 def transformed_systems(context: StageContext) -> dict[str, dict[str, Any]]:
-    """Figures of encoders whose vectors are transformed ("… evaluated", tables 3, 5 and 7): `base, whitened` and so on → figures as
-    report.json has them. What is learnt of chunks transforms queries, too; of principal components a hundredth of the dimensions
-    goes (Mu & Viswanath 2018). Raises CancelledError."""
-    chunks, sampling, found = context.store.chunks(), sampling_of(context.settings), {}
+    """Figures of encoders whose vectors are transformed ("… evaluated", tables 3, 5 and 7): `base, whitened` and so on → figures
+    as report.json has them. Of each encoder as it is, the accuracy over all queries, without bootstrap (tables 2 and 9).
+
+    What is learnt of chunks transforms queries, too; of principal components a hundredth of the dimensions goes (Mu &
+    Viswanath 2018). Raises CancelledError.
+    """
+    chunks, sampling = context.store.chunks(), sampling_of(context.settings)
+    found: dict[str, dict[str, Any]] = {}
     rankers, basis = Rankers(context, chunks), basis_of(query_sets(context, chunks))
     owners = rankers.document_of(rankers.ids)
-    for candidate in map(rankers.candidate, (0.0, 1.0) if rankers.adapter else (0.0,)):
+    weights = (0.0, *sorted(context.settings.evaluation.interpolation_weights), 1.0) if rankers.adapter else (0.0,)
+    for candidate in map(rankers.candidate, weights):
         if basis is None or not candidate.similarity.of_unit_vectors:
             continue
         queries, vectors = candidate.query_vectors(basis.texts), candidate.chunk_vectors(chunks)
         top = remove_top(vectors, max(1, vectors.shape[1] // 100))
+        ranked = Ranked(queries, *rank_all(queries, vectors, rankers.ids, context.settings.evaluation.depth))
+        similarities = similarities_of(ranked, basis.judgments, vectors, rankers.ids, sampling, owners)
+        if similarities:
+            found[candidate.name] = {f"accuracy@{sampling.top}{ALL}": accuracy_of(similarities, basis.judgments)}
         ways = {"standardised": standardise(vectors), "whitened": whiten(vectors), "PCA": top}
         for way, transform in ways.items():
             asked, moved = transform(queries), transform(vectors)

@@ -1,4 +1,5 @@
-"""What a study found: NAME.json holds everything, NAME.html shows it in one self-contained page."""
+"""What a study found: NAME.json holds everything, NAME.html shows it in one self-contained page, NAME.csv and NAME.tex are
+its table."""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ from engine.core.disk import disk_errors, write_text
 from engine.evaluation.reporting.charts import Bar, Line, gap_chart, line_chart
 from engine.evaluation.reporting.page import density_charts, distance_chart, pages
 from engine.evaluation.reporting.report import plain
-from engine.experiments.study.catalogue import UNTRAINED, Chart, Study
+from engine.experiments.study.catalogue import STEP, UNTRAINED, Chart, Study
 from engine.experiments.study.grid import Cell
-from engine.experiments.study.measures import Values, number, over_seeds
+from engine.experiments.study.measures import ALL, SUBSTITUTE, WIDTH, Values, number, over_seeds, value_of
+from engine.experiments.study.tables import column_name, shown, write_csv, write_latex
 from engine.metrics.spearman import pearson
 from engine.version import __version__
 
@@ -23,6 +25,11 @@ SCHEMA = 2
 COLOURS = {"better": 3, "worse": 2}
 OF_SIMILARITIES = ("alignment", "accuracy@", "nDCG@", "COE", "ROE", "threshold", "ψ of τ")
 """How the columns begin that are of the queries that densities are of."""
+MASKED_ONLY = (
+    "Masking only: no language model could be asked for synonyms. "
+    "Set queries.backend to one that writes queries, and repeat."
+)
+SHIPPED_TEXT = "the passages that ship with the program"
 MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
 """Cells, each with what is said of it, and what is kept of it."""
 
@@ -61,26 +68,26 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
             untrained = system.partition(",")[0] in UNTRAINED
             own = "" if untrained else training
             values = [found[system] for _, found in seeds if system in found]
-            if untrained and not values:
+            if not values and (untrained or "," in system):
                 continue
             mean = over_seeds(values) if values else {}
-            shown = {
-                column: next((mean[name] for name in column.split("|") if mean.get(name) is not None), None)
-                for column in study.columns
-            }
+            shown = {column: value_of(mean, column) for column in study.measures}
+            if shown.get(STEP) is None and STEP not in study.columns:
+                shown.pop(STEP, None)
             row = rows.setdefault(
                 (model, own, system), Row(model if many else "", own, label, seeds[0][0].changes, shown)
             )
             # a cell without an adapter measures less of base
-            row.values.update({name: one for name, one in shown.items() if row.values[name] is None})
+            row.values.update({name: one for name, one in shown.items() if row.values.get(name) is None})
     return list(rows.values())
 
 
 def write_study(
     folder: Path, project: str, study: Study, facts: Mapping[str, Values], cells: MeasuredCells
 ) -> dict[str, Any]:
-    """Write NAME.json and NAME.html into `folder`; returns what the former says, with its `folder`.
+    """Write NAME.json, .html, .csv and .tex into `folder`; returns what the former says, with its `folder`.
 
+    `general_text`: the name of the general text, where the study measures with one.
     `rows`: what each is, its `label`, and `values`: column → {value, low, high}, of a difference with its verdict; over queries,
     or, where there are `seeds`, over trainings. `facts`: rows of the project as it is. `cells`: `number`, `label`, `model`, `seed`,
     `changes`, `same_as` (the cell that trains exactly the same), `error`, and, of a finished one, `seconds` by stage and `reason`.
@@ -88,8 +95,9 @@ def write_study(
     """
     rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(study, cells)
     basis = next((kept["similarities"] for _, _, kept in cells if kept and kept.get("similarities")), None)
+    general_text = next((kept.get("general_text") for _, _, kept in cells if kept and "general_text" in kept), None)
     kept_keys = ("seconds", "reason")
-    columns = [one for one in study.columns if any(row.values.get(one) is not None for row in rows)]
+    columns = [one for one in study.measures if any(row.values.get(one) is not None for row in rows)]
     data = {
         "schema": SCHEMA, "project": project, "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -99,9 +107,13 @@ def write_study(
         "rows": [{**asdict(row), "label": row.label} for row in rows],
         "correlations": [{"of": pair, "r": _correlation(rows, pair)} for pair in study.correlations],
         "similarities_of": basis and {
-            "columns": [one for one in columns if one.startswith(OF_SIMILARITIES)],
+            "columns": [
+                one for one in columns if one.startswith(OF_SIMILARITIES) and not one.endswith((WIDTH, ALL))
+            ],
             "name": basis["name"], "queries": basis["queries"],
         },
+        "notes": [MASKED_ONLY] if _lacks_synonyms(study, rows) else [],
+        "general_text": (general_text or SHIPPED_TEXT) if _uses_general_text(study) and cells else None,
         "cells": [
             {**asdict(cell), **known, **{key: (kept or {}).get(key) for key in kept_keys}} for cell, known, kept in cells
         ],
@@ -112,15 +124,22 @@ def write_study(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_text(folder / f"{study.name}.json", json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))
         write_text(folder / f"{study.name}.html", _render(found, charts))
+        write_text(folder / f"{study.name}.csv", write_csv(found))
+        write_text(folder / f"{study.name}.tex", write_latex(found))
     return {**found, "folder": str(folder)}
 
 
-def shown(value: Any) -> str:
-    """A value for reading: a dash for none, more digits where it is small."""
-    found = number(value)
-    if found is None or isinstance(value, int):
-        return "–" if value is None else str(value)
-    return f"{found:.{3 if abs(found) < 10 else 2}f}"
+def _lacks_synonyms(study: Study, rows: Sequence[Row]) -> bool:
+    """Whether the study has places for other words, and nothing to put there."""
+    labels = {label for system, label in study.systems.items() if f", {SUBSTITUTE}" in system}
+    measured = any(row.system in labels or row.values.get("substituted") for row in rows)
+    return bool(labels or study.facts == "perturbed") and bool(rows) and not measured
+
+
+def _uses_general_text(study: Study) -> bool:
+    """Whether questions or passages of general knowledge are measured."""
+    names = [*study.columns, *(chart.kind for chart in study.charts)]
+    return any(name.removeprefix("Δ ").startswith(("general ", "distance")) for name in names)
 
 
 def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
@@ -133,10 +152,8 @@ def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
 def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
     from markupsafe import Markup
 
-    from engine.core.text import metric_name
-
     page = pages()
-    page.filters |= {"shown": shown, "measure": lambda column: metric_name(column.partition("|")[0])}
+    page.filters |= {"shown": shown, "measure": column_name}
     drawn = [Markup(svg) for svg in charts]  # charts.py escapes every label
     return page.get_template("study.html.j2").render(study=found, charts=drawn)
 

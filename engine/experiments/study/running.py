@@ -25,7 +25,7 @@ from engine.encoders.model_folder import folder_name
 from engine.endpoint.servers import known_servers, note_server
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.studies.sentence_pairs import pairs_file
-from engine.experiments.study.catalogue import Changes, Study
+from engine.experiments.study.catalogue import UNTRAINED, Changes, Study
 from engine.experiments.study.facts import FACTS, unheard_context
 from engine.experiments.study.grid import Cell, cell_key, changed_settings, twin_of
 from engine.experiments.study.mafin import compare_with_black_box
@@ -40,6 +40,9 @@ STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
 """Settings that another base model does not take over."""
 FILES = ("evaluation.sentence_pairs", "evaluation.general_set")
+DATA_SECTIONS = ("corpus", "lexical", "queries")
+"""Settings of a project's chunks and queries, which a study takes as they are."""
+SEARCHED = "label smoothing searched for"
 NONE: Changes = {}
 OnEvent = Callable[[Event], None]
 
@@ -116,9 +119,11 @@ class StudyRun:
             project.run(STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop)
             if black_box:
                 rows = compare_with_black_box(copy, cell.key, watch, should_stop or (lambda: False))
-                kept = {"rows": rows, "reason": ""}
+                kept: dict[str, Any] = {"rows": rows, "reason": ""}
             else:
                 kept = figures_of(project, spent.get("train"))
+                if seconds := kept.get("training_seconds"):
+                    spent["train"] = seconds
         except CancelledError:
             raise self._cancelled() from None
         except (ProjectBusyError, ResourceError):
@@ -161,9 +166,10 @@ def study_cells(
 
     Raises DatasetError where the project lacks what the study measures with; ModelError, SettingsError.
     """
+    settings = {**settings, **_absolute_files(project, settings)}
     _check_needs(project, study, settings)
     own, cells = project.settings(), list[Cell]()
-    if fixed := [name for name in settings if name.partition(".")[0] in ("corpus", "lexical", "queries")]:
+    if fixed := [name for name in settings if name.partition(".")[0] in DATA_SECTIONS]:
         raise SettingsError(
             f"{fixed[0]} is not a training setting.", "A study takes the chunks and queries that the project has.",
             "Set it in project.toml and run 'engine adapt' first.", code="study-setting-of-the-data",
@@ -184,10 +190,27 @@ def study_cells(
         encoder = changed_settings(own, every).encoder
         source = encoder_source(encoder)
         vectors = source.fingerprint + source.vectors_fingerprint(encoder.max_tokens)
+        if study.by == "black box" and every.get("training.label_smoothing") is None:
+            vectors += SEARCHED  # a smoothing that is set, be it the usual one, is another comparison
         key = cell_key(every, own, chunks, vectors, _times(every))
         name = names[model] if [*names.values()].count(names[model]) == 1 else model
         cells.append(Cell(len(cells) + 1, every, key, label, name, every["training.seed"]))
     return cells
+
+
+def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:
+    """Return the `settings` of `FILES` as absolute paths: a study works in a copy, from which a relative one leads elsewhere.
+
+    As in project.toml, a relative path starts at the project; where nothing is there, at the current folder.
+    """
+    found = {}
+    for name in FILES:
+        if not settings.get(name):
+            continue
+        path = Path(str(settings[name])).expanduser()
+        of_project = (project.path / path).absolute()
+        found[name] = str(of_project if of_project.exists() else path.absolute())
+    return found
 
 
 def _times(changes: Changes) -> list[int]:
@@ -199,9 +222,12 @@ def _times(changes: Changes) -> list[int]:
 def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> None:
     with closing(project.store()) as store:
         judged = store.counts()["judged_queries"]
-    own = project.settings()
-    small = settings.get("encoder.small_model", own.encoder.small_model)
-    has = {"judged questions": judged, "sentence pairs": pairs_file(project, own), "small model": small}
+    chosen = changed_settings(project.settings(), settings)
+    has = {
+        "judged questions": judged,
+        "sentence pairs": pairs_file(project, chosen),
+        "small model": chosen.encoder.small_model,
+    }
     get = {
         "judged questions": f"Import some ('engine import-judgments {project.argument} FILE'), or judge hits.",
         "sentence pairs": "Name a file with sentence pairs in evaluation.sentence_pairs.",
@@ -227,23 +253,38 @@ def _lacking(project: ProjectFolder, study: Study, what: str, to_do: str) -> Dat
     )  # fmt: skip
 
 
-def figures_of(project: Project, seconds: float | None) -> dict[str, Any]:
-    """What is kept of the copy's last evaluation, and of a training that took so many seconds."""
+def figures_of(project: Project, stage_seconds: float | None) -> dict[str, Any]:
+    """What is kept of the copy's last evaluation and training.
+
+    `stage_seconds`: what the stage `train` took in this run. It counts only where the adapter does not say how long it
+    was trained, over all runs.
+    """
     from engine.evaluation.reporting.report import read_report
 
     report = read_report(project.report().folder)
     with closing(project.folder.store()) as store:
         context = unheard_context(project.folder, store)
         adapter, transformed = context.need(AdapterInfo).info, transformed_systems(context)
-    rows = measured({**report, "diagnostics": {**report["diagnostics"], **transformed}})
+    diagnostics = report["diagnostics"]
+    together = {
+        name: {**diagnostics.get(name, {}), **transformed.get(name, {})} for name in {**diagnostics, **transformed}
+    }
+    rows = measured({**report, "diagnostics": together})
+    seconds = adapter.seconds or stage_seconds
     if "adapted" in rows:
         rows["adapted"] |= {"steps": adapter.steps, "best step": adapter.best_step, "training seconds": seconds}
+        step = adapter.steps if adapter.best_step is None else adapter.best_step
+        for system, values in rows.items():
+            if system.partition(",")[0] not in UNTRAINED:
+                values["step"] = step
     return {
         "rows": rows,
         "similarities": report["similarities"],
         "general similarities": (report["general"] or {}).get("similarities"),
         "distances": (report["general"] or {}).get("distances"),
+        "general_text": (report["general"] or {}).get("name"),
         "adapter_scope": adapter.adapter_scope,
+        "training_seconds": seconds,
         "reason": adapter.reason,
     }
 

@@ -146,8 +146,9 @@ class TrainingHistory(Record):
 
 @dataclass(frozen=True)
 class AdapterInfo(ArtifactInfo):
-    """`adapter`: its folder; None, with a `reason`, where none was trained. `model`: fingerprint of the base model. `history`: the
-    curve of a training before 0.2 (engine/training/history.py)."""
+    """`adapter`: its folder; None, with a `reason`, where none was trained. `model`: fingerprint of the base model. `seconds`: what
+    training took over all its runs; 0 where that is not known. `history`: the curve of a training before 0.2
+    (engine/training/history.py)."""
 
     kind, stage, called = "adapter", "train", "adapter"
     adapter: str | None = None
@@ -155,6 +156,7 @@ class AdapterInfo(ArtifactInfo):
     steps: int = 0
     best_step: int | None = None
     ended: str = ""
+    seconds: float = 0.0
     adapter_scope: str = "both"
     digest: str = ""
     model: str = ""

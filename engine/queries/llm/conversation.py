@@ -22,7 +22,7 @@ from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, 
 from engine.queries.llm.windows import halves, windows
 from engine.queries.rejection import Reason
 
-VERSION = 4  # raised when the same answers would give other items
+VERSION = 5  # raised when the same answers would give other items
 TRIES = 2
 MIN_ROOM = 64  # tokens for a passage, below which asking is pointless
 NOT_SHOWN = "(too long to be shown)"
@@ -142,6 +142,7 @@ class _Talk:
 
     def _in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
         events = yield from self._entries("events", EVENTS, values, len(kinds))
+        events = _fine_grained_first(events, len(kinds))
         good = [event for event in events.finished if verbatim(event["context"], self._chunk.text)]
         for event in events.finished:
             if event not in good:
@@ -210,6 +211,14 @@ class _Talk:
 
     def _lose(self, question: str, evidence: str, reason: Reason, kind: QueryKind = "question") -> None:
         self._dropped.append(Dropped(Item(" ".join(question.split()), evidence, kind), reason))
+
+
+def _fine_grained_first(events: _Entries, most: int) -> _Entries:
+    """Return the entries of an answer with more than the `most` facts asked for: the fine-grained ones are taken first."""
+    if not events.more:
+        return events
+    ordered = sorted([*events.finished, *events.more], key=lambda event: event["type"] != "fine-grained")
+    return _Entries(ordered[:most], events.cut, ordered[most:])
 
 
 def _unfound(evidence: str) -> Reason:

@@ -65,7 +65,7 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
                 asked, ranked = given(data.base_heldout)[pool.queries], chunks[pool.chunks]
                 figures = measure(unit_rows(asked @ matrix.T), unit_rows(ranked @ matrix.T), pool.positives)
                 found = figures.ndcg_at_10
-            stale = 0 if pool is None or found > reached else stale + 1
+            stale = 0 if pool is None or config.keep == "last" or found > reached else stale + 1
             best, reached = (best, reached) if stale else (matrix, found)
         if last or stale >= config.patience:
             break

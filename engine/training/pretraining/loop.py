@@ -141,4 +141,6 @@ class _Pretraining(Loop):
     def _why(self, ended: Ended) -> str:
         if self.pool is None:
             return ""
+        if not self.chooses_step:
+            return "the last one is kept (training.keep)"
         return f"the adapter of step {self.state.best_step} is kept, which did best in the held-out checks"

@@ -117,6 +117,12 @@ def test_codes_and_dates_are_masked_and_written_otherwise_and_never_mistyped():
     assert perturber.perturb("on 2024-13-01", Condition("substitute", 1)).changed == 0  # no such month
 
 
+@pytest.mark.parametrize("number", ["27,500", "1,234,567", "27,500.50", "3,5"])
+def test_a_number_with_separators_is_masked_whole(number: str) -> None:
+    found = Perturber(analysed, {}).perturb(f"Who owes {number}, and why?", Condition("mask shared"), analysed(number))
+    assert found.text == "Who owes [MASK], and why?"
+
+
 def test_an_answer_shares_a_code_where_it_has_all_of_it_and_a_models_words_come_first():
     answer = analysed("PHX-121 costs more since 1 March 2024")
     found = Perturber(analysed, {}).perturb(CODED, Condition("mask shared"), answer)

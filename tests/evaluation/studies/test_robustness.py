@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -50,6 +51,17 @@ CHANGING = tuple(one for one in CONDITIONS if not one.kind.startswith("substitut
 
 def document_of(ids: np.ndarray) -> np.ndarray:
     return ids
+
+
+def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words():
+    texts = ["roof and garden repair", "the roof leaks", "window repair"]
+    chunks = [replace(chunk(number, text), document_id=1 if number < 3 else 2) for number, text in enumerate(texts, 1)]
+    judgment = Judgment("q", "leaks in the roof of the garden", "document", {1: 1})
+    source = QuerySet("judged", "judged", [judgment], [FilenameMatch(judgment.text)])
+    trial = make_trial(source, chunks, terms)
+    assert trial is not None
+    masked = dict(zip((one.kind for one in trial.conditions), trial.perturbed.texts, strict=True))["mask shared"]
+    assert masked == "leaks in the [MASK] of the [MASK]", "two words of the first chunk, as many as of the second"
 
 
 def test_every_usable_query_stands_once_under_every_condition():

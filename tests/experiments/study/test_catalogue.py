@@ -9,12 +9,14 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import UsageError
+from engine.evaluation.studies.perturbation import CONDITIONS
 from engine.experiments.study.catalogue import Study, catalogue, study_of
 from engine.experiments.study.facts import FACTS
 from engine.experiments.study.grid import changed_settings
 from engine.settings.schema import Settings
 from engine.training.recipe import config_of
 
+CONDITION_NAMES = {f"{one.kind} {one.words or ''}".strip() for one in CONDITIONS}
 ROOT = Path(__file__).resolve().parents[3]
 STUDIES = list(catalogue().values())
 
@@ -68,6 +70,19 @@ def test_the_ways_of_adaptation() -> None:
     assert [one.method for one in ways] == ["PT", "FT", "PT-FT"]
     assert [one.objective for one in ways[1:]] == ["triplet", "triplet"]
     assert [one.evaluation.interpolation_weights for one in settings_of("domain-t2")] == [[0.5]] * 3
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_changed_and_unchanged_queries_of_a_table_are_the_same_ones(study: Study) -> None:
+    changed = [system.partition(", ")[2] for system in study.systems if system.partition(", ")[2] in CONDITION_NAMES]
+    unchanged = [system for system in study.systems if "," not in system]
+    assert not (changed and unchanged), "conditions are measured on at most 500 queries, systems on all"
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_a_step_is_chosen_only_where_the_paper_chooses_one(study: Study) -> None:
+    keep = {config_of(changed_settings(Settings(), changes)).keep for _, changes in study.trainings}
+    assert keep <= ({"best"} if study.name.startswith("mafin") else {"last"})
 
 
 def test_a_name_that_is_none_names_the_nearest() -> None:

@@ -22,20 +22,17 @@ ORIGINALS = ["Who repairs the pump PHX-121 today?", "Does the lease end soon?", 
 @pytest.mark.parametrize(
     ("answers", "rows"),
     [
-        (  # a code has another way to be written, no word has a synonym
+        (
             [("PHX-121 leaks",), ("lease ends",), ("lease ends",), ("lease ends",)],
-            [
-                ("Who repairs the [MASK] [MASK] today?", "Who repairs the pump PHX121 today?"),
-                ("Does the [MASK] [MASK] soon?", ORIGINALS[1]),
-                (ORIGINALS[2], ORIGINALS[2]),
-            ],
+            [("Who repairs the [MASK] [MASK] today?",), ("Does the [MASK] [MASK] soon?",), (ORIGINALS[2],)],
         ),
         ([("lease ends",)] * 2, [("Does the [MASK] [MASK] soon?",), (ORIGINALS[0],)]),
-        ([()] * 4, [(), (), ()]),  # whole documents share no words with a query
+        # pump.txt as a whole is the answer of all
+        ([()] * 4, [("Who repairs the [MASK] [MASK] today?",), (ORIGINALS[1],), (ORIGINALS[2],)]),
     ],
 )
 def test_queries_and_what_the_conditions_make_of_them(
-    tmp_path: Path, answers: list[tuple[str, ...]], rows: list[tuple[str, ...]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[tuple[str, ...]], rows: list[tuple[str, ...]]
 ) -> None:
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": ["documents"]}})
     (project.path / "documents").mkdir()
@@ -53,3 +50,13 @@ def test_queries_and_what_the_conditions_make_of_them(
     assert list(table) == [str(number) for number, _ in enumerate(rows, 1)]
     assert [tuple(row[name] for name in ("masked", "substituted") if name in row) for row in table.values()] == rows
     assert {row["original"] for row in table.values()} <= set(ORIGINALS)
+    assert not any("substituted" in row for row in table.values()), "no language model writes the project's queries"
+    monkeypatch.setattr("engine.experiments.study.facts.language_model", lambda _: "a model")
+    monkeypatch.setattr(
+        "engine.experiments.study.facts.substitutes",
+        lambda _, words, __: ([{"pump": "lifter"} for _ in words], "a model"),
+    )
+    others = [row["substituted"] for row in FACTS["perturbed"](project) for row in [row[1]]]
+    assert len(others) == len(rows)
+    if answers[0] != ("lease ends",):
+        assert others[0] == "Who repairs the lifter PHX121 today?"

@@ -15,11 +15,12 @@ from engine.core.errors import UsageError
 from engine.core.events import Event, TrainStep
 from engine.encoders.kinds.augmented import joined_arrays
 from engine.evaluation.query_sets import query_sets
-from engine.experiments.study.mafin import measured, systems
+from engine.experiments.study.mafin import best_smoothing, measured, systems
 from engine.metrics.retrieval import MAFIN
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.training.job import never
+from engine.training.trainer import TrainResult
 
 QUERY = "Who signs off a freezer repair?"
 
@@ -77,6 +78,26 @@ def test_every_row_is_an_encoder_that_can_be_measured(project: ProjectFolder, tm
             np.testing.assert_allclose(found[:, :32], scale * black_box, atol=1e-5)
     assert trained > 0
     assert sum(isinstance(event, TrainStep) for event in seen) == trained  # the second time nothing is trained again
+
+
+@pytest.mark.parametrize(
+    ("ndcg", "best"),
+    [
+        ({0.0: 30.0, 0.1: 31.0, 0.2: 33.0, 0.3: 33.0, 0.4: 32.0, 0.5: 1.0}, 0.2),
+        ({0.1: None}, 0.1),  # no validation queries: nothing else is trained
+    ],
+)
+def test_the_label_smoothing_is_the_one_that_validation_queries_choose(
+    ndcg: dict[float, float | None], best: float
+) -> None:
+    trained = []
+
+    def train(smoothing: float) -> TrainResult:
+        trained.append(smoothing)
+        return TrainResult(Path(str(smoothing)), 1, 1, ndcg[smoothing], [])
+
+    assert best_smoothing(train, 0.1) == (best, TrainResult(Path(str(best)), 1, 1, ndcg[best], []))
+    assert sorted(trained) == sorted(ndcg), "each once"
 
 
 def test_without_a_small_model_there_is_nothing_to_compare(project: ProjectFolder, tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from rich.console import Console
 from engine.cli.console import show_study
 from engine.experiments.study.catalogue import Chart, Study, study_of, sweep_of
 from engine.experiments.study.grid import Cell, make_grid
-from engine.experiments.study.measures import measured, over_seeds, over_sets
-from engine.experiments.study.page import rows_of, shown, write_study
+from engine.experiments.study.measures import measured, over_seeds, over_sets, value_of
+from engine.experiments.study.page import MASKED_ONLY, SHIPPED_TEXT, rows_of, write_study
+from engine.experiments.study.tables import shown
 from engine.settings.load import validate
 
 EVIL = "<script>alert(1)</script>"
@@ -185,7 +186,8 @@ def test_measures_of_a_report() -> None:
         ],
         "general": {"systems": {"base": {"hit@1": 3}}, "differences": {}, "distances": None}, "sentences": None,
         "diagnostics": {"base": {"COE, percent": 4}},
-        "robustness": {"median_words": 7, "rows": [
+        "robustness": {"median_words": 7, "synonyms": {"model": "", "share": 0.0}, "rows": [
+            {"kind": "clean", "words": 0, "systems": {"base": {"hit@1": 9}}, "differences": {}, "mrr_losses": {}},
             {
                 "kind": "typo", "words": 2, "systems": {"base": {"hit@1": 5}}, "differences": {"base": {"hit@1": 6}},
                 "mrr_losses": {"base": 8},
@@ -195,8 +197,51 @@ def test_measures_of_a_report() -> None:
     assert measured(report) == {
         "base": {"hit@1": 1, "held-out hit@1": 2, "general hit@1": 3, "COE": 4},
         "adapted": {"Δ hit@1": 1, "Δ held-out hit@1": 2},
+        "base, clean": {"hit@1": 9, "median words": 7},
         "base, typo 2": {"hit@1": 5, "Δ hit@1": 6, "loss of MRR@10": 8, "median words": 7},
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "general", "expected"),
+    [("domain-f2", "squad", "squad"), ("domain-f2", "", SHIPPED_TEXT), ("domain-t2", "squad", None)],
+)
+def test_the_page_names_the_general_text(tmp_path: Path, name: str, general: str, expected: str | None) -> None:
+    one = {**kept(base={"distance, mean": 0.5, "accuracy@5": 1}), "general_text": general}
+    page = write_study(tmp_path, "mine", study_of(name), {}, [(Cell(1, {}, "", "FT"), TOLD, one)])
+    assert page["general_text"] == expected
+    text = html.parse(tmp_path / f"{name}.html").getroot().text_content()
+    assert (f"General text: {expected}" in text) == (expected is not None)
+
+
+def test_each_row_that_was_trained_says_of_which_step_it_is(tmp_path: Path) -> None:
+    one = kept(base={"accuracy@5": 1}, adapted={"accuracy@5": 2, "step": 500})
+    page = write_study(tmp_path, "mine", study_of("domain-t2"), {}, [(Cell(1, {}, "", "FT"), TOLD, one)])
+    assert page["columns"] == ["accuracy@5", "step"]
+    assert [row["values"].get("step") for row in page["rows"][:2]] == [None, 500]
+
+
+def test_without_a_language_model_a_study_measures_masking_only(tmp_path: Path) -> None:
+    systems = {"base": {"hit@1": 1}}
+    rows = [
+        {"kind": kind, "words": 0, "systems": systems, "differences": {}, "mrr_losses": {}}
+        for kind in ("clean", "mask shared", "substitute shared")
+    ]
+    report = {"query_sets": [], "general": None, "sentences": None, "diagnostics": {}}
+    for model, labels in (("", ["original", "masked"]), ("a model", ["original", "masked", "substituted"])):
+        robustness = {"median_words": 7, "rows": rows, "synonyms": {"model": model, "share": 50.0}}
+        one = kept(**measured({**report, "robustness": robustness}))
+        page = write_study(tmp_path, "mine", study_of("bmembed-t5"), {}, [(Cell(1, {}, "", "BMEmbed"), TOLD, one)])
+        assert [row["label"] for row in page["rows"]] == [f"Base, {label}" for label in labels]
+        assert page["notes"] == ([] if model else [MASKED_ONLY])
+        text = html.parse(tmp_path / "bmembed-t5.html").getroot().text_content()
+        assert (MASKED_ONLY in text) == (not model)
+
+
+def test_a_column_may_be_the_width_of_an_interval() -> None:
+    values = {"map": None, "accuracy@5": {"value": 40.0, "low": 35.5, "high": 44.0}, "steps": 3}
+    columns = ("map|accuracy@5", "accuracy@5, width of interval", "steps, width of interval", "map, width of interval")
+    assert [value_of(values, column) for column in columns] == [values["accuracy@5"], 8.5, None, None]
 
 
 def test_numbers_for_reading() -> None:

@@ -231,6 +231,17 @@ def test_what_stands_beside_the_encoder_is_for_mafins_tables_alone(project: Proj
         assert changed_settings(project.settings(), cell.changes).encoder.vectors == ""
 
 
+def test_a_label_smoothing_that_is_set_is_not_searched_for(project: ProjectFolder, tiny_model: Path) -> None:
+    judge(project, "a question")
+    small = {"encoder.small_model": str(tiny_model)}
+    keys = [
+        study_cells(project, study_of("mafin-t1"), 10, settings={**small, **given})[0].key
+        for given in ({}, {"training.label_smoothing": 0.1}, {"training.label_smoothing": 0.2}, {})
+    ]
+    assert keys[0] == keys[3]
+    assert len(set(keys)) == 3
+
+
 def test_other_weights_in_the_folder_of_the_small_model_are_measured_anew(
     project: ProjectFolder, tmp_path: Path
 ) -> None:
@@ -265,6 +276,17 @@ def test_other_sentence_pairs_and_general_questions_are_measured_anew(project: P
         os.utime(file, (number, number))
         keys.append(study_cells(project, study_of("bmembed-t8"), 10)[0].key)
     assert len(set(keys)) == 4
+
+
+@pytest.mark.parametrize("place", ["project", "current folder"])
+def test_sentence_pairs_may_be_given_for_the_study_alone(
+    project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = project.path if place == "project" else tmp_path
+    (folder / "given.tsv").write_text("a\tb\t1\n")
+    (cell,) = study_cells(project, study_of("bmembed-t8"), 10, settings={"evaluation.sentence_pairs": "given.tsv"})
+    assert cell.changes["evaluation.sentence_pairs"] == str(folder / "given.tsv")
 
 
 def test_what_studies_take(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

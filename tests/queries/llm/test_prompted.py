@@ -85,6 +85,19 @@ def test_no_more_than_requested_is_taken():
     assert len(ask(Scripted(good), per_chunk=2).items) == 2
 
 
+def test_of_more_facts_than_requested_the_fine_grained_ones_are_taken_first():
+    def script(request: dict[str, object], number: int) -> str:
+        if step(request) == "events":
+            return as_json(events=[event(PARTS[0]), event(PARTS[1]), event(PARTS[2], type="fine-grained")])
+        return as_json(
+            questions=[{"event": 1, "question": "When is it changed?"}, {"event": 2, "question": "Where is it?"}]
+        )
+
+    answer = ask(Scripted(script), per_chunk=2)
+    assert [item.evidence for item in answer.items] == [PARTS[2], PARTS[0]]
+    assert [(item.evidence, reason) for item, reason in answer.dropped] == [(PARTS[1], Reason.MORE)]
+
+
 def test_a_fact_whose_words_do_not_stand_in_the_chunk_is_dropped_before_a_question_is_requested():
     def script(request: dict[str, object], number: int) -> str:
         if step(request) == "events":

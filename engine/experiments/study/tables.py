@@ -1,0 +1,102 @@
+"""A study's table as CSV and as LaTeX, for a spreadsheet and for a paper."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from engine.core.text import metric_name
+from engine.experiments.study.measures import number
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "Δ": r"$\Delta$",
+    "τ": r"$\tau$",
+    "ψ": r"$\psi$",
+    "λ": r"$\lambda$",
+    "α": r"$\alpha$",
+}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How texts begin that spreadsheets take for formulas."""
+
+
+def column_name(column: str) -> str:
+    """Return the name of a column for reading: of several the first."""
+    return metric_name(column.partition("|")[0])
+
+
+def shown(value: Any) -> str:
+    """A value for reading: a dash for none, more digits where it is small."""
+    found = number(value)
+    if found is None or isinstance(value, int):
+        return "–" if value is None else str(value)
+    return f"{found:.{3 if abs(found) < 10 else 2}f}"
+
+
+def shown_interval(value: Any) -> str:
+    """Return the interval of a value in parentheses; empty where it has none, or none with a width."""
+    bounds = [value.get("low"), value.get("high")] if isinstance(value, Mapping) else [None, None]
+    if None in bounds or bounds[0] == bounds[1]:
+        return ""
+    return f"({shown(bounds[0])} to {shown(bounds[1])})"
+
+
+def write_csv(study: Mapping[str, Any]) -> str:
+    """Return the table of a study, as its JSON gives it: of each column the value and the ends of its interval."""
+    head = ["row"]
+    for column in study["columns"]:
+        name = column_name(column)
+        head += [name, f"{name}, low", f"{name}, high"]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    for row in study["rows"]:
+        cells = [_as_text(row["label"])]
+        for column in study["columns"]:
+            value = row["values"].get(column)
+            if isinstance(value, Mapping):
+                cells += ["" if value.get(part) is None else str(value[part]) for part in ("value", "low", "high")]
+            else:
+                cells += [_as_text(value) if isinstance(value, str) else "" if value is None else str(value), "", ""]
+        writer.writerow(cells)
+    return text.getvalue()
+
+
+def write_latex(study: Mapping[str, Any]) -> str:
+    """Return the table of a study as a LaTeX tabular, which needs the package booktabs. Intervals are small behind their values."""
+    lines = [
+        rf"% {study['name']}, made by bmembed {study['version']}",
+        r"\begin{tabular}{l" + "r" * len(study["columns"]) + "}",
+        r"\toprule",
+        " & ".join(["", *(_escape(column_name(column)) for column in study["columns"])]) + r" \\",
+        r"\midrule",
+    ]
+    for row in study["rows"]:
+        cells = [_escape(row["label"])]
+        for column in study["columns"]:
+            value = row["values"].get(column)
+            interval = shown_interval(value)
+            cells.append(_escape(shown(value)) + (rf" {{\tiny {interval}}}" if interval else ""))
+        lines.append(" & ".join(cells) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", ""]
+    return "\n".join(lines)
+
+
+def _escape(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def _as_text(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
