@@ -87,7 +87,7 @@ def status_of(project: Project) -> Status:
         progress_of(current.folder) if current else None,
         sweep,
         progress_of(in_sweep.folder) if in_sweep else None,
-        None if current else _resumes_at(project),
+        _resumes_at(project) if current is None and _is_ready_to_train(project) else None,
         _in_use(project),
         progress_of(broken.folder) if broken else None,
         how_to_resume(project.folder, stages_of(broken.folder) or SEARCH) if broken else "",
@@ -103,6 +103,14 @@ def _in_use(project: Project) -> InUse | None:
         found = project.report()
         return InUse(found.in_use, found.fusion_method, float(found.fusion.get("weight", 0.5)))
     return None
+
+
+def _is_ready_to_train(project: Project) -> bool:
+    """Whether the training comes next: queries that are made anew make another training."""
+    from engine.project.stage import ORDER
+
+    before = ORDER[: ORDER.index("train")]
+    return all(one.state == "done" for one in project.status() if one.stage in before)
 
 
 def _resumes_at(project: Project) -> ResumePoint | None:

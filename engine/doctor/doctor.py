@@ -57,6 +57,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
         "memory": _memory,
         "disk": lambda: _disk(project),
         "ocr": lambda: _ocr(settings),
+        "documents": lambda: _documents(project, settings) if project else [],
         "model": lambda: _model(chosen),
         "languages": lambda: _languages(project, chosen) if project else [],
         "needs": lambda: needs(project, settings, chosen.model) if (project or model) and not chosen.endpoint else [],
@@ -146,6 +147,15 @@ def _ocr(settings: Settings) -> list[Finding]:
     off = "OCR is off: set corpus.ocr = true to read scans and pictures with it"
     follows = "scanned pages and pictures are read" if corpus.ocr else off
     return [Finding("ocr", "good", f"{found.version} at {found.program}, languages {found.languages}", follows)]
+
+
+def _documents(project: ProjectFolder, settings: Settings) -> list[Finding]:
+    """Folders of documents that are not there, such as on a disk that is not mounted."""
+    return [
+        Finding("documents", "problem", f"{path} is missing", "what was read of it stays searchable; connect its disk")
+        for path in project.sources(settings)
+        if not path.exists()
+    ]
 
 
 def _model(chosen: EncoderSettings) -> list[Finding]:

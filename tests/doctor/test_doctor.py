@@ -112,6 +112,15 @@ def test_a_file_that_a_run_has_just_removed_is_no_fault(
     assert (size.state, len(calls)) == ("good", 1)
 
 
+def test_a_folder_of_documents_that_is_gone_is_a_problem(project: ProjectFolder, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    project.change_settings({"corpus.paths": [str(there), str(tmp_path / "gone")]})
+    (found,) = about(examine(project), "documents")
+    assert found.state == "problem"
+    assert str(tmp_path / "gone") in found.found
+
+
 def test_wrong_settings_are_a_finding(project: ProjectFolder) -> None:
     (project.path / "project.toml").write_text('[encoder]\ndevice = "toaster"\n')
     problems = [finding for finding in about(examine(project), "project") if finding.state == "problem"]
