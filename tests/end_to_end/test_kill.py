@@ -118,7 +118,7 @@ def built(path: Path) -> dict[str, object]:
         counts = store.counts()
     finally:
         store.close()
-    left_out = ("adapter",)  # named by folder
+    left_out = ("adapter", "seconds")  # a folder, and a time
     found = {
         kind: (made.fingerprint, {key: value for key, value in made.info.to_dict().items() if key not in left_out})
         for kind, made in artifacts.items()
