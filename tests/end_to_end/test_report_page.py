@@ -166,7 +166,7 @@ def test_report_json_is_what_its_page_describes(report):
     lists = [(*path, which, "[]") for path in changes for which in ("hits_before", "hits_after")]
     seen |= {(*path, part.name) for path in lists for part in dataclasses.fields(FoundHit)}
     empty = {path for path, value in found if value == []}
-    absent = ("decision", "reranker", "expectation")
+    absent = ("decision", "reranker", "expectation", "preferences")
     undecided = {path for path, value in found if value is None and path[-1] in absent}
     missing = [
         key
