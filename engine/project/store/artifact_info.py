@@ -156,11 +156,11 @@ class AdapterInfo(ArtifactInfo):
     steps: int = 0
     best_step: int | None = None
     ended: str = ""
-    seconds: float = 0.0
     adapter_scope: str = "both"
     digest: str = ""
     model: str = ""
     history: TrainingHistory = field(default_factory=TrainingHistory)
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
