@@ -15,12 +15,11 @@ import pytest
 from fixtures.pipeline import engine_here
 from fixtures.shown_numbers import numbers
 
-from engine.core.messages.preferences import ReadQuestionsToJudge
 from engine.evaluation.lists.preferences import read_preferences
 from engine.evaluation.marks import read_marks
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo
-from engine.service.preferring import Comparing
+from engine.service.pooling import FocusedPooler
 from engine.service.system_lists import SystemLists
 
 WORDS = (
@@ -113,15 +112,14 @@ def test_judged_passages_in_which_two_lists_differ_decide(
         f"{start} the {word}" for start in ("who looks after", "what is said of", "when was") for word in WORDS
     ]
     lists = SystemLists(adapted)
-    comparing = Comparing()
+    pooler = FocusedPooler(adapted, lists)
     letters = []
     for question in questions:
         reference, candidate = lists.rank(question)
-        for passage in comparing.to_judge(adapted, ReadQuestionsToJudge(question)).questions[0].passages:
-            ranks = [_rank(passage.chunk_id, ranking.ids) for ranking in (reference, candidate)]
+        for hit in pooler.pool(question):
+            ranks = [_rank(hit.chunk_ids[0], ranking.ids) for ranking in (reference, candidate)]
             letters.append("y" if (ranks[1] < ranks[0]) == better else "n")
     lists.close()
-    comparing.close()
     said = judge(questions, letters)
     assert said["ended"] == "done"
     assert said["right"] + said["wrong"] == len(letters)
