@@ -129,6 +129,13 @@ def finished_built(tmp_path_factory: pytest.TempPathFactory, new_built: Path) ->
 
 
 @pytest.fixture
+def adapted(finished_built: Path, tmp_path: Path) -> ProjectFolder:
+    """A copy of the project after an adaptation, with base in use: its judged questions are too few."""
+    ignored = shutil.ignore_patterns("project.db-*")
+    return ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "adapted", ignore=ignored)))
+
+
+@pytest.fixture
 def project(tmp_path: Path) -> ProjectFolder:
     """A new project without documents."""
     return ProjectFolder.create(tmp_path / "project", {})

@@ -75,6 +75,7 @@ def status_of(project: Project) -> Status:
         current, is_running = running(project.folder), project.folder.is_running()
         sweep = unfinished(project.folder)
         in_sweep = running(sweeping(project.folder)) if sweep and sweep["running"] else None
+    stages = project.status()
     last = latest_run(project.folder)
     # of one that was killed, run.json says "running" for ever
     broken = last if last and not is_running and last.state in ("running", "cancelled") else None
@@ -82,12 +83,12 @@ def status_of(project: Project) -> Status:
         project.path,
         is_running,
         project.counts(),
-        project.status(),
+        stages,
         last,
         progress_of(current.folder) if current else None,
         sweep,
         progress_of(in_sweep.folder) if in_sweep else None,
-        _resumes_at(project) if current is None and _is_ready_to_train(project) else None,
+        _resumes_at(project) if current is None and _is_ready_to_train(stages) else None,
         _in_use(project),
         progress_of(broken.folder) if broken else None,
         how_to_resume(project.folder, stages_of(broken.folder) or SEARCH) if broken else "",
@@ -105,12 +106,12 @@ def _in_use(project: Project) -> InUse | None:
     return None
 
 
-def _is_ready_to_train(project: Project) -> bool:
+def _is_ready_to_train(stages: Sequence[StageState]) -> bool:
     """Whether the training comes next: queries that are made anew make another training."""
     from engine.project.stage import ORDER
 
     before = ORDER[: ORDER.index("train")]
-    return all(one.state == "done" for one in project.status() if one.stage in before)
+    return all(one.state == "done" for one in stages if one.stage in before)
 
 
 def _resumes_at(project: Project) -> ResumePoint | None:

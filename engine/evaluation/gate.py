@@ -178,6 +178,10 @@ class _Trial:
         """Tell whether the candidate was measured."""
         return name in self._column
 
+    def describes(self, name: str) -> bool:
+        """Tell whether it says something of a candidate, be it proved or not."""
+        return self.rung in CERTIFYING and self.evidence.queries >= MIN_FOR_SPREAD and self.has(name)
+
     def gap(self, name: str) -> NDArray[np.float64]:
         """Return the candidate's lead per query (q,)."""
         lead: NDArray[np.float64] = self._gaps[:, self._column[name]]
@@ -258,6 +262,7 @@ class _Gate:
         self._level = LEVEL / max(1, asked)
         rungs = [one.evidence for one in trials]
         self._shown = measured_on(rungs, reference) if rungs else None
+        self._proofs = {one.name: self._find_proof(one.name) for one in candidates}
 
     def _rungs_that_may_prove(self) -> list[_Trial]:
         """From the top down to the first rung that has the last word.
@@ -279,7 +284,7 @@ class _Gate:
         """Judge one candidate."""
         name = option.name
         shown = self._trial_of(self._shown.rung, name) if self._shown is not None else None
-        proof = self._proved_by(name)
+        proof = self._proofs[name]
         expectation = self._expectation(name)
         excluded_by = self._excluded_by(name, proof)
         outcome: GateOutcome = "not shown"
@@ -331,7 +336,7 @@ class _Gate:
     def _trial_shown(self) -> _Trial | None:
         return next((one for one in self._trials if one.evidence is self._shown), None)
 
-    def _proved_by(self, name: str) -> RungName | None:
+    def _find_proof(self, name: str) -> RungName | None:
         """Return the highest rung that shows a candidate to be better."""
         proofs: list[RungName] = [
             one.rung for one in self._proving if one.proves(name, self._level) and self._is_beyond_flattery(one, name)
@@ -369,8 +374,7 @@ class _Gate:
             return None
         effect = prior.effect
         for trial in self._trials:
-            able = trial.rung in CERTIFYING and trial.evidence.queries >= MIN_FOR_SPREAD
-            if able and trial.has(name):
+            if trial.describes(name):
                 off = self._rung_error(trial.rung)
                 effect = effect.updated(trial.mean(name), float(np.hypot(trial.error(name), off)))
         reach = Z * effect.deviation
@@ -427,12 +431,12 @@ class _Gate:
 
     def _proving_trial(self, name: str) -> _Trial | None:
         """Return the trial that shows a candidate to be better; None where none, or preferences do."""
-        proof = self._proved_by(name)
+        proof = self._proofs[name]
         return self._trial_of(proof, name) if proof is not None else None
 
     def decision(self, rows: Sequence[GateRow], chosen: GateRow | None) -> Decision:
         """Sum up; the rows are of the rung that proved the candidate in use, else of the one that is shown."""
-        proof = self._proved_by(chosen.name) if chosen is not None and chosen.outcome == "proved" else None
+        proof = self._proofs[chosen.name] if chosen is not None and chosen.outcome == "proved" else None
         last_word = next((one for one in self._trials if one.evidence.suffices(self._reference)), None)
         rung = proof or (last_word.rung if last_word is not None else None)
         trial = self._described_by(chosen, proof)
@@ -462,8 +466,7 @@ class _Gate:
         if proof is not None:
             return self._trial_of(proof, chosen.name) or self._trial_shown
         for trial in self._trials:
-            able = trial.rung in CERTIFYING and trial.evidence.queries >= MIN_FOR_SPREAD
-            if able and trial.has(chosen.name):
+            if trial.describes(chosen.name):
                 return trial
         return self._trial_shown
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import EngineError
 from engine.core.messages.project import Elsewhere, Purged, Removed
-from engine.encoders.graph.shared_graphs import forget_missing_projects, forget_project, unused_graphs
+from engine.encoders.graph.shared_graphs import forget_project, forget_unused_projects, unused_graphs
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.endpoint.servers import known_servers
 from engine.export.folder import RECORD, known_exports, unfinished_exports
@@ -79,7 +79,7 @@ def purge(project: ProjectFolder) -> Purged:
             ]
             for path in (root, *found):
                 forget_project(path)
-            forget_missing_projects()
+            forget_unused_projects()
             removed = (*elsewhere_removed, *map(remove, _own(root)))
     for name in LOCKS:
         (root / f"{name}.lock").unlink(missing_ok=True)

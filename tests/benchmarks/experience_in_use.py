@@ -23,17 +23,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from engine.core.figures import Difference
 from engine.core.messages.report import SEARCH_MODES, SearchMode
-from engine.core.systems import BASE, BM25
+from engine.core.systems import BASE, BM25, weight_of
 from engine.evaluation.choosing import ProjectExperience, pair
 from engine.evaluation.evidence import Evidence, RungName
 from engine.evaluation.experience import Experience, QueryOrigin, experience_of
 from engine.evaluation.gate import Decision, Option, decide
+from engine.evaluation.studies.fusion import EQUAL
 from engine.metrics.differences import paired_difference
 from tests.benchmarks.experience_results import ORIGINS, SEMANTIC, SHARES, Figures, Line
 
 ASSET = Path(__file__).resolve().parents[2] / "assets" / "experience.json"
 RUNGS: Mapping[QueryOrigin, RungName] = {"model-written": "imported", "extractive": "extractive"}
-EQUAL_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ def decisions(run: Line, experience: Experience) -> Iterator[InUse]:
     prior = ProjectExperience(dataclasses.replace(experience, effects=others), origin)
     for mode in SEARCH_MODES:
         judged = systems(run["figures"]["judged"], mode)
-        reference = Option(BASE, BASE) if mode == "semantic" else pair(BASE, EQUAL_SHARE)
+        reference = Option(BASE, BASE) if mode == "semantic" else pair(BASE, EQUAL)
         candidates = [option for option in judged if option != reference]
         heldout = systems(run["figures"].get("heldout", {}), mode)
         compared = comparable(heldout, prior, mode, reference, origin)
@@ -83,11 +83,11 @@ def decisions(run: Line, experience: Experience) -> Iterator[InUse]:
 def systems(figures: Figures, mode: SearchMode) -> dict[Option, np.ndarray]:
     """List base and the candidates of a mode, those nearest to base first, with nDCG@10 of each question."""
     found = {}
-    for encoder in sorted(figures.keys() - {BM25}, key=(BASE, "interpolated-0.5", "adapted").index):
+    for encoder in sorted(figures.keys() - {BM25}, key=weight_of):
         if mode == "semantic":
             found[Option(encoder, encoder)] = np.array(figures[encoder][SEMANTIC])
             continue
-        for share in sorted(SHARES, key=lambda one: (abs(one - EQUAL_SHARE), one)):
+        for share in sorted(SHARES, key=lambda one: (abs(one - EQUAL), one)):
             found[pair(encoder, share)] = np.array(figures[encoder][f"{share:g}"])
     return found
 
@@ -105,7 +105,7 @@ def comparable(
     shares = {
         encoder: prior.experience.best_share(origin, encoder, SHARES) for encoder in {one.encoder for one in options}
     }
-    found = [one for one in options if one.encoder != BASE and one.share == (shares[one.encoder] or EQUAL_SHARE)]
+    found = [one for one in options if one.encoder != BASE and one.share == (shares[one.encoder] or EQUAL)]
     return [reference, *found] if found else []
 
 

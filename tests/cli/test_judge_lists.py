@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +20,6 @@ from engine.service.system_lists import SystemLists
 
 QUERY = "who must be told when the freezer alarm rings at night"
 OTHER = "what is done about a door that was left open"
-
-
-@pytest.fixture
-def adapted(finished_built: Path, tmp_path: Path) -> ProjectFolder:
-    """A copy of the project after an adaptation."""
-    ignored = shutil.ignore_patterns("project.db-*")
-    return ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "adapted", ignore=ignored)))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -27,13 +26,6 @@ WORDS = (
     "driver", "fire", "freezer", "gate", "holiday", "invoice", "key", "label", "leak", "leave", "night", "order", "pallet",
     "pump", "repair", "roof", "shift", "truck",
 )  # fmt: skip
-
-
-@pytest.fixture
-def adapted(finished_built: Path, tmp_path: Path) -> ProjectFolder:
-    """A copy of the project after an adaptation, with base in use: its judged questions are too few."""
-    ignored = shutil.ignore_patterns("project.db-*")
-    return ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "adapted", ignore=ignored)))
 
 
 @pytest.fixture

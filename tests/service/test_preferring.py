@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from fixtures.errors import fails
@@ -41,13 +40,6 @@ from engine.service.preferring import Comparing, questions_worth_comparing
 from engine.service.system_lists import SystemLists
 
 QUERY = "who must be told when the freezer alarm rings at night"
-
-
-@pytest.fixture
-def adapted(finished_built: Path, tmp_path: Path) -> ProjectFolder:
-    """A copy of the project after an adaptation."""
-    ignored = shutil.ignore_patterns("project.db-*")
-    return ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "adapted", ignore=ignored)))
 
 
 @pytest.fixture

@@ -153,10 +153,10 @@ def unused_graphs(without: Collection[Path] = ()) -> list[Path]:
     return sorted(path for path in root.iterdir() if _NAME.fullmatch(path.name) and path.name not in used)
 
 
-def forget_missing_projects() -> None:
-    """Take projects whose folder is gone off that list: they were moved, which lists them anew, or deleted by hand."""
+def forget_unused_projects() -> None:
+    """Take projects off that list that use no graph, such as those whose folder was moved, which lists them anew, or deleted."""
     for project in list(_read_projects()):
-        if not project.is_dir():
+        if not _find_pointers(project):
             forget_project(project)
 
 
@@ -215,9 +215,7 @@ def _remove_unused() -> None:
     """
     for folder in [*unused_graphs(), *graphs_root().glob(".tmp-*")]:
         shutil.rmtree(folder, ignore_errors=True)
-    for project in list(_read_projects()):
-        if not _find_pointers(project):
-            forget_project(project)
+    forget_unused_projects()
 
 
 @contextmanager
