@@ -1,6 +1,4 @@
-"""The methods of `engine serve` that look and search: each checks its params and gives the task
-to be done.
-"""
+"""The reading methods of `engine serve`: each validates its params and returns a task to run."""
 
 from __future__ import annotations
 
@@ -65,31 +63,36 @@ def _warm_up(request: WarmUp) -> Task:
 
 def _document(request: ReadDocument) -> Task:
     def task(own: OwnSearcher) -> DocumentText:
-        found = own.look().document(request.document_id)
-        if found is None:
+        document = own.look().document(request.document_id)
+        if document is None:
             raise UsageError(
                 f"There is no document {request.document_id}.",
                 "It may have been deleted.",
                 "Search again.",
                 code="document-missing",
             )
-        return DocumentText(found.path, found.source, found.title, found.text, found.format)
+        return DocumentText(
+            document.path, document.source, document.title, document.text, document.format
+        )
 
     return task
 
 
 def _explain(request: Explain) -> Task:
-    return lambda own: _with_former_keys(
-        own.ready().explain(request.query, request.chunk_ids, request.mode)
-    )
+    def task(own: OwnSearcher) -> dict[str, Any]:
+        explained = own.ready().explain(request.query, request.chunk_ids, request.mode)
+        return _add_former_keys(explained)
+
+    return task
 
 
-def _with_former_keys(found: Explained) -> dict[str, Any]:
-    """The answer, with the keys of before 0.2 beside the present ones."""
-    answer = to_json(found)
+def _add_former_keys(explained: Explained) -> dict[str, Any]:
+    """Return the answer as JSON, with the keys used before 0.2 in addition."""
+    answer = to_json(explained)
     for chunk in answer["chunks"].values():
-        chunk |= {"served_rank": chunk["in_use_rank"], "served_cosine": chunk["in_use_cosine"]}
-    return {**answer, "served": former_name(found.in_use)}
+        chunk["served_rank"] = chunk["in_use_rank"]
+        chunk["served_cosine"] = chunk["in_use_cosine"]
+    return {**answer, "served": former_name(explained.in_use)}
 
 
 HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {
@@ -103,9 +106,9 @@ METHODS = {kind.method: kind for kind in HANDLERS}
 
 
 def task_of(method: str, params: dict[str, Any]) -> Task:
-    """What a request asks for, as JSON.
+    """Return the task that a request asks for; its result is JSON.
 
-    Raises TypeError, ValueError or EngineError for wrong params.
+    Raises TypeError, ValueError or EngineError for invalid params.
     """
     request = params_of(METHODS[method], params)
     task = HANDLERS[type(request)](request)
@@ -113,21 +116,21 @@ def task_of(method: str, params: dict[str, Any]) -> Task:
 
 
 def is_light(method: str, params: dict[str, Any], own: OwnSearcher) -> bool:
-    """Whether a method does without the encoder and the reranker, and so must not wait for them.
+    """Return whether a method needs neither the encoder nor the reranker.
 
-    `own`: of this thread.
+    Such a method must not wait for them. `own`: the searcher of the calling thread.
     """
     if method in (Ping.method, ReadDocument.method):
         return True
-    return params.get("mode") == "bm25" and not (
-        method == Search.method and _may_rerank(params.get("rerank"), own)
-    )
+    if params.get("mode") != "bm25":
+        return False
+    return method != Search.method or not _may_rerank(params.get("rerank"), own)
 
 
-def _may_rerank(asked: bool | None, own: OwnSearcher) -> bool:
-    if asked is not None:
-        return asked
+def _may_rerank(rerank: bool | None, own: OwnSearcher) -> bool:
+    if rerank is not None:
+        return rerank
     try:
         return bool(own.project.settings().search.reranker) and own.look().may_rerank("bm25")
-    except EngineError:  # the search says what is wrong
+    except EngineError:  # the search reports it
         return False

@@ -412,7 +412,7 @@ def test_a_code_that_is_not_indexed_yet_is_not_called_missing(
     indexed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "engine.search.behind.time", SimpleNamespace(monotonic=lambda: 0.0)
+        "engine.search.index_lag.time", SimpleNamespace(monotonic=lambda: 0.0)
     )  # looks each time
     with closing(Searcher(indexed.project)) as searcher:
         assert any("PHX-777" in note for note in search(searcher, "roof PHX-777").notes)
