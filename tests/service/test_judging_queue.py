@@ -23,7 +23,7 @@ from engine.service.judging_queue import (
     KnownAnswers,
     ToJudge,
     judged_queries,
-    named,
+    name_queries,
     read_queries,
     trained_on,
     worth_judging,
@@ -165,7 +165,7 @@ def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: A
 def test_queries_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "queries.txt"
     path.write_bytes("\ufeffWho signs?\r\n\n  who   SIGNS?\nanother\x00one".encode())
-    assert named(read_queries(path)) == [
+    assert name_queries(read_queries(path)) == [
         ToJudge("Who signs?", "named"),
         ToJudge("another one", "named"),
     ]
@@ -176,7 +176,7 @@ def test_queries_of_a_file(tmp_path: Path) -> None:
         with pytest.raises(DatasetError):
             read_queries(path)
     with fails(UsageError, "query-empty"):
-        named([" "])
+        name_queries([" "])
 
 
 def test_hits_of_the_encoder_before_adaptation_are_in_the_pool(
