@@ -77,8 +77,8 @@ class FolderReranker:
 def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
     """Return the reranker that `search.reranker` names, not loaded yet; None if it is empty.
 
-    A relative path starts at the project folder. Raises ModelError for a folder that cannot be used,
-    SettingsError for an address that is invalid or not allowed.
+    A relative path starts at the project folder. Raises ModelError for a folder that cannot be
+    used, SettingsError for an address that is invalid or not allowed.
     """
     name = settings.search.reranker
     if not name:

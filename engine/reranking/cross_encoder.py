@@ -30,8 +30,8 @@ class CrossEncoder:
     """A cross-encoder; pairs are cut at 512 tokens.
 
     The score is the logit of a model with one label, and logit(yes) − logit(no) of a model with
-    two. Raises ModelError if the folder cannot be loaded, MemoryError or torch's own error if memory
-    runs out.
+    two. Raises ModelError if the folder cannot be loaded, MemoryError or torch's own error if
+    memory runs out.
     """
 
     def __init__(self, path: Path, hardware: Hardware) -> None:

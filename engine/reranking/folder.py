@@ -72,8 +72,9 @@ def _find_weights(path: Path) -> list[Path]:
     """Return the readable files of weights. Raises ModelError."""
     files = sorted(path.glob("model*.safetensors"))
     if not files:
-        for pickle in (*path.glob("*.bin"), *path.glob("*.pt")):
-            raise _unusable(path, f"Its weights are only in {pickle.name}, a pickle file.")
+        pickles = [*path.glob("*.bin"), *path.glob("*.pt")]
+        if pickles:
+            raise _unusable(path, f"Its weights are only in {pickles[0].name}, a pickle file.")
         raise _unusable(path, "It has no weights.")
     for file in files:
         tensor_names(file)

@@ -15,13 +15,9 @@ from engine.project.folder import ProjectFolder
 from engine.service import answers, documents, judging, options, preferring, queries, status
 
 Task = Callable[[], Any]
-HANDLERS: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Any]] = {
-    **status.HANDLERS,
-    **options.HANDLERS,
-    **documents.HANDLERS,
-    **queries.HANDLERS,
-    **judging.HANDLERS,
-}
+HANDLERS: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Any]] = {}
+for module in (status, options, documents, queries, judging):
+    HANDLERS.update(module.HANDLERS)
 
 
 def methods(project: ProjectFolder) -> Mapping[str, Callable[..., Task]]:

@@ -70,7 +70,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
     )
 
 
-def _choose_rung(counts: Mapping[str, int], needed: Mapping[str, int]) -> RungName:
+def _choose_rung(counts: Mapping[RungName, int], needed: Mapping[str, int]) -> RungName:
     """Return the kind of evidence that the report would decide by.
 
     The first kind with enough queries, otherwise the one with the most that count.
