@@ -23,7 +23,7 @@ from engine.lexical.filenames import FilenameMatch
 from engine.lexical.stage import index_without
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.chunks import IN_MEMORY
-from engine.queries.document_written import MIN_JACCARD, stripped, untrained
+from engine.queries.document_written import MIN_JACCARD, strip_chunks, untrained
 from engine.queries.heldout import cap_queries, related_in
 from engine.written_queries.document_queries import document_queries, folded_words
 
@@ -40,7 +40,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     if not groups:
         return None
     queries = [query for same in groups for query in same]
-    corpus = stripped(chunks, queries)
+    corpus = strip_chunks(chunks, queries)
     folder = context.project.path / "lexical" / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     untitled = {document for query in queries for document in (query.document_id, query.written_in)}

@@ -11,7 +11,7 @@ from engine.evaluation.evidence import RungName
 from engine.evaluation.query_sets import answerable, generated_queries, heldout_queries, rung_of
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
-from engine.queries.document_written import held_by, untrained
+from engine.queries.document_written import untrained, written_within
 from engine.queries.heldout import related_in, split_documents, text_keys, unrelated_documents
 from engine.queries.rules.tokens import question_key
 from engine.queries.stage import MIN_GROUPS
@@ -73,4 +73,4 @@ def expected_untrained(
     split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
     few = len(set(keys.values())) < MIN_GROUPS
     used = {document for document in keys if few or split.get(document) != "heldout"}
-    return held_by(unrelated_documents(used, related), written)
+    return written_within(unrelated_documents(used, related), written)

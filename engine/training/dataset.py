@@ -17,7 +17,7 @@ from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
 from engine.project.store.chunks import drawn
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import held_by, stripped, untrained
+from engine.queries.document_written import strip_chunks, untrained, written_within
 from engine.queries.heldout import cap_queries, related_in, unrelated_documents
 from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
@@ -94,7 +94,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     if config.method != "FT":
         # the masked words of all documents are learnt, and titles of some decide what comes into
         # use
-        chunks = stripped(chunks, untrained(context, chunks, document_queries(context.store)))
+        chunks = strip_chunks(chunks, untrained(context, chunks, document_queries(context.store)))
     rows = train_rows(context.settings, queries, chunks)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     places = _positions(ranked.ids, position)
@@ -216,7 +216,7 @@ def _stopping(
     found = StoppingQueries(
         texts, np.array(answers, dtype=np.int64), np.concatenate([hard, ranked]), bool(rows)
     )
-    return found, stripped(chunks, written)
+    return found, strip_chunks(chunks, written)
 
 
 def written_for_stopping(
@@ -235,7 +235,9 @@ def written_for_stopping(
         one.text for one in written
     )  # of a text with several answers none is the one to be found
     return [
-        one for one in held_by(free, written) if one.chunk_id in present and times[one.text] == 1
+        one
+        for one in written_within(free, written)
+        if one.chunk_id in present and times[one.text] == 1
     ]
 
 
