@@ -48,12 +48,12 @@ class Reason(StrEnum):
 def read_reason(stored: str) -> tuple[Reason | None, str]:
     """Return the reason and detail of a stored text: `CODE` or `CODE: DETAIL`.
 
-    Before 0.2, the words were stored instead of the code. For any other text, None and the text.
+    For any other text, None and the text.
     """
     for reason in Reason:
-        for name in (reason.value, reason.words):
-            if stored == name or stored.startswith(f"{name}: "):
-                return reason, stored[len(name) + 2 :]
+        name = reason.value
+        if stored == name or stored.startswith(f"{name}: "):
+            return reason, stored[len(name) + 2 :]
     return None, stored
 
 

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.core.errors import EngineError, UsageError
-from engine.core.former_systems import former_name
 from engine.core.messages.search import (
     DocumentText,
     Explain,
-    Explained,
     Ping,
     ReadDocument,
     Search,
@@ -79,20 +77,7 @@ def _document(request: ReadDocument) -> Task:
 
 
 def _explain(request: Explain) -> Task:
-    def task(own: OwnSearcher) -> dict[str, Any]:
-        explained = own.ready().explain(request.query, request.chunk_ids, request.mode)
-        return _add_former_keys(explained)
-
-    return task
-
-
-def _add_former_keys(explained: Explained) -> dict[str, Any]:
-    """Return the answer as JSON, with the keys used before 0.2 in addition."""
-    answer = to_json(explained)
-    for chunk in answer["chunks"].values():
-        chunk["served_rank"] = chunk["in_use_rank"]
-        chunk["served_cosine"] = chunk["in_use_cosine"]
-    return {**answer, "served": former_name(explained.in_use)}
+    return lambda own: own.ready().explain(request.query, request.chunk_ids, request.mode)
 
 
 HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {

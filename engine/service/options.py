@@ -11,7 +11,6 @@ from engine.core.messages import project as messages
 from engine.project.folder import ProjectFolder
 from engine.settings import load as settings_module
 from engine.settings.described import described_sections
-from engine.settings.renamed import with_current_names
 
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
@@ -23,7 +22,7 @@ def settings(project: ProjectFolder, _request: messages.ReadSettings) -> message
     data = settings_module.tables(settings_module.file_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
     written: list[str] = []
-    for section, table in with_current_names(data).items():
+    for section, table in data.items():
         written += [f"{section}.{key}" for key in table]
     return messages.SettingsFound(chosen.model_dump(), tuple(written), _preset_values(chosen))
 

@@ -125,13 +125,10 @@ STAGE = EmbedStage()
 
 def _encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str, Any]:
     """Return what decides the vectors of queries and chunks."""
-    weight = chosen.weight
-    inputs: dict[str, Any] = {"encoder": encoder_fingerprint_of(snapshot, chosen.adapter, weight)}
-    if chosen.scope != "both":  # left out otherwise: existing indexes stay valid
-        inputs["side"] = chosen.scope
-    if chosen.scope == "both-then-queries":
-        inputs["chunk_encoder"] = encoder_fingerprint_of(snapshot, chosen.chunk_adapter, weight)
-    return inputs
+    return {
+        "encoder": encoder_fingerprint_of(snapshot, chosen.adapter, chosen.weight),
+        "scope": chosen.scope,
+    }
 
 
 def _keep_for_semantic(context: StageContext, following: VectorsInfo) -> None:
