@@ -16,7 +16,7 @@ from engine.core.text import short_names
 from engine.project.folder import ProjectFolder, known_projects
 from engine.search.encoding import NamedEncoder
 from engine.search.methods import HANDLERS
-from engine.search.workers import OwnSearcher
+from engine.search.workers import ThreadSearcher
 
 
 def label_projects(names: Sequence[str]) -> dict[str, ProjectFolder]:
@@ -64,8 +64,8 @@ class ServedProject:
     def __init__(self, folder: ProjectFolder, label: str) -> None:
         self.folder = folder
         self.label = label
-        self._light = OwnSearcher(folder)
-        self._full = OwnSearcher(folder)
+        self._light = ThreadSearcher(folder)
+        self._full = ThreadSearcher(folder)
         self._thread = ThreadPoolExecutor(1)
         self._loading: Future[Found] | None = None
         self._problem: BaseException | None = None

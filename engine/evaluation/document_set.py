@@ -23,7 +23,7 @@ from engine.lexical.filenames import FilenameMatch
 from engine.lexical.stage import index_without
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.chunks import IN_MEMORY
-from engine.queries.document_written import MIN_JACCARD, strip_chunks, untrained
+from engine.queries.document_written import MIN_JACCARD, find_untrained, strip_chunks
 from engine.queries.heldout import cap_queries, related_in
 from engine.written_queries.document_queries import document_queries, folded_words
 
@@ -36,7 +36,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     """The queries, and the corpus to ask; None where there are none."""
     written = document_queries(context.store)
     documents = context.store.documents()
-    groups = deciding_groups(context, untrained(context, chunks, written), chunks)
+    groups = deciding_groups(context, find_untrained(context, chunks, written), chunks)
     if not groups:
         return None
     queries = [query for same in groups for query in same]

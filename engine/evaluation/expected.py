@@ -11,7 +11,7 @@ from engine.evaluation.evidence import RungName
 from engine.evaluation.query_sets import answerable, generated_queries, heldout_queries, rung_of
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
-from engine.queries.document_written import untrained, written_within
+from engine.queries.document_written import find_untrained, written_within
 from engine.queries.heldout import related_in, split_documents, text_keys, unrelated_documents
 from engine.queries.rules.tokens import question_key
 from engine.queries.stage import MIN_GROUPS
@@ -32,7 +32,7 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
     queries = store.queries()
     written = document_queries(store)
     if made:
-        free = untrained(snapshot, chunks, written)
+        free = find_untrained(snapshot, chunks, written)
         backend = made_by(snapshot)
         held_out = Counter(rung_of(one, backend) for one in heldout_queries(snapshot, chunks))
     else:
@@ -63,7 +63,7 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
 def expected_untrained(
     snapshot: ProjectSnapshot, written: Sequence[DocumentQuery]
 ) -> list[DocumentQuery]:
-    """Those that `untrained` will give, as if at least one training query came of every
+    """Those that `find_untrained` will give, as if at least one training query came of every
     document.
     """
     settings = snapshot.settings

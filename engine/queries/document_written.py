@@ -24,7 +24,7 @@ _MIN_REPEATED = 4
 _BETWEEN_HEADINGS = " > "
 
 
-def untrained(
+def find_untrained(
     snapshot: ProjectSnapshot, chunks: Sequence[Chunk], written: Iterable[DocumentQuery]
 ) -> list[DocumentQuery]:
     """Return those of the `written` queries whose documents play no part in training.

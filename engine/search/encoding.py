@@ -11,7 +11,7 @@ from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.systems import candidate_name
 from engine.project.store.artifact_info import LexicalInfo, VectorsInfo
 from engine.search.latest import Latest
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ class NamedEncoder:
 class EncodersInUse:
     """The encoders of the current vector indexes, by search mode. Not thread-safe."""
 
-    loaded: Loaded
+    loaded: LoadedProject
     _tokenizer: Latest[Any] = field(default_factory=Latest)
 
     def encode(

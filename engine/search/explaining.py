@@ -18,7 +18,7 @@ from engine.project.store.artifact_info import AdapterInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.search.fusing import Ranking
 from engine.search.latest import Latest
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ class CachedChunks:
         return int((self.places < 0).sum())
 
 
-def trained_encoder(loaded: Loaded, cached: Latest[Encoder]) -> UnusedEncoder | None:
+def find_trained_encoder(loaded: LoadedProject, cached: Latest[Encoder]) -> UnusedEncoder | None:
     """Return project.toml's model with the adapter that was trained last.
 
     None if there is no adapter of this model, if its vectors of the chunks are not cached, or if
@@ -173,7 +173,7 @@ class Explainer:
     The rows of the index are kept between calls; vectors of other encoders stay on disk, mapped.
     """
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
         self._rows = Latest[IndexRows]()
         self._chunks = Latest[RankedChunks]()
@@ -259,7 +259,7 @@ class Explainer:
         if "base" not in in_use:
             encoders["base"] = self._base_encoder(artifact, index)
         if "adapted" not in in_use:
-            trained = trained_encoder(self._loaded, self._trained)
+            trained = find_trained_encoder(self._loaded, self._trained)
             if trained:
                 encoders["adapted"] = trained
         return encoders

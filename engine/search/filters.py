@@ -138,7 +138,7 @@ def languages_of_no_document(wanted: Iterable[str], documents: Iterable[Document
     return [text for text in wanted if resolve_language(text) not in known]
 
 
-def unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
+def find_unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
     """Return a sentence about each condition of a filter that no document meets."""
     documents = list(documents)
     problems = [
@@ -179,14 +179,14 @@ def _formats_of(document: Document, holders: Container[tuple[str, str]]) -> set[
 
 
 def _is_author(wanted: str, author: str) -> bool:
-    wanted = composed(wanted).casefold()
-    author = composed(author).casefold()
+    wanted = compose_accents(wanted).casefold()
+    author = compose_accents(author).casefold()
     if len(wanted) > 2 and wanted[0] == wanted[-1] == '"':
         return wanted[1:-1] == author.replace('"', "")
     return wanted in author
 
 
-def composed(text: str) -> str:
+def compose_accents(text: str) -> str:
     """Return a text with each accented letter as one character (NFC).
 
     macOS decomposes the names of files, while keyboards type composed letters.
@@ -212,7 +212,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
     outermost level at which the documents differ; `contracts/.` counts the files directly in it.
     """
     documents = list(documents)
-    authors = [composed(document.author) for document in documents if document.author]
+    authors = [compose_accents(document.author) for document in documents if document.author]
     languages = [_name_language(document.language) for document in documents if document.language]
     counts = {
         "type": Counter(document.format for document in documents),
@@ -220,7 +220,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
         "language": Counter(languages),
         "year": Counter(map(_year, documents)),
         "folder": _count_folders(
-            [composed(document.path).split("/")[:-1] for document in documents]
+            [compose_accents(document.path).split("/")[:-1] for document in documents]
         ),
     }
     return {facet: dict(counter.most_common(MAX_FACETS)) for facet, counter in counts.items()}
@@ -269,7 +269,7 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
     """
     plain: list[str] = []
     direct: list[tuple[GitIgnoreSpec, int]] = []
-    for glob in map(composed, globs):
+    for glob in map(compose_accents, globs):
         match = _DIRECT.fullmatch(glob)
         if match is None:
             plain.append(glob)
@@ -283,7 +283,7 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
 
     def matches(path: str) -> bool:
         depth = path.count("/")
-        path = composed(path)
+        path = compose_accents(path)
         if anywhere.match_file(path):
             return True
         return any(depth == level and spec.match_file(path) for spec, level in direct)

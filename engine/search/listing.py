@@ -11,7 +11,7 @@ from engine.core.messages.search import Hit, Ranked
 from engine.core.records import Chunk, Document
 from engine.core.text import day
 from engine.search.fusing import Fused, Ranking
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
 from engine.search.snippets import first_shown, page_at, snippet
 
@@ -67,7 +67,7 @@ class RankerPlaces:
 class Listing:
     """Turns ranked chunks into hits."""
 
-    _loaded: Loaded
+    _loaded: LoadedProject
 
     def hits(
         self,
@@ -243,7 +243,7 @@ class Listing:
         return self._loaded.store.have_same_text(document.id, other.id)
 
 
-def undated(hits: Sequence[Hit]) -> str:
+def describe_dates(hits: Sequence[Hit]) -> str:
     """Return a note about hits by date whose dates say little; otherwise an empty text.
 
     That is if all dates are equal, or if no document states its own date.
@@ -259,7 +259,7 @@ def undated(hits: Sequence[Hit]) -> str:
     return ""
 
 
-def newest_first(hits: Iterable[Hit]) -> tuple[Hit, ...]:
+def sort_newest_first(hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """Sort hits by day, the newest first and those of one day by score, and renumber them."""
     by_day = sorted(hits, key=lambda hit: day(hit.date), reverse=True)
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(by_day, 1))

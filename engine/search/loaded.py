@@ -40,7 +40,7 @@ Owners = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 Opened = TypeVar("Opened")
 
 
-class Loaded:
+class LoadedProject:
     """An opened project that follows new artifacts of runs, and repairs of the database.
 
     `repairs` counts how often the database was reopened. Not thread-safe.

@@ -16,9 +16,9 @@ from engine.core.messages.search import (
 )
 from engine.core.messages.wire import Request, params_of, to_json
 from engine.search.filters import SearchFilter, parse_date
-from engine.search.workers import OwnSearcher
+from engine.search.workers import ThreadSearcher
 
-Task = Callable[[OwnSearcher], Any]
+Task = Callable[[ThreadSearcher], Any]
 
 
 def _search(request: Search) -> Task:
@@ -52,7 +52,7 @@ def _date(text: str | None) -> float | None:
 
 
 def _warm_up(request: WarmUp) -> Task:
-    def task(own: OwnSearcher) -> bool:
+    def task(own: ThreadSearcher) -> bool:
         own.ready().warm_up(request.mode or "hybrid")
         return True
 
@@ -60,7 +60,7 @@ def _warm_up(request: WarmUp) -> Task:
 
 
 def _document(request: ReadDocument) -> Task:
-    def task(own: OwnSearcher) -> DocumentText:
+    def task(own: ThreadSearcher) -> DocumentText:
         document = own.look().document(request.document_id)
         if document is None:
             raise UsageError(
@@ -100,7 +100,7 @@ def task_of(method: str, params: dict[str, Any]) -> Task:
     return lambda own: to_json(task(own))
 
 
-def is_light(method: str, params: dict[str, Any], own: OwnSearcher) -> bool:
+def is_light(method: str, params: dict[str, Any], own: ThreadSearcher) -> bool:
     """Return whether a method needs neither the encoder nor the reranker.
 
     Such a method must not wait for them. `own`: the searcher of the calling thread.
@@ -112,7 +112,7 @@ def is_light(method: str, params: dict[str, Any], own: OwnSearcher) -> bool:
     return method != Search.method or not _may_rerank(params.get("rerank"), own)
 
 
-def _may_rerank(rerank: bool | None, own: OwnSearcher) -> bool:
+def _may_rerank(rerank: bool | None, own: ThreadSearcher) -> bool:
     if rerank is not None:
         return rerank
     try:

@@ -12,7 +12,7 @@ from engine.core.messages.report import SearchMode
 from engine.core.messages.search import Mode
 from engine.project.control import with_run_hint
 from engine.search.fusing import Fused, Ranking
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 from engine.search.stop_words import find_stop_words
 from engine.search.typed import Wording
 from engine.settings.schema import SearchSettings
@@ -56,7 +56,7 @@ class Rankings:
 class Rankers:
     """Ranks chunks by the indexes of a project."""
 
-    loaded: Loaded
+    loaded: LoadedProject
 
     def rank(
         self,
@@ -175,7 +175,7 @@ def _bounds(ranking: Ranking) -> tuple[float, float]:
     return float(ranking[1].min()), float(ranking[1].max())
 
 
-def codes_first(
+def put_codes_first(
     fused: Fused, text: str, rankings: Rankings, allowed: NDArray[np.int64] | None
 ) -> Fused:
     """Put the chunks first that contain a whole code of the query, such as PHX-121.
@@ -206,9 +206,7 @@ def codes_first(
     return replace(fused, order=sorted(order, key=lambda item: -codes_held[item[0]]))
 
 
-def without_weak(
-    ranking: Ranking, top: int, least: float | None, reason: str
-) -> tuple[Ranking, str]:
+def hide_weak(ranking: Ranking, top: int, least: float | None, reason: str) -> tuple[Ranking, str]:
     """Return a ranking without the chunks whose similarity is below `least`, and a note.
 
     The note counts the chunks hidden among the first `top`. If `least` is None, nothing is hidden,

@@ -13,7 +13,7 @@ from engine.core.messages.search import Hit, Reranked
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
 from engine.search.fusing import Fused
 from engine.search.latest import Latest
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ PASSAGES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class RerankedOrder:
     """A fused ranking, reordered if the reranker was used.
 
     `scores`: the reranker's, by chunk id. `reranked`, `can_rerank`: as in `Found`.
@@ -42,7 +42,7 @@ class Ordered:
 class Reranking:
     """The reranker of one searcher, whose model is loaded in a thread when first needed."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
         self._reranker = Latest["BudgetedReranker"]()
         self._loading = Latest[Future[None]]()
@@ -88,7 +88,9 @@ class Reranking:
             return None
         return decision
 
-    def order(self, mode: str, asked: bool | None, query: str, fused: Fused, stop: Stop) -> Ordered:
+    def order(
+        self, mode: str, asked: bool | None, query: str, fused: Fused, stop: Stop
+    ) -> RerankedOrder:
         """Return `fused`, reranked for `query` if that is `wanted`. Raises UsageError as `wanted`.
 
         The first passages come in the reranker's order, then all others as they were. Loading the
@@ -96,7 +98,9 @@ class Reranking:
         true, the passages scored so far are ordered.
         """
         if not self.wanted(mode, asked):
-            return Ordered(fused, can_rerank=asked is False and self.decided(mode) is not None)
+            return RerankedOrder(
+                fused, can_rerank=asked is False and self.decided(mode) is not None
+            )
         from engine.reranking.budget import MAX_PASSAGES
 
         first = fused.order[:MAX_PASSAGES]
@@ -105,9 +109,9 @@ class Reranking:
         try:
             reranker = self._open_reranker()
             if not self._wait_until_loaded(reranker, stop):
-                return Ordered(fused, reranked=Reranked())
+                return RerankedOrder(fused, reranked=Reranked())
         except EngineError as error:
-            return Ordered(fused, reranked=Reranked(problem=error))
+            return RerankedOrder(fused, reranked=Reranked(problem=error))
         passages = [chunks[chunk_id].embedded_text for chunk_id in present]
         result = reranker.scores(query, passages, stop)
         scores = dict(zip(present, map(float, result.scores), strict=False))
@@ -115,7 +119,7 @@ class Reranking:
         scored.sort(key=lambda item: -scores[item[0]])
         others = [item for item in fused.order if item[0] not in scores]
         reranked = Reranked(len(scores), result.seconds, result.problem)
-        return Ordered(replace(fused, order=[*scored, *others]), scores, reranked)
+        return RerankedOrder(replace(fused, order=[*scored, *others]), scores, reranked)
 
     def scores(
         self, query: str, passages: Sequence[str], progress: Callable[[int], None]
@@ -166,14 +170,14 @@ class Reranking:
         return True
 
 
-def unfinished(reranked: Reranked | None) -> str:
+def describe_problem(reranked: Reranked | None) -> str:
     """Return a note on the error that ended reranking early, or an empty text."""
     if reranked is None or reranked.problem is None:
         return ""
     return f"Reranking ended early: {reranked.problem.what} {reranked.problem.to_do}"
 
 
-def with_scores(hits: tuple[Hit, ...], scores: dict[int, float]) -> tuple[Hit, ...]:
+def add_scores(hits: tuple[Hit, ...], scores: dict[int, float]) -> tuple[Hit, ...]:
     """Return the hits with the reranker's scores."""
     if scores:
         return tuple(replace(hit, rerank_score=scores.get(hit.chunk_id)) for hit in hits)

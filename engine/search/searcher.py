@@ -25,15 +25,15 @@ from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import EncodersInUse
 from engine.search.explaining import Explainer, encoder_name
-from engine.search.filters import SearchFilter, facets, unknown_format, unmet
+from engine.search.filters import SearchFilter, facets, find_unmet, unknown_format
 from engine.search.fusing import fuse
-from engine.search.listing import MIN_DEPTH, Listing, newest_first, undated
-from engine.search.loaded import Loaded
+from engine.search.listing import MIN_DEPTH, Listing, describe_dates, sort_newest_first
+from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
-from engine.search.rankers import Rankers, Rankings, codes_first, encoder_mode, without_weak
-from engine.search.reranked import Ordered, Reranking, unfinished, with_scores
+from engine.search.rankers import Rankers, Rankings, encoder_mode, hide_weak, put_codes_first
+from engine.search.reranked import RerankedOrder, Reranking, add_scores, describe_problem
 from engine.search.syntax import ParsedQuery, parse
-from engine.search.typed import TypedQueries, Wording, without_names, without_word
+from engine.search.typed import TypedQueries, Wording, describe_no_word, remove_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +80,7 @@ class Searcher:
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
         with run_hints(project):
-            self._loaded = Loaded(project)
+            self._loaded = LoadedProject(project)
         self._rankers = Rankers(self._loaded)
         self._explainer = Explainer(self._loaded)
         self._typed = TypedQueries(self._loaded)
@@ -138,7 +138,7 @@ class Searcher:
 
         # Which chunks may be hits, and what rankers search for.
         documents, match = self._match(parsed.text, where, settings.named_documents)
-        parsed = without_names(parsed, match.names)
+        parsed = remove_names(parsed, match.names)
         allowed = self._typed.allowed(parsed, documents, like)
         wording = self._typed.wording(parsed, match.text, like, allowed)
 
@@ -152,14 +152,14 @@ class Searcher:
             suggestion, note = self._typed.corrected(query, match.text, match.names)
             rankings.notes.append(note)
         fusion = self._loaded.fusion(settings)
-        ordered = Ordered(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
+        ordered = RerankedOrder(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
         if not by_date and like is None:
             ordered = self.reranking.order(mode, rerank, wording.meaning, ordered.fused, stop)
-        rankings.notes.append(unfinished(ordered.reranked))
+        rankings.notes.append(describe_problem(ordered.reranked))
         fused = ordered.fused
         if like:
             fused = self._typed.long_first(fused, like)
-        fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
+        fused = put_codes_first(fused, match.text, rankings, allowed).down_to(min_score)
 
         # List the hits.
         presence = Presence(self.project.path)
@@ -174,15 +174,15 @@ class Searcher:
             with_stop_words=rankings.only_stop_words,
         )
         if by_date:
-            hits = newest_first(hits)[:top]
-            rankings.notes.append(undated(hits))
+            hits = sort_newest_first(hits)[:top]
+            rankings.notes.append(describe_dates(hits))
         else:
-            hits = with_scores(hits, ordered.scores)
+            hits = add_scores(hits, ordered.scores)
         if not hits:
             reason = self._typed.why_nothing(parsed, where, documents, allowed, min_score)
             rankings.notes.append(reason)
         elif like is None and rankings.without_words:
-            no_word = without_word(parsed, where, allowed)
+            no_word = describe_no_word(parsed, where, allowed)
             rankings.notes.append(f"{no_word}; these are the nearest by meaning.")
         outdated = presence.notes(self.project.argument)
         if outdated:
@@ -234,7 +234,7 @@ class Searcher:
 
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
         least, reason = self._loaded.threshold()
-        rankings.by_ranker["semantic"], note = without_weak(
+        rankings.by_ranker["semantic"], note = hide_weak(
             rankings.by_ranker["semantic"], top, least, reason
         )
         rankings.notes.append(note)
@@ -259,7 +259,7 @@ class Searcher:
                 if lag.command:
                     rankings.commands.append(lag.command)
         if where:
-            rankings.notes += unmet(where, self._loaded.documents().values())
+            rankings.notes += find_unmet(where, self._loaded.documents().values())
         if parsed.unclosed:
             phrase = f"{parsed.unclosed} is searched as a phrase, its last word as a prefix"
             rankings.notes.append(f"The quotation mark is not closed: {phrase}.")

@@ -14,7 +14,7 @@ from engine.core.errors import EngineError
 from engine.core.jsonrpc import INTERNAL, INVALID_PARAMS, NO_ANSWER, NO_METHOD, Answers
 from engine.project.folder import ProjectFolder
 from engine.search.methods import METHODS, is_light, task_of
-from engine.search.workers import Job, OwnSearcher, Worker
+from engine.search.workers import Job, ThreadSearcher, Worker
 
 ENGINE = -32000
 SUPERSEDED = -32001
@@ -42,12 +42,12 @@ class Server:
     """
 
     def __init__(self, project: ProjectFolder, output: TextIO, extra: Extra | None = None) -> None:
-        self._reading = OwnSearcher(project)
+        self._reading = ThreadSearcher(project)
         self._extra = dict(extra or {})
         self._answers = Answers(output)
         self.waiting: dict[tuple[str, bool], Ticket] = {}
         self._turns = threading.Lock()
-        self._own = {light: OwnSearcher(project) for light in (True, False)}
+        self._own = {light: ThreadSearcher(project) for light in (True, False)}
         self._searching = {light: Worker(own.close) for light, own in self._own.items()}
         for light, own in self._own.items():
             own.is_wanted = self._searching[light].has_more
@@ -115,7 +115,7 @@ class Server:
         return None
 
     def _queue_search(
-        self, key: Any, task: Callable[[OwnSearcher], Any], light: bool, series: str | None
+        self, key: Any, task: Callable[[ThreadSearcher], Any], light: bool, series: str | None
     ) -> None:
         own = self._own[light]
 

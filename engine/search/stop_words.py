@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine.core.records import Document
 from engine.lexical.characters import word_pattern
 from engine.search.fusing import Ranking
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ class StopWordHits:
 
 
 def find_stop_words(
-    loaded: Loaded,
+    loaded: LoadedProject,
     index: LexicalIndex,
     query: str,
     found: Ranking,
@@ -65,7 +65,7 @@ def find_stop_words(
 
 
 def _score_passages(
-    loaded: Loaded, words: list[str], allowed: NDArray[np.int64] | None, *, any_case: bool
+    loaded: LoadedProject, words: list[str], allowed: NDArray[np.int64] | None, *, any_case: bool
 ) -> dict[int, float]:
     """Return the score of each allowed passage that contains the words in sequence.
 
@@ -111,7 +111,7 @@ def _score_text(pattern: re.Pattern[str], text: str) -> float:
     return score
 
 
-def _find_titled_chunks(loaded: Loaded, pattern: re.Pattern[str]) -> list[int]:
+def _find_titled_chunks(loaded: LoadedProject, pattern: re.Pattern[str]) -> list[int]:
     """Return the first chunk of each document whose title or file name contains the words."""
     documents = loaded.documents().values()
     titled = [document.id for document in documents if _is_titled(document, pattern)]

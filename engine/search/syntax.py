@@ -169,7 +169,7 @@ def plain_text(query: str) -> str:
     return parse(query).text.strip() or query
 
 
-def respelt(query: str, respell: Callable[[str], str]) -> str:
+def respell_query(query: str, respell: Callable[[str], str]) -> str:
     """Return a query with its plain words respelt.
 
     Excluded words stay, and so do those of phrases, prefixes and documents.

@@ -17,10 +17,10 @@ from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.lexical.characters import term_pattern, word_pattern
 from engine.lexical.filenames import searched_label
-from engine.search.filters import SearchFilter, unmet
+from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
-from engine.search.loaded import Loaded
-from engine.search.syntax import Clause, ParsedQuery, respelt
+from engine.search.loaded import LoadedProject
+from engine.search.syntax import Clause, ParsedQuery, respell_query
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Candidates:
 class TypedQueries:
     """Evaluates the conditions of typed queries. Not thread-safe."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
 
     def like(self, query: ParsedQuery) -> Document | None:
@@ -108,14 +108,14 @@ class TypedQueries:
         allowed: NDArray[np.int64] | None,
         min_score: float | None,
     ) -> str:
-        """Return which conditions no passage meets, or an empty text if `unmet` explains it.
+        """Return which conditions no passage meets, or an empty text if `find_unmet` explains it.
 
         `where`: the filter, which the documents `among` pass. `allowed`: the chunks that meet the
         conditions of the query as well.
         """
         if among is not None and not among:
             documents = self._loaded.documents().values()
-            if where and not unmet(where, documents):
+            if where and not find_unmet(where, documents):
                 return "No document meets all filters."
             return ""
         if allowed is not None and not len(allowed) and query.conditions:
@@ -125,7 +125,7 @@ class TypedQueries:
             return f"Nothing has a score of {min_score:g} or more."
         if allowed is None or query.like:
             return ""
-        return f"{without_word(query, where, allowed)}."
+        return f"{describe_no_word(query, where, allowed)}."
 
     def _find_failing(self, query: ParsedQuery, among: set[int] | None) -> list[str]:
         """Return the conditions that no passage meets, even each for itself."""
@@ -314,7 +314,7 @@ class TypedQueries:
             misspelt.add(word)
             return spelling
 
-        correction = respelt(query, respell)
+        correction = respell_query(query, respell)
         unknown: list[str] = []
         if misspelt:
             unknown = [word for word in words if word in misspelt or _is_unknown(index, word)]
@@ -456,7 +456,7 @@ def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
     return [spellings.get(term, plain_stem(term)) for _, term in by_weight[:LIKE_WORDS]]
 
 
-def without_word(
+def describe_no_word(
     query: ParsedQuery, where: SearchFilter | None, allowed: NDArray[np.int64] | None
 ) -> str:
     """Return the sentence that no passage contains a word of the query, without a full stop.
@@ -473,7 +473,7 @@ def without_word(
     return f"No {place} contains a word of the query"
 
 
-def without_names(query: ParsedQuery, names: Iterable[str]) -> ParsedQuery:
+def remove_names(query: ParsedQuery, names: Iterable[str]) -> ParsedQuery:
     """Return a query without the phrases that are names of the documents to search in."""
     folded = {name.casefold() for name in names}
     required = [clause for clause in query.required if clause.text.casefold() not in folded]

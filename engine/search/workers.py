@@ -61,7 +61,7 @@ class Worker:
         self._thread.join()
 
 
-class OwnSearcher:
+class ThreadSearcher:
     """The searcher of one thread, opened by the first task that needs it.
 
     If opening fails, only that task fails. `is_wanted`: whether another task is waiting for it.

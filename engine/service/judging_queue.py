@@ -193,7 +193,7 @@ def gather(
     counts as no difference.
     """
     from engine.evaluation.marks import note_asked
-    from engine.service.pooling import FocusedPooler, unmarked
+    from engine.service.pooling import FocusedPooler, find_unmarked
 
     is_focused = isinstance(pooler, FocusedPooler)
     considered: list[ToJudge] = []
@@ -204,7 +204,7 @@ def gather(
         if is_full and not (is_focused and query.origin == "judged"):
             break
         hits = pooler.pool(query.text)
-        to_judge = unmarked(hits, known.chunks(query.text))
+        to_judge = find_unmarked(hits, known.chunks(query.text))
         considered.append(query)
         if not to_judge:
             settled += 1

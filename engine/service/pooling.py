@@ -156,6 +156,6 @@ def _blind_order(query: str, text: str) -> str:
     return hashlib.sha256(f"{fold(query)}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def unmarked(hits: Iterable[PooledHit], known: set[int]) -> list[int]:
+def find_unmarked(hits: Iterable[PooledHit], known: set[int]) -> list[int]:
     """Return the numbers, from 0, of the hits without a chunk in `known`."""
     return [number for number, hit in enumerate(hits) if not known & set(hit.chunk_ids)]

@@ -86,7 +86,7 @@ def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[st
     return tuple(dict.fromkeys(texts))[: request.limit]
 
 
-def listed(store: Store, rejected: bool = False) -> list[messages.QueryRow]:
+def list_queries(store: Store, rejected: bool = False) -> list[messages.QueryRow]:
     """Return all training queries, or the rejected ones with their reasons."""
     if rejected:
         _, queries_and_reasons = store.rejected_page()

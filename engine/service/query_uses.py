@@ -10,7 +10,7 @@ from engine.evaluation.query_sets import answerable, generated_queries, heldout_
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import untrained
+from engine.queries.document_written import find_untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
 from engine.training.dataset import (
@@ -49,7 +49,7 @@ class QueryUses:
         self.written = document_queries(store)
         self._made = store.artifact(QueriesInfo) is not None
         if self._made:
-            free = untrained(snapshot, chunks, self.written)
+            free = find_untrained(snapshot, chunks, self.written)
         else:
             free = expected_untrained(snapshot, self.written)
         self._as_evidence: set[DocumentQuery] = set()

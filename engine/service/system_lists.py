@@ -27,9 +27,9 @@ from engine.project.store.artifact_info import SemanticVectorsInfo, VectorsInfo
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.latest import Latest
 from engine.search.listing import MIN_DEPTH, Listing
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
-from engine.search.rankers import Rankings, codes_first
+from engine.search.rankers import Rankings, put_codes_first
 from engine.search.typed import TypedQueries
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class SystemLists:
 
     def __init__(self, project: ProjectFolder, mode: ListMode | None = None) -> None:
         self._mode = mode
-        self._loaded = Loaded(project)
+        self._loaded = LoadedProject(project)
         self._typed = TypedQueries(self._loaded)
         self._listing = Listing(self._loaded)
         self._chosen = Latest[tuple[ChoicePair, SystemPair]]()
@@ -184,7 +184,7 @@ class SystemLists:
         lists: list[tuple[Hit, ...]] = []
         for ranking in self.rank(query):
             rankings = ranking.rankings
-            fused = codes_first(ranking.fused, match.text, rankings, allowed)
+            fused = put_codes_first(ranking.fused, match.text, rankings, allowed)
             lists.append(self._listing.hits(match.text, rankings.by_ranker, fused, DEPTH, presence))
         return ReferenceAndCandidate(*lists)
 

@@ -17,7 +17,7 @@ from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
 from engine.project.store.chunks import drawn
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import strip_chunks, untrained, written_within
+from engine.queries.document_written import find_untrained, strip_chunks, written_within
 from engine.queries.heldout import cap_queries, related_in, unrelated_documents
 from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
@@ -94,7 +94,9 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     if config.method != "FT":
         # the masked words of all documents are learnt, and titles of some decide what comes into
         # use
-        chunks = strip_chunks(chunks, untrained(context, chunks, document_queries(context.store)))
+        chunks = strip_chunks(
+            chunks, find_untrained(context, chunks, document_queries(context.store))
+        )
     rows = train_rows(context.settings, queries, chunks)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     places = _positions(ranked.ids, position)

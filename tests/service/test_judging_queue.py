@@ -28,7 +28,7 @@ from engine.service.judging_queue import (
     trained_on,
     worth_judging,
 )
-from engine.service.pooling import PooledHit, Pooler, unmarked
+from engine.service.pooling import PooledHit, Pooler, find_unmarked
 
 QUERY = "what did the night shift do with the freezer door and the batch"
 
@@ -89,7 +89,7 @@ def test_the_same_text_is_judged_once(project: ProjectFolder) -> None:
 def test_a_mark_of_any_chunk_of_a_text_is_one_of_the_text(project: ProjectFolder) -> None:
     first, *others = pool(project)
     twice = replace(first, chunk_ids=(*first.chunk_ids, 1_000_000))
-    assert unmarked([twice, *others], {1_000_000}) == list(range(1, 1 + len(others)))
+    assert find_unmarked([twice, *others], {1_000_000}) == list(range(1, 1 + len(others)))
 
 
 def test_queries_that_were_begun_come_before_judged_ones_and_those_before_made_ones(

@@ -20,7 +20,7 @@ from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import Side
 from engine.search.methods import is_light, task_of
-from engine.search.workers import OwnSearcher
+from engine.search.workers import ThreadSearcher
 
 MAX_TEXTS = 2048
 """Maximum number of texts in a request, as OpenAI has it."""
@@ -227,10 +227,10 @@ class _Worker:
     """
 
     def __init__(self, folder: ProjectFolder) -> None:
-        self._own = {light: OwnSearcher(folder) for light in (True, False)}
+        self._own = {light: ThreadSearcher(folder) for light in (True, False)}
         self._threads = {light: ThreadPoolExecutor(1) for light in (True, False)}
 
-    def do(self, task: Callable[[OwnSearcher], Any], *, light: bool = False) -> Any:
+    def do(self, task: Callable[[ThreadSearcher], Any], *, light: bool = False) -> Any:
         """Return the result of a task.
 
         Raises what the task raises, and ResourceError if it takes too long.
@@ -243,7 +243,7 @@ class _Worker:
             raise _too_long() from None
 
 
-def _has_two_encoders(own: OwnSearcher) -> bool:
+def _has_two_encoders(own: ThreadSearcher) -> bool:
     """Return whether the search modes of a project have different encoders."""
     try:
         encoders = own.look().encoders.by_mode()
@@ -253,7 +253,7 @@ def _has_two_encoders(own: OwnSearcher) -> bool:
 
 
 def _add_terms(
-    own: OwnSearcher, texts: Sequence[str], answer: dict[str, Any], mode: SearchMode
+    own: ThreadSearcher, texts: Sequence[str], answer: dict[str, Any], mode: SearchMode
 ) -> None:
     """Add the terms and codes of each text, and the fingerprints of encoder and index."""
     encoders = own.ready().encoders

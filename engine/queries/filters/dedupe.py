@@ -9,7 +9,7 @@ from itertools import chain
 
 from engine.core.records import Query
 from engine.queries.rejection import Filtered, Reason, Rejected
-from engine.queries.rules.tokens import fold, same_things, things, tokenize
+from engine.queries.rules.tokens import extract_key_terms, fold, share_key_terms, tokenize
 
 
 def deduplicate(
@@ -26,14 +26,14 @@ def deduplicate(
     for query in queries:
         check()
         shingles.append(_shingles(query.text))
-        key_terms.append(things(query.text))
+        key_terms.append(extract_key_terms(query.text))
     counts = Counter(chain.from_iterable(shingles))
 
     def find_near(row: int, candidates: set[int]) -> int | None:
         for other in sorted(candidates):
             if jaccard(shingles[row], shingles[other]) < threshold:
                 continue
-            if same_things(key_terms[other], key_terms[row]):
+            if share_key_terms(key_terms[other], key_terms[row]):
                 return other
         return None
 

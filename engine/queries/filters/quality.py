@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.core.records import Chunk, Document, Query
 from engine.queries.filters.dedupe import jaccard, words_in
 from engine.queries.rejection import Filtered, Reason, Rejected
-from engine.queries.rules.tokens import Things, same_things, things
+from engine.queries.rules.tokens import KeyTerms, extract_key_terms, share_key_terms
 
 if TYPE_CHECKING:
     from engine.lexical.analysis import Analyzer
@@ -235,16 +235,16 @@ class _RepetitionCheck:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        self._earlier: dict[tuple[int, str], list[tuple[frozenset[str], Things, str]]] = {}
+        self._earlier: dict[tuple[int, str], list[tuple[frozenset[str], KeyTerms, str]]] = {}
 
     def __call__(self, query: Query) -> str:
         """Return the earlier query that a query repeats, or an empty text."""
         words = frozenset(self._analyzer.analyse(query.text))
-        key_terms = things(query.text)
+        key_terms = extract_key_terms(query.text)
         earlier = self._earlier.setdefault((query.chunk_id, query.kind), [])
         for other_words, other_terms, text in earlier:
             is_near = words and jaccard(words, other_words) >= SAME_WORDS
-            if is_near and same_things(key_terms, other_terms):
+            if is_near and share_key_terms(key_terms, other_terms):
                 return text
         earlier.append((words, key_terms, query.text))
         return ""

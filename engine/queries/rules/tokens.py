@@ -54,14 +54,14 @@ def question_key(text: str) -> str:
     return fold(text).strip(" ?!.¿¡؟。")
 
 
-class Things(NamedTuple):
+class KeyTerms(NamedTuple):
     """The folded words of a text, and those of them that are codes, numbers or names."""
 
     words: frozenset[str]
     distinctive: frozenset[str]
 
 
-def things(text: str) -> Things:
+def extract_key_terms(text: str) -> KeyTerms:
     """Return the words of a text, and those that name what it is about.
 
     These are recognised by their letters; the capital of the first word means nothing.
@@ -72,10 +72,10 @@ def things(text: str) -> Things:
         is_name = position > 0 and token.is_capital
         if is_name or token.has_digit or token.is_code:
             distinctive.add(token.folded)
-    return Things(frozenset(token.folded for token in words), frozenset(distinctive))
+    return KeyTerms(frozenset(token.folded for token in words), frozenset(distinctive))
 
 
-def same_things(first: Things, second: Things) -> bool:
+def share_key_terms(first: KeyTerms, second: KeyTerms) -> bool:
     """Return whether each text contains the codes, numbers and names of the other."""
     return first.distinctive <= second.words and second.distinctive <= first.words
 
