@@ -146,7 +146,7 @@ def answer_here(
                 else:
                     sentences = check_sentences(SHAPE.read(reply.text), texts)
             except UnansweredError as error:
-                raise _failed(settings, error) from None
+                raise _build_failure(settings, error) from None
             except BadAnswerError as error:
                 raise StageError(
                     "The language model's answer does not have the form that was asked for.",
@@ -178,7 +178,7 @@ def _format_passage(store: Store, number: int, chunk: Chunk) -> str:
     return number_passage(number, place["title"], chunk.text)
 
 
-def _failed(settings: Settings, error: UnansweredError) -> StageError:
+def _build_failure(settings: Settings, error: UnansweredError) -> StageError:
     if settings.queries.backend == "endpoint":
         to_do = "Check that the server runs and that queries.endpoint names it, then ask again."
     else:

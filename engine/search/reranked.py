@@ -47,7 +47,7 @@ class Reranking:
         self._reranker = Latest["BudgetedReranker"]()
         self._loading = Latest[Future[None]]()
 
-    def wanted(self, mode: str, asked: bool | None) -> bool:
+    def should_rerank(self, mode: str, asked: bool | None) -> bool:
         """Return whether to rerank.
 
         `asked`: what the caller wants; None means to rerank if evaluation has put exactly this
@@ -63,7 +63,7 @@ class Reranking:
             )
         if asked is not None:
             return asked
-        decision = self.decided(mode)
+        decision = self.find_decision(mode)
         if decision is None:
             return False
         try:
@@ -71,7 +71,7 @@ class Reranking:
         except EngineError:
             return True  # the search reports what is wrong with it
 
-    def decided(self, mode: str) -> RerankerInfo | None:
+    def find_decision(self, mode: str) -> RerankerInfo | None:
         """Return evaluation's decision to use a reranker in a mode, or None.
 
         The decision holds only for the current time limit. It may be about another reranker than
@@ -91,15 +91,15 @@ class Reranking:
     def order(
         self, mode: str, asked: bool | None, query: str, fused: Fused, stop: Stop
     ) -> RerankedOrder:
-        """Return `fused`, reranked for `query` if that is `wanted`. Raises UsageError as `wanted`.
+        """Return `fused`, reranked for `query` if `should_rerank`. Raises UsageError as that.
 
         The first passages come in the reranker's order, then all others as they were. Loading the
         model does not count towards the time limit. `stop` is called repeatedly; once it returns
         true, the passages scored so far are ordered.
         """
-        if not self.wanted(mode, asked):
+        if not self.should_rerank(mode, asked):
             return RerankedOrder(
-                fused, can_rerank=asked is False and self.decided(mode) is not None
+                fused, can_rerank=asked is False and self.find_decision(mode) is not None
             )
         from engine.reranking.budget import MAX_PASSAGES
 
@@ -131,7 +131,7 @@ class Reranking:
         """
         import numpy as np
 
-        self.wanted("", True)
+        self.should_rerank("", True)
         budgeted = self._open_reranker()
         self._wait_until_loaded(budgeted, lambda: False)
         batches = []
@@ -150,7 +150,7 @@ class Reranking:
             from engine.reranking.chosen import reranker_of
 
             reranker = reranker_of(self._loaded.project, settings)
-            assert reranker is not None, "`wanted` has checked the setting"
+            assert reranker is not None, "`should_rerank` has checked the setting"
             return BudgetedReranker(reranker, settings.search.rerank_seconds)
 
         return self._reranker.get((settings.search, settings.encoder), make)

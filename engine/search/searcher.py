@@ -139,8 +139,8 @@ class Searcher:
         # Which chunks may be hits, and what rankers search for.
         documents, match = self._match(parsed.text, where, settings.named_documents)
         parsed = remove_names(parsed, match.names)
-        allowed = self._typed.allowed(parsed, documents, like)
-        wording = self._typed.wording(parsed, match.text, like, allowed)
+        allowed = self._typed.find_allowed(parsed, documents, like)
+        wording = self._typed.build_wording(parsed, match.text, like, allowed)
 
         # Rank, fuse and rerank.
         rankings, depth = self._rank(wording, mode, top, allowed, by_document, with_facets)
@@ -149,7 +149,7 @@ class Searcher:
         self._add_notes(rankings, mode, parsed, match, where)
         suggestion = ""
         if syntax:
-            suggestion, note = self._typed.corrected(query, match.text, match.names)
+            suggestion, note = self._typed.suggest_correction(query, match.text, match.names)
             rankings.notes.append(note)
         fusion = self._loaded.fusion(settings)
         ordered = RerankedOrder(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
@@ -158,7 +158,7 @@ class Searcher:
         rankings.notes.append(describe_problem(ordered.reranked))
         fused = ordered.fused
         if like:
-            fused = self._typed.long_first(fused, like)
+            fused = self._typed.put_long_first(fused, like)
         fused = put_codes_first(fused, match.text, rankings, allowed).down_to(min_score)
 
         # List the hits.
@@ -208,7 +208,7 @@ class Searcher:
         """Return the document that hits should resemble, if the query names one."""
         if not parsed.like:
             return None
-        return self._typed.like(parsed)
+        return self._typed.find_like(parsed)
 
     def _rank(
         self,
@@ -352,14 +352,14 @@ class Searcher:
         documents, match = self._match(parsed.text, None, settings.named_documents)
         allowed = None
         if parsed.prefixes:
-            allowed = self._typed.allowed(parsed, documents, like)
-        wording = self._typed.wording(parsed, match.text, like, allowed)
+            allowed = self._typed.find_allowed(parsed, documents, like)
+        wording = self._typed.build_wording(parsed, match.text, like, allowed)
         return self._explainer.explain(wording.meaning, chunk_ids, used_by)
 
     def may_rerank(self, mode: Mode) -> bool:
         """Return whether a search in a mode may use the reranker without being asked to."""
         self._loaded.follow_repair()
-        return self.reranking.decided(mode) is not None
+        return self.reranking.find_decision(mode) is not None
 
     def warm_up(self, mode: Mode) -> None:
         """Load what a mode needs, so that the first search is fast."""

@@ -74,14 +74,14 @@ class TypedQueries:
     def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
 
-    def like(self, query: ParsedQuery) -> Document | None:
+    def find_like(self, query: ParsedQuery) -> Document | None:
         """Return the document that hits should resemble, with its text."""
         for document in self._loaded.documents().values():
             if query.like in (document.stable_id, document.path):
                 return self._loaded.store.document(document.id)
         return None
 
-    def allowed(
+    def find_allowed(
         self, query: ParsedQuery, among: set[int] | None, like: Document | None = None
     ) -> NDArray[np.int64] | None:
         """Return the chunks (n,) of the documents `among` that meet all conditions.
@@ -131,7 +131,7 @@ class TypedQueries:
         """Return the conditions that no passage meets, even each for itself."""
         failing = []
         for single in query.each():
-            allowed = self.allowed(single, among)
+            allowed = self.find_allowed(single, among)
             if allowed is not None and not len(allowed):
                 failing.append(single.conditions)
         return failing
@@ -232,7 +232,7 @@ class TypedQueries:
         except EngineError:
             return None
 
-    def wording(
+    def build_wording(
         self,
         query: ParsedQuery,
         text: str,
@@ -283,7 +283,7 @@ class TypedQueries:
                         remaining = remaining[~np.isin(remaining, holders)]
         return [word for _, word in sorted(words.values())[:MAX_COMPLETIONS]]
 
-    def long_first(self, fused: Fused, like: Document) -> Fused:
+    def put_long_first(self, fused: Fused, like: Document) -> Fused:
         """Move passages to the end that are too short to resemble a document.
 
         Such are headings and page numbers.
@@ -294,7 +294,9 @@ class TypedQueries:
         order = sorted(fused.order, key=lambda item: lengths.get(item[0], 0) < min_length)
         return replace(fused, order=order)
 
-    def corrected(self, query: str, text: str, names: tuple[str, ...] = ()) -> tuple[str, str]:
+    def suggest_correction(
+        self, query: str, text: str, names: tuple[str, ...] = ()
+    ) -> tuple[str, str]:
         """Return the query with misspelt words corrected, empty if there are none, and a note.
 
         Words of `text` that no document contains get the spelling of a similar word that does. The

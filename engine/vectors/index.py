@@ -238,9 +238,9 @@ class VectorIndex:
             gone = np.load(folder / GONE).astype(np.int64)
             opened = cls(folder, manifest, map_parts(folder, manifest), gone)
         except Exception as error:
-            raise _damaged(folder, str(error)) from None
+            raise _build_damage(folder, str(error)) from None
         if opened.count != len(opened.keys()):
-            raise _damaged(folder, "the manifest does not fit the index")
+            raise _build_damage(folder, "the manifest does not fit the index")
         return opened
 
     @property
@@ -477,7 +477,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         version = manifest["version"]
         if version != FORMAT_VERSION:
             why = f"its format is version {version}, that of another version of the program"
-            raise _damaged(folder, why)
+            raise _build_damage(folder, why)
         for key in ("count", "dimension", "removed"):
             number = manifest[key]
             if type(number) is not int or not 0 <= number < 2**31:
@@ -486,7 +486,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             raise ValueError("its manifest holds impossible values")
         _check_files(folder, manifest)
     except _MALFORMED as error:
-        raise _damaged(folder, f"{type(error).__name__}: {error}") from None
+        raise _build_damage(folder, f"{type(error).__name__}: {error}") from None
     return cast(dict[str, Any], manifest)
 
 
@@ -516,7 +516,7 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
         raise ValueError(f"the checksum of {GONE} does not match")
 
 
-def _damaged(folder: Path, why: str) -> DamagedError:
+def _build_damage(folder: Path, why: str) -> DamagedError:
     return DamagedError(
         f"The vector index in {folder} is damaged.",
         f"{why}.",

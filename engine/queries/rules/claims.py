@@ -81,7 +81,7 @@ def _cut(text: str) -> str:
 
 
 @cache
-def _leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
     joined = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in connectives)
     return re.compile(
         rf"^(?:(?:{joined})\s*,\s*|(?:and|but|so|yet|or|und|aber|oder|mais|et|or|pero|y)\s+)+",
@@ -90,7 +90,7 @@ def _leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @cache
-def _tail(relatives: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_tail(relatives: tuple[str, ...]) -> re.Pattern[str]:
     joined = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in relatives)
     return re.compile(rf"\s*(?:,\s+(?:{joined})\b|;\s|:\s|\s[—–]\s).*$", re.IGNORECASE | re.DOTALL)
 
@@ -102,7 +102,7 @@ def clean(sentence: str, language: Language) -> str:
     text = _DASHED.sub(" ", text)
     text = _SPACE.sub(" ", _MARKS.sub("", text)).strip()
     if language.connectives:
-        text = _leading(language.connectives).sub("", text)
+        text = _compile_leading(language.connectives).sub("", text)
     return re.sub(r"\s+([,.;:!?])", r"\1", text).strip(_END + "([")
 
 
@@ -110,7 +110,7 @@ def without_tail(text: str, language: Language, least: int = 5) -> str:
     """Return a text up to its first subordinate tail, if at least `least` words remain."""
     if not language.relatives:
         return text
-    shorter = _tail(language.relatives).sub("", text).strip(_END)
+    shorter = _compile_tail(language.relatives).sub("", text).strip(_END)
     return shorter if len(shorter.split()) >= least else text
 
 

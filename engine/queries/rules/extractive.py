@@ -143,7 +143,8 @@ class Writer:
         """
 
         def draw(kind: QueryKind) -> float:
-            return rng.random() ** (2.0 if kind == "question" else 1.0)
+            exponent = 2.0 if kind == "question" else 1.0
+            return float(rng.random() ** exponent)
 
         turns: list[QueryKind] = []
         while len(turns) < 2 * self.per_chunk + len(self.kinds):
