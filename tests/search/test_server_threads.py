@@ -308,13 +308,13 @@ def test_two_first_searches_load_the_modules_once_and_neither_starts_before_they
 ) -> None:
     loaded, begun, go = loading
     early: list[bool] = []
-    former = workers.OwnSearcher.look
+    former = workers.ThreadSearcher.look
 
     def look(self: Any) -> Any:
         early.append(loaded != list(workers.HEAVY))
         return former(self)
 
-    monkeypatch.setattr(workers.OwnSearcher, "look", look)
+    monkeypatch.setattr(workers.ThreadSearcher, "look", look)
     output = Answers()
 
     def lines() -> Iterator[str]:
