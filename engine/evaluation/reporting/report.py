@@ -1,6 +1,4 @@
-"""The report of an evaluation: report.json holds everything, report.html shows it in one
-self-contained page.
-"""
+"""The report of an evaluation: report.json holds everything, report.html shows it on one page."""
 
 from __future__ import annotations
 
@@ -26,17 +24,18 @@ from engine.project.store.artifact_info import TrainingHistory
 
 SCHEMA = 4
 _CHOICE_KEYS = {"served": "in_use", "strength": "weight"}
-"""Of `selection` in schema 1, key → its name now."""
+"""Keys of `selection` in schema 1 and their present names."""
 _NAMES = ("in_use", "changed_system", "base")
-"""What holds the name of a system."""
+"""Keys whose values are names of systems."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
     """Everything the report says; docs/report.md describes all of it.
 
-    `created`: ISO 8601 time, UTC. `settings`: section → name → value. `sizes`: what → how many.
-    `diagnostics`: system → figure name → value, or mean with interval.
+    `created` is an ISO 8601 time in UTC, `settings` maps sections and names to values, `sizes`
+    counts what the project holds, `diagnostics` maps systems and figure names to values or means
+    with intervals.
     """
 
     project: str
@@ -61,32 +60,31 @@ class ReportData:
 
 
 def choices_and_warnings(log: Path) -> tuple[list[Choice], list[str]]:
-    """Of a run's event log: every automatic choice, the last of each, and every warning, once
-    each.
-    """
-    events = [event for event, _ in read(log)]
-    choices = {(event.stage, event.setting): event for event in events if isinstance(event, Choice)}
-    return list(choices.values()), list(
-        dict.fromkeys(event.text for event in events if isinstance(event, Warned))
-    )
+    """Return the last of each automatic choice and every distinct warning in a run's event log."""
+    choices = {}
+    warnings: dict[str, None] = {}
+    for event, _ in read(log):
+        if isinstance(event, Choice):
+            choices[event.stage, event.setting] = event
+        elif isinstance(event, Warned):
+            warnings[event.text] = None
+    return list(choices.values()), list(warnings)
 
 
 def write_report(
     folder: Path, data: ReportData, template: Path | None = None, project: str = "PROJECT"
 ) -> Path:
-    """Write report.json and report.html into `folder` (made if missing) and return the page's
-    path.
+    """Write report.json and report.html into a folder and return the page's path.
 
-    The page is rendered from what report.json says, all text escaped. `template` None takes the one
-    that ships with the product. `project`: what commands call it. Numbers that are not finite
-    become null. OSError when the disk refuses.
+    The folder is created if it is missing. The page is rendered from report.json with all text
+    escaped. `template` None uses the one that ships with the product. `project` is what commands
+    call it. Numbers that are not finite become null. Raises OSError if the disk refuses.
     """
     from engine.evaluation.reporting.page import render
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = json.dumps(
-        {"schema": SCHEMA, **plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False
-    )
+    content = {"schema": SCHEMA, **plain(asdict(data))}
+    text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
     page = render(read_report(folder), template, project)
     (folder / "report.html").write_bytes(page.encode("utf-8"))
@@ -94,9 +92,9 @@ def write_report(
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """What report.json in `folder` says, under the present keys.
+    """Read a folder's report.json, under the present keys.
 
-    DamagedError when it is missing, broken or of another schema.
+    Raises DamagedError if it is missing, broken or of another schema.
     """
     try:
         report = json.loads((folder / "report.json").read_bytes())
@@ -104,7 +102,8 @@ def read_report(folder: Path) -> dict[str, Any]:
             raise ValueError(f"schema {report['schema']}, this program reads {SCHEMA}")
         if report["schema"] < SCHEMA:
             report = _with_present_keys(report)
-        query_sets_of(report)  # what is no such set is damaged, too
+        # Parsing the query sets also finds damage in them.
+        query_sets_of(report)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"The report in {folder} cannot be read."
         why = f"{type(error).__name__}: {error}"
@@ -113,8 +112,10 @@ def read_report(folder: Path) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """JSON types only: tuples become lists, mappings' keys texts, NaN and infinity null,
-    anything else its text.
+    """Return a value of JSON types only.
+
+    Tuples and sets become lists, keys become strings, NaN and infinity become null, and any other
+    type its string.
     """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
@@ -130,10 +131,10 @@ def plain(value: Any) -> Any:
 
 
 def _with_present_keys(report: dict[str, Any]) -> dict[str, Any]:
-    """A report of schema 1 to 3 in the form of schema 4: both modes had the same encoder."""
-    chosen = {
-        _CHOICE_KEYS.get(key, key): value for key, value in (report["selection"] or {}).items()
-    }
+    """Return a report of schema 1 to 3 as schema 4, where both modes have the same encoder."""
+    chosen = {}
+    for key, value in (report["selection"] or {}).items():
+        chosen[_CHOICE_KEYS.get(key, key)] = value
     encoder = current_name(chosen.get("in_use", BASE))
     both = {
         "encoder": encoder,
@@ -147,18 +148,20 @@ def _with_present_keys(report: dict[str, Any]) -> dict[str, Any]:
     selection = {"semantic": both, "hybrid": both}
     for part in report["query_sets"]:
         part["comparison"].setdefault("synthetic", part.get("synthetic", 0))
-    found: dict[str, Any] = _renamed({**report, "selection": selection})
-    return found
+    renamed: dict[str, Any] = _rename_systems({**report, "selection": selection})
+    return renamed
 
 
-def _renamed(data: Any) -> Any:
+def _rename_systems(data: Any) -> Any:
+    """Return data with the present names of all systems."""
     if isinstance(data, list):
-        return [_renamed(one) for one in data]
+        return [_rename_systems(item) for item in data]
     if not isinstance(data, dict):
         return data
-    return {
-        current_name(key): (
-            current_name(value) if key in _NAMES and isinstance(value, str) else _renamed(value)
-        )
-        for key, value in data.items()
-    }
+    renamed = {}
+    for key, value in data.items():
+        if key in _NAMES and isinstance(value, str):
+            renamed[current_name(key)] = current_name(value)
+        else:
+            renamed[current_name(key)] = _rename_systems(value)
+    return renamed
