@@ -16,10 +16,14 @@ from engine.evaluation.comparison import DocumentOf, measure
 from engine.evaluation.evidence import DECIDE_SHARE, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option, decide
-from engine.evaluation.gate_words import reason
+from engine.evaluation.gate_words import explain_decision
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.focused import FocusedSet
-from engine.evaluation.lists.preferences import preferences_between, preferred, read_preferences
+from engine.evaluation.lists.preferences import (
+    count_preferences,
+    preferences_between,
+    read_preferences,
+)
 from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EQUAL, FOREIGN, FOREIGN_SHARES, SHARES, HybridFusion
@@ -47,7 +51,7 @@ class ProjectExperience:
     queries: QueryOrigin
     widened: bool = False
 
-    def foreseen(self, mode: SearchMode, options: Sequence[Option]) -> Foreseen:
+    def foresee(self, mode: SearchMode, options: Sequence[Option]) -> Foreseen:
         """Return the priors of the options and the errors of the rungs."""
         priors = {}
         for option in options:
@@ -153,7 +157,7 @@ class Choosing:
     focused: FocusedSet | None = None
     contenders: Mapping[SearchMode, ContenderInfo] = field(default_factory=dict)
 
-    def selection(self, encoders: Sequence[str], why_not: str = "") -> Selection:
+    def select(self, encoders: Sequence[str], why_not: str = "") -> Selection:
         """Choose for both modes between base and the encoders, listed nearest to base first.
 
         `why_not` is the reason to report if there are no encoders.
@@ -217,7 +221,7 @@ class Choosing:
         foreseen = NOTHING_FORESEEN
         comparable = mode == "semantic" or self.reference_share == EQUAL
         if self.experience is not None and comparable:
-            foreseen = self.experience.foreseen(mode, options)
+            foreseen = self.experience.foresee(mode, options)
         return decide(
             mode,
             self._add_focused(mode, ladder, reference, options),
@@ -251,7 +255,7 @@ class Choosing:
         if option.name == option.encoder:
             ranking: NDArray[np.int64] = queries.rankings[option.encoder]
             return ranking
-        return self.fuser.fused(queries, option.encoder, option.share)
+        return self.fuser.fuse(queries, option.encoder, option.share)
 
     def _add_focused(
         self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: Sequence[Option]
@@ -277,7 +281,7 @@ class Choosing:
         judged = next((evidence for evidence in ladder if evidence.rung == "judged"), None)
         if judged is None:
             return [focused, *ladder]
-        extended = [judged.of(compared).followed_by(focused)]
+        extended = [judged.of(compared).concatenate(focused)]
         others = [name for name in judged.systems if name not in compared]
         if others:
             extended.append(judged.of((reference.name, *others)))
@@ -316,7 +320,7 @@ class Choosing:
             chosen.encoder,
             weight_of(chosen.encoder),
             decision.standing,
-            why_not or reason(decision),
+            why_not or explain_decision(decision),
             decision,
             chosen.share,
             system,
@@ -362,7 +366,7 @@ def preferences_of(
             name = candidate_name(weight)
             if mode == "hybrid":
                 name = pair(name, share).name
-            counted = preferred(answers, systems)
+            counted = count_preferences(answers, systems)
             preferences.setdefault(mode, {})[name] = PreferenceEvidence(
                 len(answers), counted.better, counted.worse, counted.wins, counted.losses
             )

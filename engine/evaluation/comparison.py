@@ -15,7 +15,7 @@ from engine.metrics.bootstrap import SAMPLES, bootstrap_means, interval
 from engine.metrics.differences import tested_difference
 from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Relevance
-from engine.metrics.retrieval import NAMES, evaluate_run, first_found, multihop_ap_at_k
+from engine.metrics.retrieval import NAMES, count_new_evidence, evaluate_run, multihop_ap_at_k
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -77,7 +77,7 @@ def compare(
     metrics = tuple(values[base])
     cells = dict.fromkeys([*base_pairs, *pairs], metrics)
     clusters = clusters_of(usable)
-    figures, gaps = compared(values, cells, samples, seed, clusters)
+    figures, gaps = compare_values(values, cells, samples, seed, clusters)
     cluster_sizes = np.unique(clusters, return_counts=True)[1]
     table = FigureTable(
         base,
@@ -114,7 +114,7 @@ def measure(
         names = (*NAMES, GRADED)
     values = evaluate_run(relevance, names)
     if all(judgment.held for judgment in judgments):
-        first = first_found(ids, [judgment.held for judgment in judgments])
+        first = count_new_evidence(ids, [judgment.held for judgment in judgments])
         values[MULTIHOP] = multihop_ap_at_k(first, [judgment.evidence for judgment in judgments])
     return values
 
@@ -140,7 +140,7 @@ def _select_rows(ids: ArrayLike, kept: Sequence[int], total: int) -> Ids:
     return rankings[kept]
 
 
-def compared(
+def compare_values(
     values: Mapping[str, Mapping[str, Floats]],
     wanted: Mapping[tuple[str, str], Sequence[str]],
     samples: int,

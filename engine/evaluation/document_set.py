@@ -66,7 +66,7 @@ def deciding_groups(
 ) -> list[tuple[DocumentQuery, ...]]:
     """Return groups of untrained queries that ask the same, at most `evaluation.max_heldout`."""
     settings = snapshot.settings
-    groups = grouped_by_text(free, chunks)
+    groups = group_by_text(free, chunks)
     keys = []
     for group in groups:
         first = group[0]
@@ -75,7 +75,7 @@ def deciding_groups(
     return [groups[row] for row in rows]
 
 
-def grouped_by_text(
+def group_by_text(
     queries: Iterable[DocumentQuery], chunks: Iterable[Chunk]
 ) -> list[tuple[DocumentQuery, ...]]:
     """Group queries of the same words that are about whole documents or answered by equal chunks.

@@ -21,7 +21,7 @@ from engine.evaluation.choosing import (
 from engine.evaluation.document_set import document_set
 from engine.evaluation.lists.focused import split_focused
 from engine.evaluation.query_sets import QuerySet, query_sets
-from engine.evaluation.rankers import Rankers, plain_index
+from engine.evaluation.rankers import Rankers, build_plain_index
 from engine.evaluation.reporting.diagnostics import (
     EncoderDiagnostics,
     Similarities,
@@ -29,7 +29,7 @@ from engine.evaluation.reporting.diagnostics import (
     geometry_of,
     sampling_of,
 )
-from engine.evaluation.studies.forgetting import answered, general_folder, general_set
+from engine.evaluation.studies.forgetting import general_folder, general_set, measure_answers
 from engine.evaluation.studies.fusion import (
     EQUAL,
     FOREIGN,
@@ -63,7 +63,7 @@ class Evaluation:
         self._settings = context.settings
         self.trained = context.need(AdapterInfo)
         self.chunks: list[Chunk] = context.store.chunks()
-        self.rankers = Rankers(context, self.chunks, plain_index(context, self.chunks))
+        self.rankers = Rankers(context, self.chunks, build_plain_index(context, self.chunks))
         self.adapter = self.rankers.adapter
         self.sets, self.focused = split_focused(
             context, query_sets(context, self.chunks), self.chunks
@@ -134,7 +134,7 @@ class Evaluation:
             queries.scores["bm25"] = scores
 
     def _allowed(self, queries: QuerySet) -> Among:
-        return self._corpora.get(queries.kind, self.rankers).allowed(queries)
+        return self._corpora.get(queries.kind, self.rankers).find_allowed(queries)
 
     def rank_candidates(self) -> None:
         """Rank every query by the base encoder and, with an adapter, by all interpolations."""
@@ -178,7 +178,7 @@ class Evaluation:
         ids, scores = rankers.nearest(vectors, chunks, among, similarity)
         queries.rankings[name] = ids
         queries.scores[name] = scores
-        queries.beside[name] = rankers.scores_of(
+        queries.cross_scores[name] = rankers.scores_of(
             vectors, chunks, queries.rankings["bm25"], similarity
         )
         if queries is not self.focused:
@@ -194,7 +194,7 @@ class Evaluation:
         questions = candidate.query_vectors(known.questions)
         query_form = similarity.query_form(questions)
         chunk_form = similarity.chunk_form(passages)
-        self.general[candidate.name] = answered(query_form, chunk_form, known.right)
+        self.general[candidate.name] = measure_answers(query_form, chunk_form, known.right)
         # Distances of other vectors would be on another scale than those of base.
         if not similarity.of_unit_vectors:
             return
@@ -215,7 +215,7 @@ class Evaluation:
             why_not = f"The base encoder is in use: {UNTRAINED}."
         if why_not:
             names = []
-        selection = self._choosing.selection(names, why_not)
+        selection = self._choosing.select(names, why_not)
         self._fuse(selection)
         for mode, chosen in selection.by_mode.items():
             self._context.choose(f"encoder of {mode} search", chosen.encoder, chosen.reason)
@@ -251,7 +251,7 @@ class Evaluation:
         chosen = selection.hybrid
         way = "rrf_" if chosen.share is None else "weighted_"
         for queries in self.sets:
-            for table in (queries.rankings, queries.scores, queries.beside):
+            for table in (queries.rankings, queries.scores, queries.cross_scores):
                 table[IN_USE] = table[selection.semantic.encoder]
             encoders = [name for name in ENCODERS if name in queries.rankings and name != IN_USE]
             for name in encoders:
@@ -260,8 +260,8 @@ class Evaluation:
                     share = self._choosing.reference_share
                 elif name == chosen.encoder:
                     share = chosen.share
-                queries.rankings[f"{way}{name}"] = self._fuser.fused(queries, name, share)
-            in_use = self._fuser.fused(queries, chosen.encoder, chosen.share)
+                queries.rankings[f"{way}{name}"] = self._fuser.fuse(queries, name, share)
+            in_use = self._fuser.fuse(queries, chosen.encoder, chosen.share)
             queries.rankings[f"{way}{IN_USE}"] = in_use
 
     def choose_reranker(self, fusion: FusionChoice) -> None:
@@ -285,7 +285,7 @@ class Evaluation:
             lambda queries: texts[queries.kind],
             self.rankers.document_of,
         )
-        self.reranker = trial.choice(self.sets)
+        self.reranker = trial.choose(self.sets)
         if self.reranker is None:
             return
         outcome = "in use" if self.reranker.in_use else "not in use"

@@ -79,7 +79,7 @@ class Evidence:
         """Return the same queries for some of the systems."""
         return replace(self, systems={name: self.systems[name] for name in names})
 
-    def followed_by(self, other: Evidence) -> Evidence:
+    def concatenate(self, other: Evidence) -> Evidence:
         """Return these queries and those of other evidence about the same systems."""
         systems = {}
         for name, values in self.systems.items():
@@ -96,7 +96,7 @@ class Evidence:
             return self.clusters
         return -1 - np.arange(self.queries, dtype=np.int64)
 
-    def needed(self, reference: str, points: float = DIFFERENCE) -> int:
+    def count_needed(self, reference: str, points: float = DIFFERENCE) -> int:
         """Return how many queries would show that gain by the system that varies most.
 
         Assumes as many queries per document as measured here, and enough documents for any verdict.
@@ -111,7 +111,7 @@ class Evidence:
 
     def suffices(self, reference: str) -> bool:
         """Tell whether it has the last word, because it would show a gain of `DIFFERENCE`."""
-        return self.rung in CERTIFYING and self.queries >= self.needed(reference)
+        return self.rung in CERTIFYING and self.queries >= self.count_needed(reference)
 
     @property
     def may_prove(self) -> bool:
@@ -151,15 +151,15 @@ MIN_TO_PROVE = queries_to_decide(DIFFERENCE / 100, 0.0)
 """71."""
 
 
-def deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
+def find_deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
     """Return the highest rung that has the last word between the reference and the others."""
-    for evidence in from_top(ladder):
+    for evidence in sort_from_top(ladder):
         if evidence.suffices(reference):
             return evidence
     return None
 
 
-def measured_on(ladder: Sequence[Evidence], reference: str) -> Evidence:
+def choose_shown(ladder: Sequence[Evidence], reference: str) -> Evidence:
     """Return the rung whose figures are shown.
 
     This is the rung with the last word; else the highest with a spread; else, of those that could
@@ -169,10 +169,10 @@ def measured_on(ladder: Sequence[Evidence], reference: str) -> Evidence:
     def worth(evidence: Evidence) -> tuple[bool, int]:
         return evidence.rung in CERTIFYING, min(evidence.queries, MIN_FOR_SPREAD)
 
-    return deciding(ladder, reference) or max(from_top(ladder), key=worth)
+    return find_deciding(ladder, reference) or max(sort_from_top(ladder), key=worth)
 
 
-def from_top(ladder: Sequence[Evidence]) -> list[Evidence]:
+def sort_from_top(ladder: Sequence[Evidence]) -> list[Evidence]:
     """Return the evidence that has queries, the highest rung first."""
     measured = [evidence for evidence in ladder if evidence.queries]
     return sorted(measured, key=lambda evidence: RUNGS.index(evidence.rung))

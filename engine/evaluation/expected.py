@@ -6,9 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from engine.core.records import Chunk, DocumentQuery
-from engine.evaluation.document_set import grouped_by_text
+from engine.evaluation.document_set import group_by_text
 from engine.evaluation.evidence import RungName
-from engine.evaluation.query_sets import answerable, generated_queries, heldout_queries, rung_of
+from engine.evaluation.query_sets import (
+    answerable_queries,
+    generated_queries,
+    heldout_queries,
+    rung_of,
+)
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
 from engine.queries.document_written import held_by, untrained
@@ -42,7 +47,7 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         counts = _expected_heldout(snapshot, len(chunks))
     return {
         "judged": _count_judged(snapshot, chunks),
-        "document": min(len(grouped_by_text(free, chunks)), settings.max_heldout),
+        "document": min(len(group_by_text(free, chunks)), settings.max_heldout),
         "model": min(counts["model"], settings.max_heldout),
         "imported": min(counts["imported"], settings.max_heldout),
     }
@@ -71,7 +76,7 @@ def _count_judged(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> int:
         return 0
     generated = {question_key(query.text) for query in snapshot.store.queries()}
     generated |= generated_queries(snapshot).keys()
-    deciding = [query for query in answerable(snapshot, chunks) if not query.only_measures]
+    deciding = [query for query in answerable_queries(snapshot, chunks) if not query.only_measures]
     return len({question_key(query.text) for query in deciding} - generated)
 
 

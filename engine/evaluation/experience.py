@@ -179,7 +179,7 @@ class Experience:
 @cache
 def load_experience() -> Experience:
     """Read the experience that ships with the product. Raises EngineError if it is missing."""
-    return experience_of(json.loads(asset_path(FILE).read_text(encoding="utf-8")))
+    return parse_experience(json.loads(asset_path(FILE).read_text(encoding="utf-8")))
 
 
 @cache
@@ -191,7 +191,7 @@ def experience_fingerprint() -> str:
         return ""
 
 
-def experience_of(data: Mapping[str, Any]) -> Experience:
+def parse_experience(data: Mapping[str, Any]) -> Experience:
     """Read the JSON form that `tests/benchmarks/experience.py` writes."""
     return Experience(
         model=data["model"],

@@ -35,8 +35,8 @@ from engine.evaluation.evidence import (
     Evidence,
     PreferenceEvidence,
     RungName,
-    from_top,
-    measured_on,
+    choose_shown,
+    sort_from_top,
 )
 from engine.evaluation.experience import Prior
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
@@ -165,7 +165,7 @@ def decide(
     Without priors in `foreseen` only a proof counts. Raises ValueError if the arrays of a rung
     differ in length or hold NaN.
     """
-    rungs = from_top(ladder)
+    rungs = sort_from_top(ladder)
     has_evidence = bool(rungs) or bool(preferences) or bool(foreseen.priors)
     if not candidates or not has_evidence:
         return Decision(mode, reference.name, reference.name, "base", None, 0)
@@ -300,7 +300,7 @@ class _Gate:
         self._level = LEVEL / max(1, tests)
         self._shown: Evidence | None = None
         if trials:
-            self._shown = measured_on([trial.evidence for trial in trials], reference)
+            self._shown = choose_shown([trial.evidence for trial in trials], reference)
         self._proofs = {option.name: self._find_proof(option.name) for option in candidates}
 
     def _find_proving_trials(self) -> list[_Trial]:
@@ -438,7 +438,7 @@ class _Gate:
         for trial in self._trials:
             if trial.describes(name):
                 error = float(np.hypot(trial.error(name), self._rung_error(trial.rung)))
-                effect = effect.updated(trial.mean(name), error)
+                effect = effect.update(trial.mean(name), error)
         reach = Z * effect.deviation
         return Expectation(
             effect.mean,
@@ -576,7 +576,7 @@ class _Gate:
             result = RungResult(
                 evidence.rung,
                 evidence.queries,
-                evidence.needed(self._reference),
+                evidence.count_needed(self._reference),
                 evidence.independent,
             )
             results.setdefault(evidence.rung, result)
@@ -598,6 +598,6 @@ class _Gate:
             return None
         judged = next((trial for trial in self._trials if trial.rung == "judged"), None)
         if judged is not None and judged.evidence.queries >= MIN_FOR_SPREAD:
-            return judged.evidence.needed(self._reference, PLANNED)
+            return judged.evidence.count_needed(self._reference, PLANNED)
         # The documents of future questions are unknown, so the questions count as independent.
-        return replace(self._shown, clusters=None).needed(self._reference, PLANNED)
+        return replace(self._shown, clusters=None).count_needed(self._reference, PLANNED)

@@ -48,7 +48,7 @@ def label_of_encoder(name: str) -> str:
     return labels.get(name, "a mix of the base and the adapted encoder")
 
 
-def reason(
+def explain_decision(
     decision: Decision,
     kept: str = "the base encoder",
     subject: str = "",
@@ -131,7 +131,7 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     if best.outcome == "excluded" and best.excluded_by is not None:
         return f"{label(best)} is worse on {EVIDENCE[best.excluded_by]}"
     if decision.rung is None:
-        return missing(decision)
+        return describe_missing(decision)
     why = (
         f"{label(best)} is not proved to be better on {decision.queries:,}"
         f" {EVIDENCE[decision.rung]}"
@@ -167,7 +167,7 @@ def why_not_enough(rung: RungName) -> str:
     return "several candidates were compared, of which one may be ahead by chance"
 
 
-def missing(decision: Decision) -> str:
+def describe_missing(decision: Decision) -> str:
     """Say which queries a decision lacks."""
     results = {result.rung: result for result in decision.ladder if result.rung in CERTIFYING}
     needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}

@@ -48,7 +48,7 @@ class Judgment:
         return bool(self.grades)
 
 
-def relevant_chunks(
+def judge_queries(
     judged: Sequence[JudgedQuery], chunks: Sequence[Chunk], documents: Sequence[Document]
 ) -> list[Judgment]:
     """Return a judgment for each judged query, in order.
@@ -63,7 +63,7 @@ def relevant_chunks(
     return _Corpus(chunks, documents).judge(judged)
 
 
-def from_queries(queries: Iterable[Query], related: Mapping[int, int]) -> list[Judgment]:
+def judge_generated(queries: Iterable[Query], related: Mapping[int, int]) -> list[Judgment]:
     """Return judgments of generated queries, whose only relevant chunk is their source chunk.
 
     `related` maps a document id to the first document of its text.
@@ -98,7 +98,7 @@ def clusters_of(judgments: Iterable[Judgment]) -> NDArray[np.int64]:
     return np.array(clusters, dtype=np.int64)
 
 
-def combined(judgments: Sequence[Judgment], owners: Mapping[int, int]) -> Judgment:
+def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) -> Judgment:
     """Combine several judgments of the same question, such as an imported one and a marked one.
 
     Whatever is relevant in any of them is relevant. `owners` maps a chunk id to its document id, by
@@ -184,7 +184,7 @@ class _Corpus:
             further = JudgedQuery(query.key, query.text, answer.evidence, path=answer.path)
             judgments.append(self._judge(further, occurrences))
         if query.also:
-            return combined(judgments, self._owners)
+            return combine_judgments(judgments, self._owners)
         return judgments[0]
 
     def _judge(self, query: JudgedQuery, occurrences: Mapping[str, list[Occurrence]]) -> Judgment:

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.disk import disk_errors
 from engine.core.records import Chunk, JudgedQuery
-from engine.evaluation.judgments import relevant_chunks
+from engine.evaluation.judgments import judge_queries
 from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint
 from engine.project.store.store import Store
@@ -152,7 +152,7 @@ def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> N
     keep_rows(project, MARKS_FILE, [_format_row(query) for query in queries.values()])
 
 
-def note_asked(
+def record_asked(
     project: ProjectFolder, store: Store, texts: Iterable[str], *, focused: bool
 ) -> None:
     """Record queries that a person was asked about, even without any mark.
@@ -179,7 +179,9 @@ def note_asked(
 
 
 @contextmanager
-def kept_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> Iterator[None]:
+def write_marks_or_restore(
+    project: ProjectFolder, queries: Mapping[str, MarkedQuery]
+) -> Iterator[None]:
     """Write marks, and restore the former ones if the block raises."""
     former = read_marks(project)
     write_marks(project, queries)
@@ -191,7 +193,7 @@ def kept_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> It
         raise
 
 
-def marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]]:
+def find_marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]]:
     """Return the marks that apply to each chunk now, by chunk id.
 
     A mark applies to the chunks of its document with the same text; else to chunks of the same
@@ -228,7 +230,7 @@ def _find_by_evidence(
 ) -> list[int]:
     """Return the chunk of these documents that holds most of a mark's text."""
     texts = [document for id in documents if (document := store.document(id))]
-    (judgment,) = relevant_chunks([JudgedQuery("", "", (mark.text,))], chunks, texts)
+    (judgment,) = judge_queries([JudgedQuery("", "", (mark.text,))], chunks, texts)
     if judgment.level == "chunk":
         return list(judgment.grades)
     return []

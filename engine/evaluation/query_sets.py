@@ -29,7 +29,7 @@ class QuerySet:
     `made`: how held-out queries were made.
     `generated`: these judged queries were made by a generator, not people, so they flatter, too.
     `rankings`, `scores`: per system, (q, depth), padded with −1.
-    `beside`: per encoder, the cosines of the chunks that BM25 ranked.
+    `cross_scores`: per encoder, its scores of the chunks that BM25 ranked.
     `ignored`: per query, chunks that are neither right nor wrong; empty if there are none.
     """
 
@@ -41,7 +41,7 @@ class QuerySet:
     generated: bool = False
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
-    beside: dict[str, Any] = field(default_factory=dict)
+    cross_scores: dict[str, Any] = field(default_factory=dict)
     ignored: Sequence[Collection[int]] = ()
 
     @property
@@ -75,7 +75,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
 
     Held-out queries are left out if their chunks no longer exist.
     """
-    from engine.evaluation.judgments import from_queries
+    from engine.evaluation.judgments import judge_generated
 
     documents = context.store.documents()
     related = related_in(context.store, documents)
@@ -99,7 +99,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         name = "held-out queries"
         if made == "imported":
             name = "held-out imported queries"
-        sets.append(QuerySet(name, "synthetic", from_queries(heldout, related), matches, made))
+        sets.append(QuerySet(name, "synthetic", judge_generated(heldout, related), matches, made))
     return sets
 
 
@@ -121,7 +121,7 @@ def _fair_judgments(
 
     Warns if questions are left out.
     """
-    from engine.evaluation.judgments import combined, relevant_chunks
+    from engine.evaluation.judgments import combine_judgments, judge_queries
 
     training = [query for query in context.store.queries() if query.split != "heldout"]
     trained = {question_key(query.text) for query in training}
@@ -131,14 +131,14 @@ def _fair_judgments(
             f"{left_out} judged questions were trained on and are left out of the figures."
         )
     by_key: dict[str, list[Judgment]] = {}
-    for judgment in relevant_chunks(fair, chunks, context.store.documents(with_text=True)):
+    for judgment in judge_queries(fair, chunks, context.store.documents(with_text=True)):
         by_key.setdefault(question_key(judgment.text), []).append(judgment)
     owners = {chunk.id: chunk.document_id for chunk in chunks}
     judgments = []
     for same in by_key.values():
         judgment = same[0]
         if len(same) > 1:
-            judgment = combined(same, owners)
+            judgment = combine_judgments(same, owners)
         judgments.append(replace(judgment, source=_find_source(judgment, owners, related)))
     return judgments
 
@@ -220,14 +220,14 @@ def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
     return queries
 
 
-def answerable(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[JudgedQuery]:
+def answerable_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[JudgedQuery]:
     """Return the judged queries that the documents hold an answer to; others are not measured."""
-    from engine.evaluation.judgments import relevant_chunks
+    from engine.evaluation.judgments import judge_queries
 
     judged = snapshot.store.judged()
     if not judged:
         return []
-    judgments = relevant_chunks(judged, chunks, snapshot.store.documents(with_text=True))
+    judgments = judge_queries(judged, chunks, snapshot.store.documents(with_text=True))
     pairs = zip(judged, judgments, strict=True)
     return [query for query, judgment in pairs if judgment.usable]
 

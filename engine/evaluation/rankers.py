@@ -85,7 +85,7 @@ class Rankers:
         """Return the document of each chunk, in the shape of `ids`."""
         return self._owners[np.searchsorted(self.ids, ids)]
 
-    def allowed(self, queries: QuerySet) -> Among:
+    def find_allowed(self, queries: QuerySet) -> Among:
         """Return the chunks to rank for each query.
 
         These are the chunks of the documents that it names (all if none), without those that are
@@ -119,7 +119,7 @@ class Rankers:
             elif allowed is not None:
                 hits[row] = index.search(texts[row], depth, allowed)
         self._context.check_stop()
-        return padded(hits, depth)
+        return pad_lists(hits, depth)
 
     def candidate(self, weight: float) -> Candidate:
         """Return the encoder at an interpolation weight of the trained adapter."""
@@ -145,7 +145,7 @@ class Rankers:
         return similarity.of_products(products_of(query_form, chunk_form, self.ids, ids))
 
 
-def plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalIndex | None:
+def build_plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalIndex | None:
     """Build the index by which BM25 ranks in papers, or return None if it is not configured."""
     if not context.settings.evaluation.plain_bm25:
         return None
@@ -156,7 +156,7 @@ def plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalIndex | No
     return index_without(context, folder, chunks, untitled=None).without_bonus()
 
 
-def padded(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats]:
+def pad_lists(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats]:
     """Return lists of ids and scores as two arrays (q, depth), padded with −1 and −inf."""
     ids = [list_ids for list_ids, _ in lists]
     scores = [list_scores for _, list_scores in lists]

@@ -17,7 +17,7 @@ from engine.core.messages.report import SearchMode
 from engine.evaluation.comparison import DocumentOf, measure
 from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence
 from engine.evaluation.gate import Decision, Option, decide
-from engine.evaluation.gate_words import reason
+from engine.evaluation.gate_words import explain_decision
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -77,7 +77,7 @@ class RerankerTrial:
         self._texts = texts
         self._passages = 0
 
-    def choice(self, sets: Sequence[QuerySet]) -> RerankerChoice | None:
+    def choose(self, sets: Sequence[QuerySet]) -> RerankerChoice | None:
         """Return what the gate decides, or None if project.toml names no reranker.
 
         A reranker that fails is not in use.
@@ -106,7 +106,9 @@ class RerankerTrial:
             samples=settings.evaluation.bootstrap_samples,
             seed=settings.training.seed,
         )
-        why = reason(decision, "its order without the reranker", label=lambda _: "the reranker")
+        why = explain_decision(
+            decision, "its order without the reranker", label=lambda _: "the reranker"
+        )
         return replace(
             choice,
             in_use=decision.chosen == WITH,

@@ -158,12 +158,12 @@ def _build_report(
     compared: Compared,
 ) -> ReportData:
     from engine.evaluation.reporting.diagnostics import densities
-    from engine.evaluation.reporting.report import ReportData, choices_and_warnings
+    from engine.evaluation.reporting.report import ReportData, read_choices_and_warnings
     from engine.evaluation.studies.forgetting import measure_general
     from engine.training.history import history_of
 
     events = context.project.path / "runs" / context.run / "events.jsonl"
-    choices, warnings = choices_and_warnings(events)
+    choices, warnings = read_choices_and_warnings(events)
     reranker = None
     if work.reranker is not None:
         reranker = asdict(work.reranker)
@@ -221,7 +221,7 @@ def _query_set_reports(
 ) -> list[QuerySetReport]:
     """Return a report for each query set that lists the `changed` system's queries against base."""
     from engine.core.messages.report import QuerySetReport
-    from engine.evaluation.reporting.changes import hit_finder, query_changes
+    from engine.evaluation.reporting.changes import build_hit_finder, find_changes
 
     chunks = {chunk.id: chunk for chunk in work.chunks}
     titles = {}
@@ -229,7 +229,7 @@ def _query_set_reports(
         titles[document.id] = document.title or document.path
     reports = []
     for queries, comparison in compared:
-        hits = hit_finder(queries.rankings, queries.judgments, chunks, titles)
+        hits = build_hit_finder(queries.rankings, queries.judgments, chunks, titles)
         unmatched: list[str] = []
         for judgment in queries.judgments:
             unmatched += judgment.unmatched
@@ -238,7 +238,7 @@ def _query_set_reports(
                 queries.name,
                 queries.kind,
                 comparison.table,
-                query_changes(comparison, changed, hits=hits),
+                find_changes(comparison, changed, hits=hits),
                 changed,
                 tuple(unmatched),
             )

@@ -32,7 +32,7 @@ def bootstrap_means(
     All columns share the same resamples. If there are two or more `clusters` (n,), clusters are
     resampled instead of rows. Raises ValueError for an empty or non-finite matrix.
     """
-    matrix = checked(values)
+    matrix = check_values(values)
     if samples < 1:
         raise ValueError(f"samples must be at least 1, not {samples}")
     sums, sizes = cluster_sums(matrix, clusters)
@@ -88,7 +88,7 @@ def bounds(means: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def checked(values: ArrayLike) -> Floats:
+def check_values(values: ArrayLike) -> Floats:
     """Return per-query values (n, c). Raises ValueError for an empty or non-finite matrix."""
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:

@@ -114,7 +114,7 @@ def queries_to_show(gain: float, deviation: float) -> int:
     return max(MIN_QUERIES, math.ceil((reach * deviation / gain) ** 2))
 
 
-def with_needed(
+def add_needed(
     measured: Difference, gap: ArrayLike, clusters: ArrayLike | None = None
 ) -> Difference:
     """Return the difference of per-query `gap` (n,) with the queries needed, if none is shown.
@@ -139,10 +139,10 @@ def tested_difference(
     `means` (samples,) are those of its bootstrap.
     """
     measured = difference(float(gap.mean()), means, p_value).percent()
-    return with_needed(measured, gap, clusters)
+    return add_needed(measured, gap, clusters)
 
 
-def with_needed_pairs(measured: Difference, count: int) -> Difference:
+def add_needed_pairs(measured: Difference, count: int) -> Difference:
     """Return any figure's difference of `count` items with the items needed, if none is shown.
 
     The standard error, (high − low) / (2 z(1 − α/2)), falls with √N, so N = count · ((z(1 − α/2) +

@@ -30,7 +30,7 @@ class Normal:
             return float(self.mean < limit)
         return NormalDist(self.mean, self.deviation).cdf(limit)
 
-    def updated(self, value: float, error: float) -> Normal:
+    def update(self, value: float, error: float) -> Normal:
         """Return the posterior after another measurement with its standard error.
 
         This is normal-normal conjugacy.

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics.bootstrap import SAMPLES, checked, cluster_sums
+from engine.metrics.bootstrap import SAMPLES, check_values, cluster_sums
 from engine.metrics.relevance import Floats
 
 BLOCK = 2_000_000
@@ -35,7 +35,7 @@ def randomisation_p(
     `samples` random ones and the observed one, so that p is never 0. Raises ValueError for an empty
     or non-finite matrix.
     """
-    matrix, _ = cluster_sums(checked(gaps), clusters)  # (k, c)
+    matrix, _ = cluster_sums(check_values(gaps), clusters)  # (k, c)
     observed = np.abs(matrix.sum(axis=0))
     # Equal sums may differ by rounding, so a toss only needs to come close.
     tolerance = _TIE * np.maximum(np.abs(matrix).sum(axis=0), 1e-300)
@@ -56,7 +56,7 @@ def max_t_p(
     change their sign together, and the gap of a cluster is the sum of its queries'. Clusters,
     tosses and ValueError are as in `randomisation_p`.
     """
-    matrix, _ = cluster_sums(checked(gaps), clusters)  # (k, c)
+    matrix, _ = cluster_sums(check_values(gaps), clusters)  # (k, c)
     scaled = matrix / np.maximum(np.sqrt((matrix**2).sum(axis=0)), 1e-300)
     reached = scaled.sum(axis=0) - _TIE * np.sqrt(len(matrix))
     extreme = np.zeros(matrix.shape[1], dtype=np.int64)

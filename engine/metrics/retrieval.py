@@ -73,7 +73,7 @@ def _dcg(grades: Ints, gain: Gain) -> Floats:
     return discounted
 
 
-def first_found(ids: ArrayLike, held: Sequence[Mapping[int, Collection[int]]]) -> Ints:
+def count_new_evidence(ids: ArrayLike, held: Sequence[Mapping[int, Collection[int]]]) -> Ints:
     """Return how many evidence strings the item at each rank shows for the first time (q, depth).
 
     `ids` (q, depth) is padded with -1; `held` maps for each query an item id to the indices of the
@@ -95,9 +95,9 @@ def first_found(ids: ArrayLike, held: Sequence[Mapping[int, Collection[int]]]) -
 def multihop_ap_at_k(first: Ints, evidence: ArrayLike, k: int = 10) -> Floats:
     """Return Σ_{i≤k} first_i / i, divided by min(#evidence, k) (q,), 0 without evidence.
 
-    `first` (q, depth) comes from `first_found`; `evidence` (q,) is the number of evidence strings
-    of each query, found or not. This is not standard average precision: a chunk that holds two
-    strings at rank 1 adds 2.
+    `first` (q, depth) comes from `count_new_evidence`; `evidence` (q,) is the number of evidence
+    strings of each query, found or not. This is not standard average precision: a chunk that holds
+    two strings at rank 1 adds 2.
     """
     counts = first[:, :k]
     ranks = np.arange(1, counts.shape[1] + 1)

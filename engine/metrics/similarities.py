@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from engine.core.figures import Difference, Interval
 from engine.metrics.bootstrap import PAPER, Sampling, interval
 from engine.metrics.bootstrap import SAMPLES as RESAMPLES
-from engine.metrics.differences import paired_difference, with_needed
+from engine.metrics.differences import add_needed, paired_difference
 from engine.metrics.relevance import Floats
 
 PERCENTILES = tuple(range(0, 101, 5))
@@ -82,7 +82,7 @@ def choose_threshold(
         loss = paired_difference(kept, plain, resamples, sampling.seed, clusters=clusters)
         if psi == 0 or not loss.harms:
             break
-    loss = with_needed(loss.percent(), kept - plain, clusters)
+    loss = add_needed(loss.percent(), kept - plain, clusters)
     hidden = float((best < tau).mean())
     return Threshold(tau, float(psi), float(kept.mean()), float(plain.mean()), hidden, loss)
 

@@ -44,7 +44,7 @@ def convex(semantic: Ranker, lexical: Ranker, weight: float, depth: int | None =
 
     Bruch et al. 2023, TOIS 42:20. Each query's scores are mapped to [0, 1] by the lowest and
     highest score of that ranker's list (all to 1 if they are equal). A chunk absent from a list
-    counts 0 there, as the list's last chunk does; after `cross_scored` none is absent. Returns
+    counts 0 there, as the list's last chunk does; after `cross_score` none is absent. Returns
     arrays as `rrf`. Raises ValueError if the weight is outside [0, 1].
     """
     return _fuse(convex_parts(semantic, lexical, weight), depth, _is_single([semantic, lexical]))
@@ -64,7 +64,7 @@ def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused
     ]
 
 
-def cross_scored(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
+def cross_score(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
     """Return a ranker extended by those of the chunks `ids` (q, m) that it lacks.
 
     The same ranker gave them `scores` (q, m). The result is shaped as `ranker`, padded with -1 and

@@ -128,7 +128,7 @@ class Rankers:
             return both
         import numpy as np
 
-        from engine.ranking.fusion import cross_scored
+        from engine.ranking.fusion import cross_score
 
         bm25 = both["bm25"]
         semantic = both["semantic"]
@@ -139,13 +139,13 @@ class Rankers:
         except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
             return both
         found: dict[str, Ranking] = {
-            "bm25": cross_scored(bm25, semantic[0], scores),
-            "semantic": cross_scored(semantic, *cosines),
+            "bm25": cross_score(bm25, semantic[0], scores),
+            "semantic": cross_score(semantic, *cosines),
         }
         lacking = ~np.isin(bm25[0], cosines[0])
         if lacking.any() and len(found["semantic"][0]):
             alike = np.interp(bm25[1][lacking], _bounds(found["bm25"]), _bounds(found["semantic"]))
-            found["semantic"] = cross_scored(found["semantic"], bm25[0][lacking], alike)
+            found["semantic"] = cross_score(found["semantic"], bm25[0][lacking], alike)
         return found
 
     def _semantic(

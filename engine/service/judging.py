@@ -20,10 +20,10 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
     from engine.evaluation.marks import (
         Mark,
         MarkedQuery,
+        find_marked_chunks,
         is_generated,
-        kept_marks,
-        marked_chunks,
         read_marks,
+        write_marks_or_restore,
     )
 
     if request.relevant is not None and parse(request.query).like:
@@ -58,23 +58,23 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
             mark = None
         else:
             mark = Mark(path, chunk.text, chunk.content_hash, relevant)
-        now = former.with_mark(set(marked_chunks(store, former).get(chunk_id, ())), mark)
+        now = former.with_mark(set(find_marked_chunks(store, former).get(chunk_id, ())), mark)
         marks[now.key] = now
         if not now.marks and not now.focused:
             del marks[now.key]
         judged = now.judged()
-        with kept_marks(project, marks):
+        with write_marks_or_restore(project, marks):
             return Judged(store.put_judged([judged]) if judged else store.drop_judged([now.key]))
 
 
 def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
     """The chunks that are marked for a query."""
     preload()
-    from engine.evaluation.marks import MarkedQuery, marked_chunks, read_marks
+    from engine.evaluation.marks import MarkedQuery, find_marked_chunks, read_marks
 
     with closing(project.store()) as store:
         blank = MarkedQuery(query_words(plain_text(request.query)))
-        found = marked_chunks(store, read_marks(project).get(blank.key, blank))
+        found = find_marked_chunks(store, read_marks(project).get(blank.key, blank))
         count = store.counts()["judged_queries"]
     return Judgments({key: marks[-1].relevant for key, marks in found.items()}, count)
 

@@ -135,16 +135,14 @@ class KnownAnswers:
         )
 
     def _imported(self) -> dict[str, set[int]]:
-        from engine.evaluation.judgments import relevant_chunks
+        from engine.evaluation.judgments import judge_queries
         from engine.written_queries.imports import MARKED
 
         with closing(self._project.store()) as store:
             judged = [query for query in store.judged() if not query.key.startswith(MARKED)]
             if not judged:
                 return {}
-            known = relevant_chunks(
-                judged, chunks := store.chunks(), store.documents(with_text=True)
-            )
+            known = judge_queries(judged, chunks := store.chunks(), store.documents(with_text=True))
         inside: dict[int, set[int]] = {}
         for chunk in chunks:
             inside.setdefault(chunk.document_id, set()).add(chunk.id)
@@ -192,7 +190,7 @@ def gather(
     no look; and the questions that the user named are kept, also without a mark: one with the same
     list twice shows no difference, and counts as that.
     """
-    from engine.evaluation.marks import note_asked
+    from engine.evaluation.marks import record_asked
     from engine.service.pooling import FocusedPooler, unmarked
 
     is_focused = isinstance(pooler, FocusedPooler)
@@ -212,7 +210,7 @@ def gather(
     texts = [query.text for query in considered if query.origin == "named" or not is_focused]
     if texts:
         with closing(project.store()) as store:
-            note_asked(project, store, texts, focused=is_focused)
+            record_asked(project, store, texts, focused=is_focused)
     return Gathered(tuple(found), len(considered), settled)
 
 

@@ -6,7 +6,7 @@ from engine.core.messages.queries import QueryUse, UnusedReason
 from engine.core.records import DocumentQuery, JudgedQuery, Query
 from engine.evaluation.document_set import deciding_groups
 from engine.evaluation.expected import expected_untrained
-from engine.evaluation.query_sets import answerable, generated_queries, heldout_queries
+from engine.evaluation.query_sets import answerable_queries, generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.choosing import is_extractive, made_by
@@ -44,7 +44,7 @@ class QueryUses:
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
         self._learnt = {question_key(query.text) for query in queries if query.split != "heldout"}
         self._generated = generated_queries(snapshot)
-        self._answerable = {query.key for query in answerable(snapshot, chunks)}
+        self._answerable = {query.key for query in answerable_queries(snapshot, chunks)}
         self._asked = any(self._by_people(query) for query in store.judged())
         self.written = document_queries(store)
         self._made = store.artifact(QueriesInfo) is not None

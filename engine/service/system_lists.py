@@ -320,13 +320,13 @@ def _scored(
     """Where scores are summed, each ranking with the other's chunks, too, as search scores them."""
     import numpy as np
 
-    from engine.ranking.fusion import cross_scored
+    from engine.ranking.fusion import cross_score
 
     if rankings.index is None or fusion == "rrf":
         return rankings.by_ranker
     bm25 = rankings.by_ranker["bm25"]
     semantic = rankings.by_ranker["semantic"]
     return {
-        "bm25": cross_scored(bm25, semantic[0], rankings.index.scores(text, semantic[0])),
-        "semantic": cross_scored(semantic, bm25[0], cosines[np.searchsorted(ids, bm25[0])]),
+        "bm25": cross_score(bm25, semantic[0], rankings.index.scores(text, semantic[0])),
+        "semantic": cross_score(semantic, bm25[0], cosines[np.searchsorted(ids, bm25[0])]),
     }

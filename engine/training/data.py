@@ -182,7 +182,7 @@ class BatchSampler:
         Every pass is a new permutation.
         """
         last = min(last, first + len(units))
-        return units[draws([self._config.seed, stream], first, last, len(units))]
+        return units[draw_units([self._config.seed, stream], first, last, len(units))]
 
     def _build_query_batch(self, queries: IntArray, step: int) -> Batch:
         positives = self._data.positives[queries]
@@ -322,10 +322,10 @@ def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArr
 
     The permutation of all `units` is seeded by the number of the epoch.
     """
-    return draws(seed, step * size, (step + 1) * size, units)
+    return draw_units(seed, step * size, (step + 1) * size, units)
 
 
-def draws(seed: Sequence[int], first: int, last: int, units: int) -> IntArray:
+def draw_units(seed: Sequence[int], first: int, last: int, units: int) -> IntArray:
     """Return the units of the draws [first, last), counted from 0, as `epoch_order`."""
     epochs, offsets = np.divmod(np.arange(first, last), units)
     drawn = np.empty(len(epochs), dtype=np.int64)

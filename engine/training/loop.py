@@ -30,7 +30,7 @@ from engine.training.data import FloatArray
 from engine.training.heldout import HeldOutPool, measure
 from engine.training.job import Job
 from engine.training.meter import Meter
-from engine.training.model.augmentation import beside_black_box
+from engine.training.model.augmentation import join_black_box
 from engine.training.model.lora import write_adapter
 from engine.training.model.student import Rows, Student, StudentEncoder
 
@@ -83,7 +83,7 @@ class Setup:
 
 
 @contextmanager
-def prepared(
+def prepare(
     job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool = False
 ) -> Iterator[Setup]:
     """Load the model and decide how steps are computed; `report`: emit these choices.
@@ -213,7 +213,7 @@ class Loop(ABC):
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return all tensors that a checkpoint holds."""
-        return optimizer.packed(self.masters, self.best, self.optimizer)
+        return optimizer.pack(self.masters, self.best, self.optimizer)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
         """Restore what `_tensors` returned."""
@@ -338,7 +338,7 @@ class Loop(ABC):
         queries = self.encoder.queries(self.pool_queries)
         chunks = self._pool_vectors(self.pool)
         if self.config.augmentation:
-            queries, chunks = beside_black_box(
+            queries, chunks = join_black_box(
                 self.data, queries, chunks, self.pool.chunks, self.pool.queries
             )
         similarity = self.student.text_model.similarity

@@ -71,10 +71,10 @@ def learn(
 def _pretrain(context: StageContext, job: Job) -> tuple[TrainResult | None, str]:
     """Return the result of pre-training, or None and why there is none."""
     from engine.training.pretraining.loop import pretrain
-    from engine.training.pretraining.mlm_head import unsuitable
+    from engine.training.pretraining.mlm_head import why_unsuitable
 
     config = job.config
-    if reason := unsuitable(job.model, job.data.chunks):
+    if reason := why_unsuitable(job.model, job.data.chunks):
         return None, reason
     why = f"training.method is {config.method}"
     context.choose("pre-training", f"{config.pretrain_steps} steps", why)

@@ -30,10 +30,10 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
     Raises SettingsError for values that do not go together.
     """
     count = snapshot.store.query_counts()[1].get("train", 0)
-    return over_queries(config_of(with_backend(snapshot)), snapshot.settings, count)
+    return set_steps(config_of(with_backend(snapshot)), snapshot.settings, count)
 
 
-def over_queries(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:
+def set_steps(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:
     """Return the config with the steps of its `epochs` over so many queries, if it counts any."""
     if not config.epochs:
         return config
@@ -45,9 +45,7 @@ def over_queries(config: TrainingConfig, settings: Settings, count: int) -> Trai
     return replace(config, steps=config.epochs * steps, eval_every=steps, checkpoint_every=steps)
 
 
-def fitting_checks(
-    config: TrainingConfig, data: TrainingData, settings: Settings
-) -> TrainingConfig:
+def limit_epochs(config: TrainingConfig, data: TrainingData, settings: Settings) -> TrainingConfig:
     """Return the config with fewer epochs if no held-out query can end a preset's epochs.
 
     It then makes as many as it would make without a gain, its `patience`.

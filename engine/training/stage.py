@@ -28,7 +28,7 @@ from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.history import write_history
 from engine.training.recipe import (
-    fitting_checks,
+    limit_epochs,
     resolve_config,
     scope_reason,
     teacher_choice,
@@ -132,7 +132,7 @@ class TrainStage(Stage):
         hardware = training_hardware(context)
         data = training_data(context, config)
         planned = config.steps
-        config = fitting_checks(config, data, context.settings)
+        config = limit_epochs(config, data, context.settings)
         if config.steps != planned:
             why = f"of {planned}, as there is no check that could end the training"
             context.choose("steps", config.steps, why)

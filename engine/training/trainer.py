@@ -14,9 +14,9 @@ from engine.training.compute.peers import ALONE, Peers
 from engine.training.data import Batch, BatchSampler, FloatArray
 from engine.training.heldout import HeldOutPool, build_pool
 from engine.training.job import Job
-from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepared
-from engine.training.model.augmentation import Loss, given, with_black_box
-from engine.training.model.lora import start_of
+from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepare
+from engine.training.model.augmentation import Loss, add_black_box, require_vectors
+from engine.training.model.lora import read_start
 from engine.training.model.student import Rows
 from engine.training.objectives.objective import Objective, PairScores
 from engine.training.objectives.pair_scores import pair_scores
@@ -40,7 +40,7 @@ def train(job: Job, peers: Peers = ALONE) -> TrainResult:
     CancelledError after a checkpoint if `should_stop` is true; ResourceError if memory or disk runs
     out; StageError if the loss is not finite; ModelError for a model without places for LoRA.
     """
-    with prepared(job, peers) as setup:
+    with prepare(job, peers) as setup:
         return _Training(setup).run()
 
 
@@ -68,7 +68,7 @@ class _Training(Loop):
         """Train from the last checkpoint, a given adapter or the base model to the adapter."""
         base: tuple[FloatArray, FloatArray] | None = None
         if self.config.needs_vectors:
-            base = (given(self.data.base_queries), given(self.data.base_chunks))
+            base = (require_vectors(self.data.base_queries), require_vectors(self.data.base_chunks))
         # Chunks keep these vectors if only queries are trained.
         self.fixed: FloatArray | None = None
         if base is not None and self.config.adapter_scope == "queries":
@@ -83,7 +83,7 @@ class _Training(Loop):
         if self.job.start is not None:
             tensors: dict[str, Tensor] = {}
             if self.peers.leads:
-                tensors = start_of(self.job.start, self.student.masters)
+                tensors = read_start(self.job.start, self.student.masters)
             self.student.load(self.peers.decide(tensors))
             self.best = self.student.snapshot()
         return self._repeat()
@@ -99,9 +99,9 @@ class _Training(Loop):
         if self.fixed is not None:
             loss = self._add_fixed(self.fixed, batch, loss)
         if config.augmentation:
-            loss = with_black_box(self.data, batch, loss)
+            loss = add_black_box(self.data, batch, loss)
         student.training_mode()
-        needed = student.graph_bytes(rows, self.peers.mine(batches))
+        needed = student.graph_bytes(rows, self.peers.own_share(batches))
 
         def forward(micro: MicroBatch) -> Tensor:
             return student.forward([rows[i] for i in micro.places], micro.prompt_length)

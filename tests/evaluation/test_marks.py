@@ -8,8 +8,8 @@ from fixtures.errors import fails
 
 from engine.core.errors import DatasetError
 from engine.core.records import Chunk, Document
-from engine.evaluation.judgments import relevant_chunks
-from engine.evaluation.marks import Mark, MarkedQuery, marked_chunks, read_marks, write_marks
+from engine.evaluation.judgments import judge_queries
+from engine.evaluation.marks import Mark, MarkedQuery, find_marked_chunks, read_marks, write_marks
 from engine.project.folder import ProjectFolder
 from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
@@ -50,14 +50,14 @@ def mark(path: str, text: str, relevant: bool = True) -> Mark:
 
 
 def found(store: Store, query: MarkedQuery) -> dict[int, bool]:
-    return {key: marks[-1].relevant for key, marks in marked_chunks(store, query).items()}
+    return {key: marks[-1].relevant for key, marks in find_marked_chunks(store, query).items()}
 
 
 def answers(store: Store, query: MarkedQuery) -> set[int]:
     """The chunks that the evaluation takes for right."""
     judged = query.judged()
     assert judged is not None
-    (judgment,) = relevant_chunks([judged], store.chunks(), store.documents(with_text=True))
+    (judgment,) = judge_queries([judged], store.chunks(), store.documents(with_text=True))
     assert judgment.level == "chunk"
     return set(judgment.grades)
 

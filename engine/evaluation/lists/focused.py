@@ -12,7 +12,7 @@ from engine.core.records import Chunk
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.asked import asked_questions, focused_questions, passages_of
 from engine.evaluation.lists.differing import DEPTH, undecided_passages
-from engine.evaluation.marks import marked_chunks, read_marks
+from engine.evaluation.marks import find_marked_chunks, read_marks
 from engine.evaluation.query_sets import QuerySet, document_names
 from engine.project.stage import ProjectSnapshot
 from engine.queries.rules.tokens import question_key
@@ -101,7 +101,7 @@ def _build_focused_set(
         chunk_ids = set(judgment.grades)
         query = marked.get(question_key(judgment.text))
         if query is not None:
-            chunk_ids.update(marked_chunks(snapshot.store, query))
+            chunk_ids.update(find_marked_chunks(snapshot.store, query))
         judged.append(frozenset(chunk_ids))
     names = document_names(snapshot)
     matches = [names.match(judgment.text) for judgment in judgments]

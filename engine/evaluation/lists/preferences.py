@@ -103,7 +103,7 @@ def preferences_between(project: ProjectFolder, store: Store, pair: SystemPair) 
     return counting
 
 
-def preferred(preferences: list[Preference], pair: SystemPair) -> EProcess:
+def count_preferences(preferences: list[Preference], pair: SystemPair) -> EProcess:
     """Return what answers show; wins are the candidate's."""
     return e_process(preference.outcome(pair) for preference in preferences)
 

@@ -22,7 +22,7 @@ _DIGITS = 2
 Finder = Callable[[str, int], Sequence[FoundHit]]
 
 
-def query_changes(
+def find_changes(
     comparison: Comparison,
     system: str,
     metric: str = "ndcg@10",
@@ -64,7 +64,7 @@ def query_changes(
     return Changes(tuple(rising), tuple(falling), better, worse, equal, differences)
 
 
-def hit_finder(
+def build_hit_finder(
     rankings: Mapping[str, NDArray[np.int64]],
     judgments: Sequence[Judgment],
     chunks: Mapping[int, Chunk],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
-from engine.evaluation.reporting.svg import INCH, INK, PAPER, SERIES, WIDTH, drawn
+from engine.evaluation.reporting.svg import INCH, INK, PAPER, SERIES, WIDTH, draw_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
         for ends in (lows, highs):
             axes.plot(ends, rows, "|", color=INK, ms=8, mew=1.5, clip_on=False, gid="whisker")
 
-    return drawn(title, _ROW * len(bars) + 26, draw)
+    return draw_svg(title, _ROW * len(bars) + 26, draw)
 
 
 def gap_chart(title: str, bars: Sequence[Bar]) -> str:
@@ -105,7 +105,7 @@ def gap_chart(title: str, bars: Sequence[Bar]) -> str:
             colour = _colour(bar.colour)
             axes.plot(bar.value, row, "o", color=colour, ms=10, mew=0, clip_on=False, gid="point")
 
-    return drawn(title, _ROW * len(bars) + 26, draw)
+    return draw_svg(title, _ROW * len(bars) + 26, draw)
 
 
 def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str) -> str:
@@ -136,7 +136,7 @@ def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str)
             )
         _name_ticks(axes)
 
-    return drawn(title, 240, draw)
+    return draw_svg(title, 240, draw)
 
 
 def line_chart(
@@ -169,7 +169,7 @@ def line_chart(
             _draw_legend(figure, handles, legend, columns)
         _name_ticks(axes)
 
-    return drawn(title, 240 + 20 * math.ceil(len(legend) / columns), draw)
+    return draw_svg(title, 240 + 20 * math.ceil(len(legend) / columns), draw)
 
 
 def _scale_lines(axes: Axes, lines: Sequence[Line], y_most: float | None) -> None:

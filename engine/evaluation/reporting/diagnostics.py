@@ -17,7 +17,7 @@ from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import padded, products_of, rank_all
+from engine.evaluation.rankers import pad_lists, products_of, rank_all
 from engine.evaluation.studies.forgetting import General
 from engine.metrics.bootstrap import PAPER, Sampling, bootstrapped_mean
 from engine.metrics.density import density_curves
@@ -96,7 +96,7 @@ def similarities_of(
     ):
         hits.append(_collapse_hits(judgment, ids, scores, keys, owners))
         answers_of.append(_find_answers(judgment, vector, chunk_vectors, keys, owners))
-    best, top = padded(hits, min(sampling.top, ranked.ids.shape[1]))
+    best, top = pad_lists(hits, min(sampling.top, ranked.ids.shape[1]))
     has_all_hits = np.isfinite(top.min(axis=1, initial=np.inf))
     rows = [row for row, answers in enumerate(answers_of) if len(answers) and has_all_hits[row]]
     if not rows or not len(keys):

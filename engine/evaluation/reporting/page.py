@@ -61,7 +61,7 @@ def render(
     diagnosed: dict[str, None] = {}
     for row in report["diagnostics"].values():
         diagnosed.update(dict.fromkeys(row))
-    environment = pages()
+    environment = build_environment()
     environment.filters |= {
         "about": about_count,
         "metric": metric_name,
@@ -90,7 +90,7 @@ def render(
     )
 
 
-def pages() -> Environment:
+def build_environment() -> Environment:
     """Return the environment of pages: escaped text, templates of assets/report, number filters."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

@@ -59,7 +59,7 @@ class ReportData:
     reranker: Mapping[str, Any] | None = None
 
 
-def choices_and_warnings(log: Path) -> tuple[list[Choice], list[str]]:
+def read_choices_and_warnings(log: Path) -> tuple[list[Choice], list[str]]:
     """Return the last of each automatic choice and every distinct warning in a run's event log."""
     choices = {}
     warnings: dict[str, None] = {}
@@ -83,7 +83,7 @@ def write_report(
     from engine.evaluation.reporting.page import render
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    content = {"schema": SCHEMA, **plain(asdict(data))}
+    content = {"schema": SCHEMA, **to_json_types(asdict(data))}
     text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
     page = render(read_report(folder), template, project)
@@ -111,16 +111,16 @@ def read_report(folder: Path) -> dict[str, Any]:
     return dict(report)
 
 
-def plain(value: Any) -> Any:
+def to_json_types(value: Any) -> Any:
     """Return a value of JSON types only.
 
     Tuples and sets become lists, keys become strings, NaN and infinity become null, and any other
     type its string.
     """
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_types(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
+        return [to_json_types(item) for item in value]
     if isinstance(value, float):
         if math.isfinite(value):
             return float(value)

@@ -77,7 +77,7 @@ _PLACES = ("d", "x", "y", "transform")
 _UNKNOWN = ("Creator", "Date", "Format", "Type")
 
 
-def drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:
+def draw_svg(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:
     """Return an `<svg>` of WIDTH × `height` for an HTML page, filled by `draw`.
 
     The title is for readers who do not see it. Uses no `pyplot` and no display and writes nothing;

@@ -39,9 +39,16 @@ from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.for_project import chunk_vectors, load_encoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.address import KEY
-from engine.evaluation.comparison import compared, measure
+from engine.evaluation.comparison import compare_values, measure
 from engine.evaluation.document_set import FOLDER, document_set
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, RungName, from_top, measured_on
+from engine.evaluation.evidence import (
+    CERTIFYING,
+    RUNGS,
+    Evidence,
+    RungName,
+    choose_shown,
+    sort_from_top,
+)
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
@@ -144,7 +151,7 @@ def _compare_trials(
         return EncoderComparison(tuple(results))
     first = next(iter(done))
     rungs = [rung for rung in RUNGS if rung in done[first].rungs]
-    shown = measured_on(from_top([_build_evidence(rung, done) for rung in rungs]), first)
+    shown = choose_shown(sort_from_top([_build_evidence(rung, done) for rung in rungs]), first)
     values = {}
     for name, trial in done.items():
         figures = trial.rungs[shown.rung]
@@ -156,7 +163,7 @@ def _compare_trials(
     pairs = {}
     if OWN in done:
         pairs = {(name, OWN): (SEMANTIC, HYBRID) for name in done if name != OWN}
-    intervals, gaps = compared(values, pairs, samples, seed, shown.clusters)
+    intervals, gaps = compare_values(values, pairs, samples, seed, shown.clusters)
     differences = {name: gap for (name, _), gap in gaps.items()}
     queries_of = Counter(done[first].rungs[shown.rung].documents)
     most = max(queries_of.values())
@@ -165,7 +172,7 @@ def _compare_trials(
         table = table.of_flattering_queries()
     needed = None
     if not shown.suffices(first):
-        needed = shown.needed(first)
+        needed = shown.count_needed(first)
     return EncoderComparison(tuple(results), shown.rung, needed, table)
 
 
@@ -248,18 +255,20 @@ def _measure_set(
 ) -> TrialFigures:
     """Return nDCG@10 per query of a set in each search mode."""
     similarity = encoder.similarity
-    among = rankers.allowed(queries)
+    among = rankers.find_allowed(queries)
     chunks = chunk_vectors(context, encoder, rankers.chunks)
     vectors = encoder.encode_queries(queries.texts, lambda _done: context.check_stop())
     queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(queries.texts, among)
     ids, scores = rankers.nearest(vectors, chunks, among, similarity)
     queries.rankings[OWN] = ids
     queries.scores[OWN] = scores
-    queries.beside[OWN] = rankers.scores_of(vectors, chunks, queries.rankings[BM25], similarity)
+    queries.cross_scores[OWN] = rankers.scores_of(
+        vectors, chunks, queries.rankings[BM25], similarity
+    )
     fusion = HybridFusion(
         context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids)
     )
-    fused = fusion.fused(queries, OWN, default_share(context))
+    fused = fusion.fuse(queries, OWN, default_share(context))
     rows = queries.usable()
     judgments = [queries.judgments[row] for row in rows]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from engine.core.assets import asset_path
 from engine.core.figures import Differences, Figures
 from engine.core.systems import BASE
-from engine.evaluation.comparison import compared
+from engine.evaluation.comparison import compare_values
 from engine.evaluation.rankers import rank_all
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.density import density_curves
@@ -108,7 +108,7 @@ def general_knowledge() -> General:
     )
 
 
-def answered(
+def measure_answers(
     questions: NDArray[np.float32],
     passages: NDArray[np.float32],
     right: tuple[Mapping[int, int], ...],
@@ -170,15 +170,15 @@ def measure_general(
 ) -> Forgetting | None:
     """Compare every encoder with base, or return None without base or others.
 
-    `values`: encoder → what `answered` returned; `geometry`: encoder → figures of the passages;
-    `distances`: encoder → each chunk's distance to its nearest passage (n,).
+    `values`: encoder → what `measure_answers` returned; `geometry`: encoder → figures of the
+    passages; `distances`: encoder → each chunk's distance to its nearest passage (n,).
     """
     others = [name for name in values if name != BASE]
     if BASE not in values or not others:
         return None
     metrics = tuple(values[BASE])
     pairs = {(name, BASE): metrics for name in others}
-    figures, gaps = compared(values, pairs, samples, seed)
+    figures, gaps = compare_values(values, pairs, samples, seed)
     summary = None
     if distances and len(distances[BASE]):
         summary = distance_summary(distances)

@@ -89,7 +89,7 @@ class HybridFusion:
         self._bm25_scores = bm25_scores
         self._pairs: dict[tuple[str, str], tuple[Rankings, tuple[Fused, Fused]]] = {}
 
-    def fused(self, queries: QuerySet, name: str, weight: float | None) -> Rankings:
+    def fuse(self, queries: QuerySet, name: str, weight: float | None) -> Rankings:
         """Return ids (q, depth) of BM25 and an encoder fused by a weighted sum, or by RRF."""
         from engine.ranking.fusion import convex, rrf
 
@@ -106,14 +106,16 @@ class HybridFusion:
 
         The pair of each set and encoder is cached, as long as the ranking is the same object.
         """
-        from engine.ranking.fusion import cross_scored
+        from engine.ranking.fusion import cross_score
 
         ids = queries.rankings[name]
         bm25_ids = queries.rankings[BM25]
         former, pair = self._pairs.get((queries.kind, name), (None, None))
         if pair is None or former is not ids:
-            semantic = cross_scored((ids, queries.scores[name]), bm25_ids, queries.beside[name])
-            bm25 = cross_scored(
+            semantic = cross_score(
+                (ids, queries.scores[name]), bm25_ids, queries.cross_scores[name]
+            )
+            bm25 = cross_score(
                 (bm25_ids, queries.scores[BM25]), ids, self._bm25_scores(queries, ids)
             )
             pair = (semantic, bm25)

@@ -119,7 +119,7 @@ def _has_digit(word: str) -> bool:
     return any(map(str.isdecimal, word))
 
 
-def rewritten(code: str) -> str:
+def rewrite_code(code: str) -> str:
     """Return another spelling of a code or date, empty if there is none.
 
     PHX-121 becomes PHX121 and vice versa, 2024-03-01 becomes 1.3.2024.
@@ -287,7 +287,7 @@ def _find_synonym(word: str, synonyms: Mapping[str, str]) -> str:
     """Return a synonym or another spelling of a word, empty if none is known."""
     synonym = synonyms.get(word.lower(), "")
     if not synonym:
-        return rewritten(word)
+        return rewrite_code(word)
     if word[0].isupper():
         return synonym.capitalize()
     return synonym

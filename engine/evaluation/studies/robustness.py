@@ -17,7 +17,7 @@ from engine.core.errors import CancelledError, EngineError
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
 from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE, ordered
-from engine.evaluation.comparison import MULTIHOP, DocumentOf, compared, measure
+from engine.evaluation.comparison import MULTIHOP, DocumentOf, compare_values, measure
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import FusionChoice, HybridFusion, default_share
@@ -198,7 +198,7 @@ def measure_trial(
             clean = _key(0, system)
             pairs[_key(index, system), clean] = tuple(values[clean])
     clusters = clusters_of(trial.perturbed.judgments[: trial.queries])
-    figures, gaps = compared(values, pairs, samples, seed, clusters)
+    figures, gaps = compare_values(values, pairs, samples, seed, clusters)
     rows = []
     for index, condition in enumerate(trial.conditions):
         systems = {system: figures[_key(index, system)] for system in rankings}
@@ -331,8 +331,8 @@ class RobustnessStudy:
         self._rank(queries, among)
         fuser = HybridFusion(settings, lambda _, ids: self._rankers.lexical.scores_many(texts, ids))
         share = default_share(self._context)
-        queries.rankings[HYBRID_BASE] = fuser.fused(queries, BASE, share)
-        queries.rankings[HYBRID_IN_USE] = fuser.fused(queries, HYBRID_IN_USE, self._fusion.share)
+        queries.rankings[HYBRID_BASE] = fuser.fuse(queries, BASE, share)
+        queries.rankings[HYBRID_IN_USE] = fuser.fuse(queries, HYBRID_IN_USE, self._fusion.share)
         rankings = {name: queries.rankings[name] for name in ordered(queries.rankings)}
         samples = settings.evaluation.bootstrap_samples
         return measure_trial(trial, rankings, document_of, samples, settings.training.seed)
@@ -367,7 +367,7 @@ class RobustnessStudy:
                 ids, scores = rankers.nearest(vectors, chunks, among, similarity)
                 queries.rankings[name] = ids
                 queries.scores[name] = scores
-                queries.beside[name] = rankers.scores_of(
+                queries.cross_scores[name] = rankers.scores_of(
                     vectors, chunks, queries.rankings[BM25], similarity
                 )
             self._context.check_stop()

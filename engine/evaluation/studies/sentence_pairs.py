@@ -23,7 +23,7 @@ from engine.core.errors import DatasetError
 from engine.core.figures import Difference, Interval
 from engine.core.systems import BASE
 from engine.evaluation.candidates import Candidate
-from engine.metrics.differences import with_needed_pairs
+from engine.metrics.differences import add_needed_pairs
 from engine.metrics.spearman import spearman_difference, spearman_interval
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
@@ -197,5 +197,5 @@ class SentencePairs:
             systems[name] = spearman_interval(values, scores, seed=self._seed).percent()
             if name != BASE:
                 gap = spearman_difference(values, base, scores, seed=self._seed)
-                differences[name] = with_needed_pairs(gap, len(scores)).percent()
+                differences[name] = add_needed_pairs(gap, len(scores)).percent()
         return SentenceFigures(self._name, len(scores), systems, differences)

@@ -38,7 +38,7 @@ def gradients(
     of the micro-batches each, and all get the same result.
     """
     run = in_turn if dropout else workers.in_order
-    own = peers.mine(batches)
+    own = peers.own_share(batches)
     whole = _Whole(sum(len(batch.places) for batch in batches), own, loss, peers)
     if not own:
         # The forward pass only tells the shape of a vector.

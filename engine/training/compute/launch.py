@@ -55,7 +55,7 @@ def spend() -> None:
     spent = spent or find_launch() is not None
 
 
-def inherited(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a child process, without a launch whose other processes ended."""
     variables = dict(os.environ if environ is None else environ)
     if not spent:
@@ -72,7 +72,7 @@ def trains_alone(environ: Mapping[str, str] | None = None) -> bool:
     return bool(variables.get(SPENT))
 
 
-def follows() -> bool:
+def is_follower() -> bool:
     """Tell whether another process of the launch leads, so that this one only helps to train."""
     launch = find_launch()
     return launch is not None and launch.rank > 0

@@ -10,7 +10,7 @@ from torch import Tensor
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
-def packed(
+def pack(
     masters: Mapping[str, Tensor], best: Mapping[str, Tensor], optimizer: torch.optim.Optimizer
 ) -> dict[str, Tensor]:
     """Return all tensors of a checkpoint under names that `restore` knows."""

@@ -31,7 +31,7 @@ class Peers:
         """Whether this process writes checkpoints and emits events."""
         return self.rank == 0
 
-    def mine(self, items: Sequence[T]) -> list[T]:
+    def own_share(self, items: Sequence[T]) -> list[T]:
         """Return every `count`-th item from the own rank: even shares of items sorted by size."""
         return list(items[self.rank :: self.count])
 

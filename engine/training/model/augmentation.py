@@ -14,7 +14,7 @@ from engine.training.data import Batch, FloatArray, IntArray, TrainingData
 Loss = Callable[[Tensor], Tensor]
 
 
-def with_black_box(data: TrainingData, batch: Batch, loss: Loss) -> Loss:
+def add_black_box(data: TrainingData, batch: Batch, loss: Loss) -> Loss:
     """Return a loss of the student's vectors (q + c, e), from one of joined vectors (q + c, d + e).
 
     The black box's vectors are those of the batch.
@@ -25,12 +25,12 @@ def with_black_box(data: TrainingData, batch: Batch, loss: Loss) -> Loss:
 
 def batch_vectors(data: TrainingData, batch: Batch) -> Tensor:
     """Return the black box's vectors (q + c, d) of a batch."""
-    queries = given(data.base_queries)[batch.queries]
-    chunks = given(data.base_chunks)[batch.chunks]
+    queries = require_vectors(data.base_queries)[batch.queries]
+    chunks = require_vectors(data.base_chunks)[batch.chunks]
     return torch.from_numpy(np.concatenate([queries, chunks]).astype(np.float32))
 
 
-def beside_black_box(
+def join_black_box(
     data: TrainingData,
     queries: FloatArray,
     chunks: FloatArray,
@@ -41,12 +41,12 @@ def beside_black_box(
 
     The places are those of the student's vectors in the data.
     """
-    box_queries = given(data.base_heldout)[query_places]
-    box_chunks = given(data.base_chunks)[chunk_places]
+    box_queries = require_vectors(data.base_heldout)[query_places]
+    box_chunks = require_vectors(data.base_chunks)[chunk_places]
     return joined_arrays(box_queries, queries), joined_arrays(box_chunks, chunks)
 
 
-def given(vectors: FloatArray | None) -> FloatArray:
+def require_vectors(vectors: FloatArray | None) -> FloatArray:
     """Return the untouched encoder's vectors. Raises ValueError if the data came without them."""
     if vectors is None:
         raise ValueError("the recipe wants the untouched encoder's vectors with the data")

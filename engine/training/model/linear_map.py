@@ -18,7 +18,7 @@ from engine.training.compute.optimizer import learning_rate
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData
 from engine.training.heldout import HeldOutPool, build_pool, measure
-from engine.training.model.augmentation import batch_vectors, given
+from engine.training.model.augmentation import batch_vectors, require_vectors
 from engine.training.objectives.objective import Objective
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
     W = I + A at full rank, W = I + U Vᵀ at a low one, U and V (d, `rank`): both begin at I, which
     the paper's W_l W_rᵀ cannot.
     """
-    chunks = given(data.base_chunks)
+    chunks = require_vectors(data.base_chunks)
     rng = torch.Generator().manual_seed(config.seed)
     identity = torch.eye(chunks.shape[1])
     left = torch.zeros(len(identity), rank or len(identity), requires_grad=True)
@@ -66,7 +66,7 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
     optimizer = torch.optim.AdamW(trained, weight_decay=config.weight_decay)
     sampler = BatchSampler(data, config)
     pool = build_pool(data, config)
-    objective = Objective(config, (given(data.base_queries), chunks), "cpu")
+    objective = Objective(config, (require_vectors(data.base_queries), chunks), "cpu")
     best = identity.numpy()
     best_ndcg = -1.0
     stale = 0
@@ -100,8 +100,8 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
 
 def _measure_map(data: TrainingData, pool: HeldOutPool, matrix: Floats) -> float:
     """Return nDCG@10 of mapped held-out queries in the pool of mapped chunks, in percent."""
-    queries = given(data.base_heldout)[pool.queries]
-    chunks = given(data.base_chunks)[pool.chunks]
+    queries = require_vectors(data.base_heldout)[pool.queries]
+    chunks = require_vectors(data.base_chunks)[pool.chunks]
     mapped_queries = unit_rows(queries @ matrix.T)
     mapped_chunks = unit_rows(chunks @ matrix.T)
     return measure(mapped_queries, mapped_chunks, pool.positives).ndcg_at_10

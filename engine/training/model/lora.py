@@ -219,7 +219,7 @@ def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-def start_of(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
+def read_start(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
     """Read the tensors of an adapter to begin with.
 
     Raises ModelError if its layers are not shaped like a student's `masters`.

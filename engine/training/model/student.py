@@ -341,7 +341,7 @@ class StudentEncoder:
         stride = _BLOCK * self._workers.count * self._peers.count
         for start in range(0, len(batches), stride):
             self._pause()
-            self._workers.map(encode, self._peers.mine(batches[start : start + stride]))
+            self._workers.map(encode, self._peers.own_share(batches[start : start + stride]))
         self._peers.add([torch.from_numpy(vectors)])
         return vectors
 

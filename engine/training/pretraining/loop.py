@@ -16,7 +16,7 @@ from engine.training.compute.optimizer import learning_rate
 from engine.training.compute.workers import Workers
 from engine.training.heldout import build_pool
 from engine.training.job import Job
-from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepared
+from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepare
 from engine.training.model.student import Student
 from engine.training.pretraining.masked_batches import MaskedBatches, MaskedText
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
@@ -94,16 +94,16 @@ def pretrain(job: Job) -> TrainResult:
     Resuming, stopping, finishing and errors are as in `train`. With the method PT, held-out checks
     stop it and choose the best step, as in fine-tuning. With PT-FT the last step is the result and
     nothing is measured: masked words say little about search, and fine-tuning follows. Ask
-    `engine.training.pretraining.mlm_head.unsuitable` before.
+    `engine.training.pretraining.mlm_head.why_unsuitable` before.
     """
     whole = job.config.pretrain_weights == "all"
     # With PT-FT fine-tuning reports the choices.
     report = job.config.method == "PT"
-    with prepared(job, report=report, whole=whole) as setup:
+    with prepare(job, report=report, whole=whole) as setup:
         return _Pretraining(setup).run()
 
 
-def of_new_head(alone: int) -> str:
+def describe_new_head(alone: int) -> str:
     """Say what becomes of a new head that learns alone for so many steps."""
     first = ""
     if alone:
@@ -145,7 +145,7 @@ class _Pretraining(Loop):
         """Train from the last checkpoint, or the base model, to the adapter."""
         setting = "head for masked words"
         if self.head.fresh:
-            self.choose(setting, "a new one", of_new_head(self.alone))
+            self.choose(setting, "a new one", describe_new_head(self.alone))
         else:
             self.choose(setting, "the model's own", "its folder holds the weights")
         return self._repeat()

@@ -17,7 +17,7 @@ from engine.training.pretraining.masked_batches import IntArray
 MIN_TOKENS = 1000
 
 
-def unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
+def why_unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
     """Return why a model cannot be pre-trained on these texts, empty if it can.
 
     Loads no weights.
