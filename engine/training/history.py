@@ -29,12 +29,9 @@ def write_history(folder: Path, entries: Iterable[Mapping[str, Any]]) -> None:
 
 
 def history_of(project: ProjectFolder, info: AdapterInfo) -> TrainingHistory:
-    """Return the curve of an adapter, empty if there is none.
-
-    Adapters trained before 0.2 have it in the database.
-    """
+    """Return the curve of an adapter, empty if there is none."""
     if info.adapter:
         with suppress(OSError, ValueError, TypeError, AttributeError):
             data = json.loads((project.path / info.adapter / FILE).read_bytes())
             return TrainingHistory.from_dict(data)
-    return info.history
+    return TrainingHistory()

@@ -12,9 +12,7 @@ from typing import Any
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Warned, read
 from engine.core.figures import Interval
-from engine.core.former_systems import current_name
 from engine.core.messages.report import QuerySetReport, SearchMode
-from engine.core.systems import ADAPTED, BASE, IN_USE
 from engine.evaluation.choosing import ModeSelection
 from engine.evaluation.reporting.verdict import query_sets_of
 from engine.evaluation.studies.forgetting import Forgetting
@@ -24,9 +22,7 @@ from engine.project.store.artifact_info import TrainingHistory
 
 SCHEMA = 4
 _CHOICE_KEYS = {"served": "in_use", "strength": "weight"}
-"""Keys of `selection` in schema 1 and their present names."""
 _NAMES = ("in_use", "changed_system", "base")
-"""Keys whose values are names of systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +88,14 @@ def write_report(
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """Read a folder's report.json, under the present keys.
+    """Read a folder's report.json.
 
     Raises DamagedError if it is missing, broken or of another schema.
     """
     try:
         report = json.loads((folder / "report.json").read_bytes())
-        if report["schema"] not in (1, 2, 3, SCHEMA):
+        if report["schema"] != SCHEMA:
             raise ValueError(f"schema {report['schema']}, this program reads {SCHEMA}")
-        if report["schema"] < SCHEMA:
-            report = _with_present_keys(report)
         # Parsing the query sets also finds damage in them.
         query_sets_of(report)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -128,40 +122,3 @@ def to_json_types(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int)):
         return value
     return str(value)
-
-
-def _with_present_keys(report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report of schema 1 to 3 as schema 4, where both modes have the same encoder."""
-    chosen = {}
-    for key, value in (report["selection"] or {}).items():
-        chosen[_CHOICE_KEYS.get(key, key)] = value
-    encoder = current_name(chosen.get("in_use", BASE))
-    both = {
-        "encoder": encoder,
-        "weight": chosen.get("weight", 0.0),
-        "standing": "base" if encoder == BASE else "proved",
-        "reason": chosen.get("reason", ""),
-        "share": None,
-        "system": encoder if encoder in (BASE, ADAPTED) else IN_USE,
-        "decision": None,
-    }
-    selection = {"semantic": both, "hybrid": both}
-    for part in report["query_sets"]:
-        part["comparison"].setdefault("synthetic", part.get("synthetic", 0))
-    renamed: dict[str, Any] = _rename_systems({**report, "selection": selection})
-    return renamed
-
-
-def _rename_systems(data: Any) -> Any:
-    """Return data with the present names of all systems."""
-    if isinstance(data, list):
-        return [_rename_systems(item) for item in data]
-    if not isinstance(data, dict):
-        return data
-    renamed = {}
-    for key, value in data.items():
-        if key in _NAMES and isinstance(value, str):
-            renamed[current_name(key)] = current_name(value)
-        else:
-            renamed[current_name(key)] = _rename_systems(value)
-    return renamed
