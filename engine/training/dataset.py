@@ -105,7 +105,9 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     if config.objective == "plackett_luce":
         grades = _grade_chunks(context, queries, texts, chunks, row_of)
     positives = np.array([row_of[queries[row].chunk_id] for row in rows], dtype=np.int64)
-    graded_rows = [row for by_row in grades for row in by_row]
+    graded_rows: list[int] = []
+    for by_row in grades:
+        graded_rows += by_row
     needed = [positives, stopping.positives, np.array(graded_rows, dtype=np.int64)]
     if config.negatives_per_query:
         needed.append(ranked_rows[rows, slice(*config.negative_ranks)])

@@ -21,8 +21,6 @@ from engine.evaluation.studies.sentence_pairs import SentenceFigures
 from engine.project.store.artifact_info import TrainingHistory
 
 SCHEMA = 4
-_CHOICE_KEYS = {"served": "in_use", "strength": "weight"}
-_NAMES = ("in_use", "changed_system", "base")
 
 
 @dataclass(frozen=True, slots=True)
