@@ -352,11 +352,11 @@ def preferences_of(
         shares_of["hybrid"] = tuple(tried)
     preferences: dict[SearchMode, dict[str, PreferenceEvidence]] = {}
     for mode in SEARCH_MODES:
-        reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).listed(snapshot)
+        reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).identify(snapshot)
         for weight, share in product(weights, shares_of[mode]):
             fusion = FusionInfo.of_share(share)
             choice = SystemChoice(mode, fusion, trained.adapter, trained.adapter_scope, weight)
-            systems = SystemPair(reference, choice.listed(snapshot))
+            systems = SystemPair(reference, choice.identify(snapshot))
             # Preferences between two systems take a query of the database, so skip unknown pairs.
             if frozenset((systems.reference, systems.candidate)) not in answered:
                 continue

@@ -66,7 +66,7 @@ class MarkedQuery:
             marks.append(mark)
         return replace(self, marks=tuple(marks))
 
-    def judged(self) -> JudgedQuery | None:
+    def to_judged_query(self) -> JudgedQuery | None:
         """Return the judged query to measure with, or None if no chunk is marked as right.
 
         A right chunk's text is the evidence, so it is found again if documents are renamed, copied
@@ -119,7 +119,7 @@ def _parse_row(row: dict[str, Any]) -> tuple[str, MarkedQuery]:
 
 def _format_row(query: MarkedQuery) -> dict[str, Any]:
     """Return the row of the marks file, which is also that of an imported judged query."""
-    judged = query.judged() or JudgedQuery(query.key, query.text)
+    judged = query.to_judged_query() or JudgedQuery(query.key, query.text)
     marks = []
     for mark in query.marks:
         marks.append(

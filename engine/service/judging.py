@@ -62,7 +62,7 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
         marks[now.key] = now
         if not now.marks and not now.focused:
             del marks[now.key]
-        judged = now.judged()
+        judged = now.to_judged_query()
         with write_marks_or_restore(project, marks):
             return Judged(store.put_judged([judged]) if judged else store.drop_judged([now.key]))
 

@@ -208,7 +208,7 @@ class SystemLists:
 
         def choose() -> tuple[ChoicePair, SystemPair]:
             pair = choose_pair(snapshot, self._mode)
-            return pair, pair.listed(snapshot)
+            return pair, pair.identify(snapshot)
 
         return self._chosen.get((self._loaded.state, repr(snapshot.settings)), choose)
 

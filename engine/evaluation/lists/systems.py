@@ -76,7 +76,7 @@ class SystemChoice:
     scope: str = "both"
     weight: float = 1.0
 
-    def listed(self, snapshot: ProjectSnapshot) -> ListedSystem:
+    def identify(self, snapshot: ProjectSnapshot) -> ListedSystem:
         """Return the system by its fingerprints. Raises ModelError for an unusable adapter."""
         adapter = None
         if self.adapter:
@@ -99,9 +99,9 @@ class ChoicePair:
     reference: SystemChoice
     candidate: SystemChoice
 
-    def listed(self, snapshot: ProjectSnapshot) -> SystemPair:
+    def identify(self, snapshot: ProjectSnapshot) -> SystemPair:
         """Return both systems by their fingerprints. Raises ModelError."""
-        return SystemPair(self.reference.listed(snapshot), self.candidate.listed(snapshot))
+        return SystemPair(self.reference.identify(snapshot), self.candidate.identify(snapshot))
 
 
 def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> ChoicePair:
