@@ -243,14 +243,14 @@ def test_after_the_first_training_children_know_of_no_launch(
     monkeypatch.setattr(launches, "spent", False)
     launches.spend()
     alone = {"HOME": "/home/ann"}
-    assert launches.inherited(alone) == alone  # there was none
+    assert launches.child_environment(alone) == alone  # there was none
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     given = ENVIRONMENT | alone
-    assert launches.inherited(given) == given
+    assert launches.child_environment(given) == given
     assert not launches.trains_alone(given)
     launches.spend()
-    left = launches.inherited(given)
+    left = launches.child_environment(given)
     assert left == alone | {launches.SPENT: "1"}
     assert find_launch(left) is None
     assert launches.trains_alone(left)
