@@ -67,7 +67,7 @@ class Relevance:
         refuse_duplicates(rankings)
         ranked = np.zeros(rankings.shape, dtype=np.int64)
         for row, grades in enumerate(judgments):
-            relevant = {item: grade for item, grade in grades.items() if grade > 0 <= item}
+            relevant = {item: grade for item, grade in grades.items() if grade > 0 and item >= 0}
             if relevant:
                 ranked[row] = _look_up(rankings[row], relevant)
         return cls(ranked, _ideal_grades([list(grades.values()) for grades in judgments]))
