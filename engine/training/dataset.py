@@ -79,16 +79,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     """
     queries = context.store.queries()
     chunks = context.store.chunks()
-    ranked = RankedLists.load(context.project.folder_of(context.need(RankingsInfo)))
-    if ranked.query_ids.tolist() != [query.id for query in queries]:
-        raise DamagedError(
-            "The rankings do not fit the queries.",
-            "Other queries were ranked.",
-            "Run 'engine rank --force'.",
-            code="rankings-outdated",
-            stage="rank",
-            command="rank --force",
-        )
+    ranked = _load_rankings(context, queries)
     if config.method != "FT":
         # Pre-training learns the masked words of all documents, but the titles of some of them
         # decide what comes into use.
@@ -150,6 +141,21 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         everyday=_find_everyday(context, config, [queries[row] for row in rows]),
         keep_evidence=context.settings.ranking.keep_evidence,
     )
+
+
+def _load_rankings(context: StageContext, queries: Sequence[Query]) -> RankedLists:
+    """Load the rankings. Raises DamagedError if they are not those of the queries."""
+    ranked = RankedLists.load(context.project.folder_of(context.need(RankingsInfo)))
+    if ranked.query_ids.tolist() != [query.id for query in queries]:
+        raise DamagedError(
+            "The rankings do not fit the queries.",
+            "Other queries were ranked.",
+            "Run 'engine rank --force'.",
+            code="rankings-outdated",
+            stage="rank",
+            command="rank --force",
+        )
+    return ranked
 
 
 def _grade_chunks(
