@@ -17,7 +17,7 @@ from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
 from engine.project.store.chunks import drawn
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import held_by, stripped, untrained
+from engine.queries.document_written import find_untrained, strip_chunks, written_within
 from engine.queries.heldout import cap_queries, related_in, unrelated_documents
 from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
@@ -83,7 +83,8 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     if config.method != "FT":
         # Pre-training learns the masked words of all documents, but the titles of some of them
         # decide what comes into use.
-        chunks = stripped(chunks, untrained(context, chunks, document_queries(context.store)))
+        written = document_queries(context.store)
+        chunks = strip_chunks(chunks, find_untrained(context, chunks, written))
     rows = train_rows(context.settings, queries, chunks)
     row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
     ranked_rows = _rows_of(ranked.ids, row_of)
@@ -252,7 +253,7 @@ def _choose_stopping_queries(
     texts += [queries[row].text for row in rows]
     positives = np.array(answers, dtype=np.int64)
     stopping = StoppingQueries(texts, positives, np.concatenate([hard, ranked]), bool(rows))
-    return stopping, stripped(chunks, written)
+    return stopping, strip_chunks(chunks, written)
 
 
 def written_for_stopping(
@@ -269,7 +270,7 @@ def written_for_stopping(
     free = unrelated_documents(others, related) & {query.document_id for query in queries}
     present = {chunk.id for chunk in chunks} | {None}
     times = Counter(query.text for query in written)
-    usable = [query for query in held_by(free, written) if query.chunk_id in present]
+    usable = [query for query in written_within(free, written) if query.chunk_id in present]
     # If a text has several answers, none of them is the one to find.
     return [query for query in usable if times[query.text] == 1]
 
