@@ -69,7 +69,7 @@ def status_of(project: Project) -> Status:
     """The status now."""
     from engine.core.errors import EngineError
     from engine.experiments.study.workspace import sweeping, unfinished
-    from engine.project.control import latest_run, running, stages_of
+    from engine.project.control import find_run, latest_run, read_run_stages
     from engine.project.stage import SEARCH
     from engine.runs.pipeline import how_to_resume
     from engine.runs.progress import progress_of
@@ -79,11 +79,11 @@ def status_of(project: Project) -> Status:
     sweep = None
     in_sweep = None
     with suppress(EngineError):  # a disk that cannot be written to: no run goes on there
-        current = running(project.folder)
+        current = find_run(project.folder)
         is_running = project.folder.is_running()
         sweep = unfinished(project.folder)
         if sweep and sweep["running"]:
-            in_sweep = running(sweeping(project.folder))
+            in_sweep = find_run(sweeping(project.folder))
         else:
             in_sweep = None
     stages = project.status()
@@ -105,7 +105,7 @@ def status_of(project: Project) -> Status:
         _resumes_at(project) if current is None and _is_ready_to_train(stages) else None,
         _in_use(project),
         progress_of(broken.folder) if broken else None,
-        how_to_resume(project.folder, stages_of(broken.folder) or SEARCH) if broken else "",
+        how_to_resume(project.folder, read_run_stages(broken.folder) or SEARCH) if broken else "",
         project.skipped(),
         project.quarantined(),
     )

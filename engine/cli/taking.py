@@ -78,10 +78,10 @@ def purge(
     """
     from engine.export.purge import extent, found_sources
     from engine.export.purge import purge as remove
-    from engine.project.cached import existing_cached_project
+    from engine.project.cached import find_cached_project
     from engine.project.folder import ProjectFolder
 
-    project = existing_cached_project(name) or ProjectFolder.open(name)
+    project = find_cached_project(name) or ProjectFolder.open(name)
     others = ", ".join(map(str, found_sources(project)))
     if others:
         also = f", and what 'engine find' keeps of {others}"

@@ -23,7 +23,7 @@ from engine.encoders.graph.shared_graphs import (
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.endpoint.servers import known_servers
 from engine.export.folder import RECORD, known_exports, unfinished_exports
-from engine.project.cached import overlapping
+from engine.project.cached import find_overlapping_projects
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 
 SETTINGS = "project.toml"
@@ -152,7 +152,7 @@ def remove(path: Path, what: str = "") -> Removed:
 def _found(project: ProjectFolder) -> list[Path]:
     """What 'engine find' keeps of the same documents."""
     with suppress(EngineError):  # settings that cannot be read name no documents
-        others = overlapping(project.sources(project.settings()))
+        others = find_overlapping_projects(project.sources(project.settings()))
         return [one.path for one in others if one.path != project.path]
     return []
 

@@ -18,7 +18,7 @@ def cache_root() -> Path:
     return user_cache_path("bmembed", appauthor=False) / "find"
 
 
-def cached_project(folder: Path) -> ProjectFolder:
+def open_cached_project(folder: Path) -> ProjectFolder:
     """Return the cached project over `folder`, created if needed.
 
     Raises InputError if `folder` does not exist.
@@ -37,7 +37,7 @@ def cached_project(folder: Path) -> ProjectFolder:
     return ProjectFolder.create(path, {"corpus": {"paths": [str(source)]}})
 
 
-def existing_cached_project(name: str) -> ProjectFolder | None:
+def find_cached_project(name: str) -> ProjectFolder | None:
     """Return the cached project over the folder at path `name`, None if there is none."""
     path = _place(Path(name).expanduser().resolve())
     if (path / "project.toml").is_file():
@@ -45,7 +45,7 @@ def existing_cached_project(name: str) -> ProjectFolder | None:
     return None
 
 
-def overlapping(sources: Sequence[Path]) -> list[ProjectFolder]:
+def find_overlapping_projects(sources: Sequence[Path]) -> list[ProjectFolder]:
     """Return the cached projects over a folder that contains, or lies in, one of `sources`."""
     folders = [source.resolve() for source in sources]
     projects = []

@@ -43,7 +43,7 @@ def latest_run(project: ProjectFolder) -> RunRecord | None:
     return next(run_records(project), None)
 
 
-def running(project: ProjectFolder) -> RunRecord | None:
+def find_run(project: ProjectFolder) -> RunRecord | None:
     """Return the run that holds the project, None if no run does.
 
     A killed run's run.json still says "running", so its process is checked too.
@@ -66,11 +66,11 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
     current = None
     # The lock may be unreadable: then nobody knows whether a run goes on.
     with suppress(EngineError):
-        current = running(project)
+        current = find_run(project)
     if current is None:
         return error
     hint = copy.copy(error)
-    stages = stages_of(current.folder)
+    stages = read_run_stages(current.folder)
     if error.stage and stages and error.stage not in stages:
         hint.to_do = f"The current run does not do that. After it: {error.to_do}"
         return hint
@@ -82,7 +82,7 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
     return hint
 
 
-def stages_of(folder: Path) -> list[str]:
+def read_run_stages(folder: Path) -> list[str]:
     """Return the stages that the run in that folder brings up to date.
 
     Empty if its log does not say yet.
@@ -192,7 +192,7 @@ def _send_request(project: ProjectFolder, request: str, otherwise: str) -> str:
 
 def _need_run(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
     """Return the current run; `otherwise` explains the UsageError if there is none."""
-    current = running(project)
+    current = find_run(project)
     if current is None and project.is_running():
         raise UsageError(
             f"No run of the project {project.name} has started yet, but the project is in use.",

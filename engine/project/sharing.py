@@ -47,7 +47,7 @@ class Sharing:
                     _change(path, self.modes[kind], self.group)
 
 
-def sharing(project: ProjectFolder, group: str | None) -> Sharing:
+def plan_sharing(project: ProjectFolder, group: str | None) -> Sharing:
     """Return what makes the project readable by a group, or with None by its owner alone.
 
     Raises UsageError if an entry belongs to another user, or the user is not in the group.
@@ -84,7 +84,7 @@ def sharing(project: ProjectFolder, group: str | None) -> Sharing:
     return Sharing(project, modes, number, **counts, closed=closed)
 
 
-def follow(project: ProjectFolder) -> None:
+def share_new_files(project: ProjectFolder) -> None:
     """Let the group read what runs have added to a shared project."""
     if not is_shared(project.path):
         return

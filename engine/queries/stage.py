@@ -26,7 +26,7 @@ from engine.project.store.artifact_info import (
     QueryBackendInfo,
 )
 from engine.project.store.artifacts import Artifact
-from engine.project.store.chunks import drawn
+from engine.project.store.chunks import sample_indices
 from engine.queries import rejection
 from engine.queries.choosing import (
     AUTO,
@@ -339,7 +339,7 @@ def base_ranks(
     context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int
 ) -> NDArray[np.int64]:
     """As `bm25_ranks`, by cosine of the base encoder; in a large corpus estimated by chunks that
-    are `drawn`.
+    are `sample_indices`.
     """
     import numpy as np
 
@@ -348,7 +348,7 @@ def base_ranks(
     encoder = load_encoder(context)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     own = np.array([position[query.chunk_id] for query in queries])
-    places = drawn(len(chunks), context.settings.training.seed, [own])
+    places = sample_indices(len(chunks), context.settings.training.seed, [own])
     passages = chunk_vectors(
         context, encoder, [chunks[place] for place in places], "chunks encoded"
     )  # (N, d)

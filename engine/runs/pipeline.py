@@ -43,7 +43,7 @@ from engine.core.messages.project import UP_TO_DATE, StageState
 from engine.core.subprocesses import crash, end, how_it_ended, run_folder_missing, spawn, to_dict
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
-from engine.project.sharing import follow
+from engine.project.sharing import share_new_files
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot, Stage, stage_fingerprint
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
@@ -247,7 +247,7 @@ class Run:
         # a full disk must not hide the error that is on its way to the user
         with suppress(OSError):
             self._record(state, error)
-        follow(self.project)
+        share_new_files(self.project)
         self.relay()
 
     def _emit(self, event: Event) -> None:

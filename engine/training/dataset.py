@@ -15,7 +15,7 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
-from engine.project.store.chunks import drawn
+from engine.project.store.chunks import sample_indices
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import held_by, stripped, untrained
 from engine.queries.heldout import cap_queries, related_in, unrelated_documents
@@ -74,7 +74,7 @@ def why_untrained(settings: Settings, queries: Sequence[Query], chunks: Sequence
 
 
 def training_data(context: StageContext, config: TrainingConfig) -> TrainingData:
-    """The project's queries, their rankings and its chunks (of many some that are `drawn`), with
+    """The project's queries, their rankings and its chunks (of many some that are `sample_indices`), with
     all that `config` learns from.
 
     Raises DamagedError where the rankings are not those of the queries.
@@ -120,7 +120,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     needed += [
         found for found in (stopping.hard, lists.chunks if lists else None) if found is not None
     ]
-    kept = drawn(len(chunks), context.settings.training.seed, needed)
+    kept = sample_indices(len(chunks), context.settings.training.seed, needed)
     at = np.full(len(chunks) + 1, -1, dtype=np.int64)  # the last place serves the padding −1
     at[kept] = np.arange(len(kept))
     seen = [chunks[place] for place in kept]

@@ -34,7 +34,7 @@ from engine.export.folder import workplace
 from engine.project.folder import ProjectFolder, locate, projects_root
 from engine.project.store.artifact_info import EvaluationInfo, SemanticVectorsInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
-from engine.project.store.schema import foreign_part
+from engine.project.store.schema import find_foreign_part
 from engine.project.store.store import Store
 from engine.reranking.chosen import reranker_of
 
@@ -139,7 +139,7 @@ def _unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:
 
 
 def _check_tables(database: Path) -> None:
-    if part := foreign_part(database):
+    if part := find_foreign_part(database):
         raise unsafe(f"Its database holds {part}, which no project has")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engine.core.records import Chunk
 from engine.project.store.artifacts import ArtifactTables
 from engine.project.store.connection import damaged, guarded
-from engine.project.store.schema import NOTE_CONTENTS, assigned, marks
+from engine.project.store.schema import NOTE_CONTENTS, assignments, placeholders
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Position = tuple[int, int | None]
 
 
-def positions(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
+def locate_chunks(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
     """Return (line, page), from 1, of the first visible character of each chunk (start, text).
 
     Lines end with \\n, pages with \\f; the page is None if the text has no \\f.
@@ -78,7 +78,7 @@ class StoredChunk(Chunk):
         return getattr(object.__getattribute__(self, "_read")(self.id), name)
 
 
-def drawn(
+def sample_indices(
     total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0
 ) -> NDArray[np.int64]:
     """Return sorted positions of chunks: all of `total`, or a random sample and those `needed`.
@@ -121,7 +121,7 @@ class ChunkTables(ArtifactTables):
         self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
         fresh = []
         (text,) = self._rows("SELECT text FROM documents WHERE id = ?", (document_id,))[0]
-        places = positions(text, ((chunk.start, chunk.text) for chunk in chunks))
+        places = locate_chunks(text, ((chunk.start, chunk.text) for chunk in chunks))
         for chunk, place in zip(chunks, places, strict=True):
             row = (
                 chunk.ordinal,
@@ -137,7 +137,7 @@ class ChunkTables(ArtifactTables):
             )
             if ids := known.get(chunk.content_hash):
                 self._rows(
-                    f"UPDATE chunks SET {assigned(_NEW_CHUNK)}, live = 1 WHERE id = ?",
+                    f"UPDATE chunks SET {assignments(_NEW_CHUNK)}, live = 1 WHERE id = ?",
                     (*row, ids.pop(0)),
                 )
             else:
@@ -145,7 +145,7 @@ class ChunkTables(ArtifactTables):
         with guarded(self.path):
             columns = ", ".join((*_NEW_CHUNK, "document_id"))
             self._db.executemany(
-                f"INSERT INTO chunks ({columns}) VALUES ({marks(_NEW_CHUNK)}, ?)", fresh
+                f"INSERT INTO chunks ({columns}) VALUES ({placeholders(_NEW_CHUNK)}, ?)", fresh
             )
         self._rows(f"{NOTE_CONTENTS} WHERE id = ?", (document_id,))
         return len(fresh)
@@ -281,4 +281,4 @@ class ChunkTables(ArtifactTables):
         wanted = list(ids)
         for first in range(0, len(wanted), 500):
             block = wanted[first : first + 500]
-            yield from self._rows(sql.format(marks(block)), block)
+            yield from self._rows(sql.format(placeholders(block)), block)

@@ -9,7 +9,7 @@ from typing import cast
 from engine.core.records import Document
 from engine.project.store.artifacts import ArtifactTables
 from engine.project.store.connection import damaged, guarded
-from engine.project.store.schema import assigned, marks
+from engine.project.store.schema import assignments, placeholders
 
 SAMPLE = 900  # Characters of a text that suffice to detect its language.
 _DOCUMENT = tuple(column.name for column in fields(Document))
@@ -35,12 +35,12 @@ class DocumentTables(ArtifactTables):
         values = [getattr(document, column) for column in columns]
         if document.id:
             self._rows(
-                f"UPDATE documents SET {assigned(columns)}, live = 1 WHERE id = ?",
+                f"UPDATE documents SET {assignments(columns)}, live = 1 WHERE id = ?",
                 (*values, document.id),
             )
             return document.id
         sql = (
-            f"INSERT INTO documents ({', '.join(columns)}, file_id) VALUES ({marks(columns)}, ?)"
+            f"INSERT INTO documents ({', '.join(columns)}, file_id) VALUES ({placeholders(columns)}, ?)"
             " RETURNING id"
         )
         return int(self._rows(sql, (*values, file_id))[0][0])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.project.store.artifacts import ArtifactTables
 from engine.project.store.connection import guarded
-from engine.project.store.schema import marks
+from engine.project.store.schema import placeholders
 
 if TYPE_CHECKING:
     from engine.core.messages.documents import FileOutcome
@@ -81,9 +81,8 @@ class FileTables(ArtifactTables):
 
     def paths_of(self, formats: Collection[str]) -> set[tuple[str, str]]:
         """Return (source, path) of the files in these formats."""
-        sql = (
-            f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({marks(formats)})"
-        )
+        sql = f"""SELECT source, path FROM files
+            WHERE state <> 'gone' AND format IN ({placeholders(formats)})"""
         return {(source, path) for source, path in self._rows(sql, tuple(formats))}
 
     def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
@@ -221,7 +220,7 @@ class FileTables(ArtifactTables):
         """Insert or replace the record of a file, keeping its id; return the id."""
         columns = [column for column in _FILE if column != "id"]
         updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-        sql = f"""INSERT INTO files ({", ".join(columns)}) VALUES ({marks(columns)})
+        sql = f"""INSERT INTO files ({", ".join(columns)}) VALUES ({placeholders(columns)})
             ON CONFLICT (source, path) DO UPDATE SET {updates} RETURNING id"""
         return int(self._rows(sql, [getattr(record, column) for column in columns])[0][0])
 

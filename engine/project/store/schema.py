@@ -77,17 +77,17 @@ _ALL = "SELECT type, name, rootpage FROM sqlite_master"
 _COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
 
 
-def marks(values: Sized) -> str:
+def placeholders(values: Sized) -> str:
     """Return the placeholders of some values in a statement."""
     return ", ".join("?" * len(values))
 
 
-def assigned(columns: Iterable[str]) -> str:
+def assignments(columns: Iterable[str]) -> str:
     """Return the SET clause that gives columns new values."""
     return ", ".join(f"{column} = ?" for column in columns)
 
 
-def foreign_part(path: Path) -> str:
+def find_foreign_part(path: Path) -> str:
     """Describe a part of a foreign database that no project has; empty if there is none.
 
     Such parts are views (reading one can take for ever), triggers, virtual tables and tables with
