@@ -339,7 +339,7 @@ def base_ranks(
     context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int
 ) -> NDArray[np.int64]:
     """As `bm25_ranks`, by cosine of the base encoder; in a large corpus estimated by chunks that
-    are `sample_indices`.
+    come from `sample_indices`.
     """
     import numpy as np
 

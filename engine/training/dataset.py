@@ -74,7 +74,7 @@ def why_untrained(settings: Settings, queries: Sequence[Query], chunks: Sequence
 
 
 def training_data(context: StageContext, config: TrainingConfig) -> TrainingData:
-    """The project's queries, their rankings and its chunks (of many some that are `sample_indices`), with
+    """The project's queries, their rankings and its chunks (of many a sample), with
     all that `config` learns from.
 
     Raises DamagedError where the rankings are not those of the queries.

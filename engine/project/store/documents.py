@@ -39,10 +39,8 @@ class DocumentTables(ArtifactTables):
                 (*values, document.id),
             )
             return document.id
-        sql = (
-            f"INSERT INTO documents ({', '.join(columns)}, file_id) VALUES ({placeholders(columns)}, ?)"
-            " RETURNING id"
-        )
+        sql = f"""INSERT INTO documents ({", ".join(columns)}, file_id)
+            VALUES ({placeholders(columns)}, ?) RETURNING id"""
         return int(self._rows(sql, (*values, file_id))[0][0])
 
     def drop_document(self, document_id: int) -> None:
