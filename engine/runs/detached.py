@@ -37,7 +37,7 @@ def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False)
     it from beginning, such as ProjectBusyError; StageError if its process ends without an error
     message.
     """
-    pipeline.checked_stages(stages)
+    pipeline.order_stages(stages)
     before = {record.folder for record in run_records(project)}
     with tempfile.TemporaryFile() as errors:
         child = _spawn([str(project.path), ",".join(stages), "force" if force else ""], errors)

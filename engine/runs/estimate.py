@@ -26,7 +26,7 @@ from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.queries.choosing import MODELS, resolve_backend
-from engine.runs.progress import resume_point
+from engine.runs.progress import find_resume_point
 from engine.training.config import TrainingConfig
 from engine.training.dataset import MIN_QUERIES
 from engine.training.recipe import resolve_config
@@ -152,7 +152,7 @@ class Workload:
         return queries + chunk_encoders * self.chunks + (1 + chunk_encoders) * self.written
 
 
-def workload(snapshot: ProjectSnapshot) -> Workload:
+def read_workload(snapshot: ProjectSnapshot) -> Workload:
     """Return the work in a project whose documents have been read.
 
     Raises EngineError.
@@ -176,7 +176,7 @@ def workload(snapshot: ProjectSnapshot) -> Workload:
     )
 
 
-def busy() -> bool:
+def is_busy() -> bool:
     """Return whether the machine is too busy for a reliable measurement.
 
     That is when more than half of the processors had work in the last minute.
@@ -192,7 +192,7 @@ def estimate(
     Stages that the project has not done before are estimated by measuring this machine's speed for
     two seconds. Raises EngineError.
     """
-    work = workload(snapshot)
+    work = read_workload(snapshot)
     settings = snapshot.settings
     # After new queries or rankings a training starts over.
     if not {"generate", "rank"} & set(stages):
@@ -207,13 +207,13 @@ def estimate(
     known = [stage for stage in stages if stage not in unknown]
     encoder = f"{encoder_fingerprint_of(snapshot, None, 1.0)} {chosen.device} {chosen.dtype}"
     nominal = work.seconds(known, NOMINAL)
-    before = seconds_before(snapshot.project, encoder)
+    before = read_former_rates(snapshot.project, encoder)
     seconds = dict(nominal)
     rough = False
     if any(stage not in before and stage in ENCODING for stage in known):
         # Asked first, as the measurement itself keeps the machine busy.
-        rough = busy()
-        seconds = work.seconds(known, measured(snapshot.project, should_stop))
+        rough = is_busy()
+        seconds = work.seconds(known, measure_rates_in_child(snapshot.project, should_stop))
     for stage in known:
         if stage in before:
             seconds[stage] = nominal[stage] * before[stage]
@@ -231,7 +231,7 @@ def _drop_done_steps(snapshot: ProjectSnapshot, config: TrainingConfig) -> Train
     """Return the recipe without the steps that an interrupted training has already done."""
     # Rankings may be missing, for example.
     with suppress(EngineError):
-        point = resume_point(snapshot)
+        point = find_resume_point(snapshot)
         if point is None:
             return config
         steps_left = point.steps - point.step
@@ -241,7 +241,7 @@ def _drop_done_steps(snapshot: ProjectSnapshot, config: TrainingConfig) -> Train
     return config
 
 
-def seconds_before(project: ProjectFolder, encoder: str) -> dict[str, float]:
+def read_former_rates(project: ProjectFolder, encoder: str) -> dict[str, float]:
     """Return the seconds that each stage took for a nominal second of its work in earlier runs.
 
     The newest run counts that estimated the stage with this `encoder` (with device and precision)
@@ -292,7 +292,7 @@ def _count_cached(snapshot: ProjectSnapshot) -> int:
     return 0
 
 
-def measured(project: ProjectFolder, should_stop: Callable[[], bool]) -> Rates:
+def measure_rates_in_child(project: ProjectFolder, should_stop: Callable[[], bool]) -> Rates:
     """Measure the rates of the project's base encoder now.
 
     Raises EngineError.

@@ -64,7 +64,7 @@ WORDS = ("ingest", "index")
 KEPT_RUNS = 20
 
 
-def stage_of(name: str) -> Stage:
+def load_stage(name: str) -> Stage:
     """Return a stage by its name, importing it on first use."""
     stage: Stage = importlib.import_module(f"engine.{ROOMS[name]}.stage").STAGE
     return stage
@@ -75,7 +75,7 @@ def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
 
     Raises NotBuiltError if an input is missing.
     """
-    definition = stage_of(stage)
+    definition = load_stage(stage)
     wanted = stage_fingerprint(stage, definition.version, definition.inputs(snapshot))
     current = snapshot.store.artifact(definition.artifact)
     if current is None:
@@ -91,10 +91,10 @@ def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
     return StageState(stage, "done", note, fingerprint=wanted)
 
 
-def verified(snapshot: ProjectSnapshot, status: StageState) -> StageState:
+def verify_status(snapshot: ProjectSnapshot, status: StageState) -> StageState:
     """Return the status of a finished stage after checking its files: stale if damaged."""
     try:
-        stage_of(status.stage).verify(snapshot)
+        load_stage(status.stage).verify(snapshot)
     except EngineError as error:
         return replace(status, state="stale", reason=error.what.rstrip("."), code=error.code)
     return status
@@ -113,7 +113,7 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
             status = StageState(stage, "to do", error.what, error.code)
         except EngineError as error:
             # Even if a model folder is gone, for example, the other stages are worth showing.
-            made = snapshot.store.artifact(stage_of(stage).artifact) is not None
+            made = snapshot.store.artifact(load_stage(stage).artifact) is not None
             status = StageState(stage, "stale" if made else "to do", error.what, error.code)
         inputs = result[:1] if stage == "embed" else result
         if status.state == "done" and any(earlier.state == "stale" for earlier in inputs):
@@ -122,7 +122,7 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
     return result
 
 
-def stages_due(
+def find_due_stages(
     snapshot: ProjectSnapshot, stages: Iterable[str], forced: Collection[str] = ()
 ) -> list[str]:
     """Return those of `stages` with work to do, each once."""
@@ -283,7 +283,7 @@ class Run:
             for stage in stages:
                 try:
                     snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
-                    stage_of(stage).preflight(snapshot)
+                    load_stage(stage).preflight(snapshot)
                 except EngineError as error:
                     # A stage that is done does not need what is missing.
                     if stage not in forced and self._is_done(stage, store):
@@ -314,7 +314,7 @@ class Run:
 
         with closing(self.project.store()) as store, suppress(EngineError):
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
-            due = stages_due(snapshot, stages, forced)
+            due = find_due_stages(snapshot, stages, forced)
             if "train" in due and snapshot.settings.evaluation.gate == "strict":
                 has_queries = "generate" not in due
                 most = max(expected_evidence(snapshot, has_queries).values())
@@ -348,15 +348,15 @@ class Run:
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
             status = stage_status(snapshot, stage)
             if status.state == "done":
-                status = verified(snapshot, status)
-            if status.state == "done" and self._alone and stage_of(stage).is_outdated(snapshot):
+                status = verify_status(snapshot, status)
+            if status.state == "done" and self._alone and load_stage(stage).is_outdated(snapshot):
                 status = replace(status, state="stale", reason="the defaults have changed since")
         except EngineError as error:
             self._report_failure(stage, error)
             raise
         finally:
             store.close()
-        if status.state == "done" and not forced and not stage_of(stage).always:
+        if status.state == "done" and not forced and not load_stage(stage).always:
             self._emit(StageSkipped(stage=stage, reason=status.reason))
             return
         reasons = {"to do": "", "done": "looks for changes"}
@@ -388,7 +388,7 @@ class Run:
         self._raise_child_error(stage, child.returncode, answer)
 
     def _wait_for_child(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
-        """Pass on events until the child ends; return whether it was told to stop, and its output."""
+        """Pass on events until the child ends; return (told to stop, its answer)."""
         write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
         asked = False
         while child.poll() is None:
@@ -427,14 +427,14 @@ class Run:
             has_learnt = bool(set(stages) - set(SEARCH))
             if has_learnt or not store.is_fresh(store.path, copy):
                 store.backup(copy)
-            self.project.sweep(in_use(store))
+            self.project.sweep(find_folders_in_use(store))
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
             # A clock that was set back gives this run an old name.
             if folder != self.folder:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def in_use(store: Store) -> set[str]:
+def find_folders_in_use(store: Store) -> set[str]:
     """Return the artifact folders that search, or a later stage, may still read."""
     folders = set()
     for artifact in store.artifacts().values():
@@ -455,14 +455,14 @@ def run(
     Everything finished is kept whatever happens. Raises ProjectBusyError if another run holds the
     project, CancelledError, or the EngineError of the stage that failed.
     """
-    wanted = checked_stages(stages)
-    forced = frozenset(checked_stages(force))
+    wanted = order_stages(stages)
+    forced = frozenset(order_stages(force))
     current = Run(project, on_event, should_stop)
     current.execute(wanted, forced)
     return current.id
 
 
-def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
+def order_stages(stages: Iterable[str]) -> tuple[str, ...]:
     """Return the stages in the order of a run.
 
     Raises UsageError for a single string, and for an unknown name, suggesting the nearest.

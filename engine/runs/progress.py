@@ -58,7 +58,7 @@ class RunProgress:
         self.done = self.total = self.unit = self.loss = self.seconds_left = None
 
 
-def progress_of(folder: Path) -> RunProgress:
+def read_progress(folder: Path) -> RunProgress:
     """Return the progress of the run in that folder at the end of its log."""
     log = folder / "events.jsonl"
     progress = RunProgress(stage=stage_at_work(folder))
@@ -82,7 +82,7 @@ class ResumePoint:
     pretraining: bool = False
 
 
-def resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
+def find_resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
     """Return where the next training would resume, None if it would start over or has no work.
 
     Raises what the fingerprint of the stage `train` raises, such as NotBuiltError.

@@ -25,7 +25,7 @@ from engine.core.subprocesses import exit_with_parent, to_dict
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
-from engine.runs.pipeline import stage_of
+from engine.runs.pipeline import load_stage
 
 LOCK_WAIT_SECONDS = 30.0  # A killed parent's child notices within moments and lets go.
 
@@ -81,7 +81,7 @@ def work(
             should_finish=gate.should_finish,
             forced=forced,
         )
-        summary = stage_of(stage).run(context)
+        summary = load_stage(stage).run(context)
     seconds = round(time.monotonic() - started - gate.paused_seconds, 3)
     log(
         StageFinished(

@@ -38,12 +38,12 @@ def unit_text(project: ProjectFolder, program: Sequence[str]) -> str:
     `program`: the words that start `engine`, the first an absolute path.
     """
     first, *others = program
-    words = [quoted(first, variables=False)]
-    words += [quoted(word) for word in (*others, "watch", str(project.path))]
+    words = [quote_word(first, variables=False)]
+    words += [quote_word(word) for word in (*others, "watch", str(project.path))]
     return _TEXT.format(called=_plain(project.name), command=" ".join(words))
 
 
-def quoted(word: str, *, variables: bool = True) -> str:
+def quote_word(word: str, *, variables: bool = True) -> str:
     """Quote a word of a command line for systemd.
 
     `variables`: systemd expands variables in this word, so $ is escaped.

@@ -73,7 +73,7 @@ def watch(
         updater = ProjectUpdater(project, report, on_event, stop, dirty)
         while not stop.is_set():
             updater.take_changes()
-            _wait(dirty, stop, updater.bring_in_line() or LOOK_SECONDS)
+            _wait(dirty, stop, updater.update() or LOOK_SECONDS)
         watcher.join()
 
 
@@ -180,7 +180,7 @@ class ProjectUpdater:
         self.dirty.clear()
         self._since = since if self._since is None else self._since
 
-    def bring_in_line(self) -> float:
+    def update(self) -> float:
         """Make changes searchable; return the seconds to wait before another attempt, or 0."""
         started = time.monotonic() if self._since is None else self._since
         try:

@@ -14,7 +14,7 @@ from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, VectorsInfo
-from engine.runs.estimate import busy, estimate
+from engine.runs.estimate import estimate, is_busy
 from engine.settings.schema import DEFAULT_MODEL
 
 
@@ -24,13 +24,13 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
 
     Raises NotBuiltError before the documents are read.
     """
-    from engine.runs.pipeline import stages_due
+    from engine.runs.pipeline import find_due_stages
 
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         snapshot.need(CorpusInfo)
         found = None
-        due = stages_due(snapshot, ORDER)
+        due = find_due_stages(snapshot, ORDER)
         counts = expected_evidence(snapshot, made := "generate" not in due)
         with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
             if timed:
@@ -62,7 +62,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         tuple(name for name, does in helps.items() if does),
         not due,
         max(counts.values()) >= MIN_TO_DECIDE,
-        found.rough if found else busy(),
+        found.rough if found else is_busy(),
         planned not in (None, TYPICAL),
         rung != "document" or made,
         expects,

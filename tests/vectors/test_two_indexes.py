@@ -40,7 +40,7 @@ from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import InUseInfo, SemanticVectorsInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.runs import pipeline
-from engine.runs.pipeline import stage_of, stage_status
+from engine.runs.pipeline import load_stage, stage_status
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
 
@@ -63,12 +63,12 @@ def state_of(project: ProjectFolder) -> str:
 def check(project: ProjectFolder) -> None:
     """Look into the files of the stage. Raises DamagedError."""
     with closing(project.store()) as store:
-        stage_of("embed").verify(ProjectSnapshot(project, project.settings(), store))
+        load_stage("embed").verify(ProjectSnapshot(project, project.settings(), store))
 
 
 def sweep(project: ProjectFolder) -> None:
     with closing(project.store()) as store:
-        project.sweep(pipeline.in_use(store))
+        project.sweep(pipeline.find_folders_in_use(store))
 
 
 @contextmanager

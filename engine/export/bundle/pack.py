@@ -112,14 +112,14 @@ def _write(
     project: ProjectFolder, work: Path, made: Path, search_only: bool, with_model: bool
 ) -> tuple[Manifest, tuple[ExportNote, ...]] | None:
     """The unsealed bundle; None where a run has replaced meanwhile what was being copied."""
-    from engine.runs.pipeline import in_use
+    from engine.runs.pipeline import find_folders_in_use
 
     settings = project.settings()
     database = work / DATABASE
     with closing(project.store()) as store:
         store.backup(database)
         with closing(Store.open(database)) as copy:
-            before = in_use(copy)
+            before = find_folders_in_use(copy)
             if not before and not any(copy.counts().values()):
                 raise NotBuiltError(
                     f"There is nothing in the project {project.name} yet.",
@@ -169,9 +169,9 @@ def _write(
                     ZIP_DEFLATED,
                 )
         except (FileNotFoundError, DamagedError):
-            if in_use(store) == before:
+            if find_folders_in_use(store) == before:
                 raise
-        if in_use(store) != before:
+        if find_folders_in_use(store) != before:
             return None
         return manifest, lacking + _notes(
             vectors.info if vectors else None, settings.search.reranker, places
