@@ -201,4 +201,4 @@ def _work(stop: Stop, emit: Callable[[Any], None], sent: str, folder: str) -> An
 
 
 if __name__ == "__main__":
-    subprocesses.answer(_work, streams=True)
+    subprocesses.run_as_child(_work, streams=True)

@@ -18,7 +18,7 @@ from engine.cli.app import (
     opened,
     print_json,
 )
-from engine.core.text import amount, harmless
+from engine.core.text import format_files_and_size, harmless
 
 
 @app.command()
@@ -60,7 +60,10 @@ def export(
         print_json(made)
     else:
         print(harmless(str(made.folder)))
-        print(f"{amount(made.files, made.bytes)}. README.md explains them.", file=sys.stderr)
+        print(
+            f"{format_files_and_size(made.files, made.bytes)}. README.md explains them.",
+            file=sys.stderr,
+        )
 
 
 @app.command()
@@ -87,8 +90,9 @@ def purge(
         also = f", and what 'engine find' keeps of {others}"
     else:
         also = ""
+    size = format_files_and_size(*extent(project))
     agree(
-        harmless(f"Delete {project.path}{also}: {amount(*extent(project))}? Your documents stay."),
+        harmless(f"Delete {project.path}{also}: {size}? Your documents stay."),
         yes,
         "purge",
     )

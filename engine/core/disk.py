@@ -41,7 +41,7 @@ def write_text(path: Path, text: str) -> None:
 
     It is private unless its folder is shared.
     """
-    with replaced(path, path.with_name(f".tmp-{path.name}")) as file:
+    with replace_file(path, path.with_name(f".tmp-{path.name}")) as file:
         file.write(text.encode("utf-8"))
 
 
@@ -66,7 +66,7 @@ def remembered_sha256(path: Path) -> str:
 
 
 @contextmanager
-def replaced(path: Path, temporary: Path) -> Iterator[BinaryIO]:
+def replace_file(path: Path, temporary: Path) -> Iterator[BinaryIO]:
     """Yield a file named `temporary` that replaces `path` if the block ends without an exception.
 
     It is private unless its folder is shared.

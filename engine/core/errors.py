@@ -206,7 +206,7 @@ def nearest(word: str, valid: Iterable[str], cutoff: float = 0.5) -> str | None:
     return spellings[close[0]] if close else None
 
 
-def unknown(kind: str, name: str, valid: Collection[str], *, code: str) -> UsageError:
+def unknown_name(kind: str, name: str, valid: Collection[str], *, code: str) -> UsageError:
     """Return the error of a name that is not one of the `valid` ones of its kind."""
     near = nearest(name, valid)
     if near:

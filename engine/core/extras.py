@@ -49,7 +49,7 @@ def install_command(extra: str, root: Path = _ROOT, prefix: Path = Path(sys.pref
     return f'"{sys.executable}" -m pip install {what}'
 
 
-def lack(extra: str) -> str:
+def describe_missing(extra: str) -> str:
     """Return what is missing of an extra and how to install it; empty if nothing is."""
     missing = missing_packages(extra)
     if missing:

@@ -1,4 +1,4 @@
-"""Filters of system calls (Linux, seccomp(2)) that a process installs for itself and children.
+"""Filters of system calls (Linux, seccomp(2)) that a process installs for its whole tree."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ COSINE = Similarity()
 INNER_PRODUCT = InnerProduct()
 
 
-def scores(similarity: Similarity, queries: Floats, chunks: Floats) -> Floats:
+def compute_scores(similarity: Similarity, queries: Floats, chunks: Floats) -> Floats:
     """Return the score (q, n) of every query (q, d) with every chunk (n, d)."""
     products = similarity.query_form(queries) @ similarity.chunk_form(chunks).T
     return similarity.of_products(products)

@@ -62,7 +62,7 @@ def run_in_subprocess(
 
     If `should_stop` returns true, the child gets SIGTERM and may answer with an error. `what` names
     the work in errors. `stderr`: as for Popen. With `hear`, the child is one that `streams` (see
-    `answer`): it gets the line `sent`, and `hear` each partial result.
+    `run_as_child`): it gets the line `sent`, and `hear` each partial result.
 
     Raises the EngineError that the child wrote to its standard output, or StageError that says how
     it died.
@@ -88,14 +88,14 @@ def run_in_subprocess(
             time.sleep(POLL_SECONDS)
         heard = _pass_on(output, heard, hear)
     finally:
-        end(child)
+        end_child(child)
     try:
         answer = json.loads(b"".join(output[heard:]))
     except ValueError:
         if stopped:
             raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.") from None
         raise StageError(
-            f"{what} crashed ({how_it_ended(child.returncode)}).",
+            f"{what} crashed ({describe_exit_code(child.returncode)}).",
             "Native code of a model library crashed.",
             "Try another model.",
             code="model-crashed",
@@ -116,7 +116,7 @@ def _pass_on(output: Sequence[bytes], heard: int, hear: Callable[[Any], None] | 
     return heard
 
 
-def answer(work: Callable[..., Any], *, streams: bool = False) -> NoReturn:
+def run_as_child(work: Callable[..., Any], *, streams: bool = False) -> NoReturn:
     """Act as the child of `run_in_subprocess`: print the result or error of the work, and exit.
 
     The work is called as `work(should_stop, *arguments)`, or with `streams` as `work(should_stop,
@@ -168,14 +168,14 @@ def exit_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def how_it_ended(code: int) -> str:
+def describe_exit_code(code: int) -> str:
     """Return `SIGSEGV` or `exit code 3` for a return code of subprocess."""
     if code < 0:
         return signal.Signals(-code).name
     return f"exit code {code}"
 
 
-def crash(stage: str, code: int, folder: Path) -> EngineError:
+def crash_error(stage: str, code: int, folder: Path) -> EngineError:
     """Return the error of a stage that ended without one.
 
     `code`: as subprocess returns it. `folder`: that of the run.
@@ -192,7 +192,7 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
             command="run",
         )
     return StageError(
-        f"{STAGE_WORDS[stage]} crashed ({how_it_ended(code)}).",
+        f"{STAGE_WORDS[stage]} crashed ({describe_exit_code(code)}).",
         f"Its output is in {log}.",
         "Run again: it resumes from the last checkpoint.",
         code="stage-crashed",
@@ -215,7 +215,7 @@ def run_folder_missing(stage: str, folder: Path) -> EngineError:
     )
 
 
-def end(child: subprocess.Popen[bytes]) -> None:
+def end_child(child: subprocess.Popen[bytes]) -> None:
     """End a child process, politely first, and close its pipes."""
     try:
         if child.poll() is None:

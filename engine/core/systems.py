@@ -94,13 +94,13 @@ IN_USE_ALONE = own_systems(IN_USE, IN_USE)
 """The systems in use when nothing more is known than that they have rows of their own."""
 
 
-def twins(own: Collection[str]) -> set[str]:
+def find_twins(own: Collection[str]) -> set[str]:
     """Return the systems that tables leave out, because their rows equal those of one of `own`."""
     in_use = {f"{way}{IN_USE}": {f"{way}{BASE}", f"{way}{ADAPTED}"} for way in WAYS}
     return {name for name, others in in_use.items() if others & set(own)}
 
 
-def ordered(names: Iterable[str]) -> list[str]:
+def sort_systems(names: Iterable[str]) -> list[str]:
     """Return the names in the order of reports."""
     positions = {name: position for position, name in enumerate(SYSTEMS)}
 

@@ -176,7 +176,7 @@ def language_name(code: str) -> str:
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 45)
 
 
-def about(seconds: float, nearly: str = "about") -> str:
+def approximate_duration(seconds: float, nearly: str = "about") -> str:
     """Return an estimated duration: `less than a minute`, `about 10 minutes`, `about 2 hours`.
 
     Returns `?` for an infinite one.
@@ -217,7 +217,7 @@ def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str], rough: b
     if len(stages) > 1 and total < 3600:
         known = f"{nearly} {round(total / 60)} minutes on this machine"
     else:
-        known = f"{about(total, nearly)} on this machine"
+        known = f"{approximate_duration(total, nearly)} on this machine"
     if rough:
         known += ", which is busy now"
     if len(stages) > 1:
@@ -295,7 +295,7 @@ def size_text(size: float) -> str:
     return f"{size:,.1f} {unit}"
 
 
-def amount(files: int, size: float) -> str:
+def format_files_and_size(files: int, size: float) -> str:
     """Return `1 file, 0.2 MB`; `size`: bytes of all files."""
     noun = "file" if files == 1 else "files"
     return f"{files:,} {noun}, {size_text(size)}"

@@ -15,7 +15,7 @@ from engine.core.systems import (
     IN_USE,
     INTERPOLATED,
     WAYS,
-    ordered,
+    sort_systems,
     weight_of,
 )
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
@@ -124,7 +124,7 @@ def _compare(
 ) -> Comparison:
     from engine.evaluation.comparison import compare
 
-    order = ordered(name for name in one.rankings if not name.startswith(INTERPOLATED))
+    order = sort_systems(name for name in one.rankings if not name.startswith(INTERPOLATED))
     pairs = [(f"{way}{name}", f"{way}{BASE}") for way in FUSED for name in (IN_USE, ADAPTED)]
     pairs += [(f"{way}{IN_USE}", BM25) for way in WAYS]
     found = compare(

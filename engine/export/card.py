@@ -16,7 +16,7 @@ from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
 from engine.core.messages.report import SearchMode
 from engine.core.records import query_label
-from engine.core.systems import IN_USE, IN_USE_ALONE, label_of, twins
+from engine.core.systems import IN_USE, IN_USE_ALONE, find_twins, label_of
 from engine.encoders.geometry import OwnLengths, read_geometry
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import own_systems_of, tables_of
@@ -96,7 +96,7 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
         autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     own = known["own_systems"]
-    hidden = twins(own)
+    hidden = find_twins(own)
     environment.filters["label"] = lambda name: (
         f"{label_of(name)} (in use)"
         if name in own and not name.endswith(IN_USE)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown
+from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown_name
 from engine.core.extras import EXTRAS, check_extra
 from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.encoders.kinds.given import is_map
@@ -163,7 +163,7 @@ def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
     """The kinds that are named, each once, in their own order. Raises UsageError."""
     wanted = {name.strip() for name in names}
     for name in sorted(wanted - set(KINDS)):
-        raise unknown("export", name, (*KINDS, "all"), code="export-unknown")
+        raise unknown_name("export", name, (*KINDS, "all"), code="export-unknown")
     return tuple(name for name in KINDS if name in wanted)
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.disk import check_room, disk_errors, replaced, sync
+from engine.core.disk import check_room, disk_errors, replace_file, sync
 from engine.core.errors import CancelledError, InputError, ModelError, UsageError
-from engine.core.extras import lack
+from engine.core.extras import describe_missing
 from engine.core.messages.queries import ModelFile
 from engine.core.subprocesses import run_in_subprocess
 from engine.gguf.file import PART, own_folder
@@ -50,7 +50,7 @@ def _model(found: Found, context: int, free: int) -> ModelFile:
             )
         header = read_header(found.path)
         wrong = not_a_writer(found.path, header)
-        problem = problem or (wrong.why if wrong else "") or lack("llm")
+        problem = problem or (wrong.why if wrong else "") or describe_missing("llm")
     except ModelError as error:
         problem = problem or error.why
     except OSError as error:
@@ -188,7 +188,7 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
     temporary = target.with_name(f".tmp-{target.name}")
     temporary.unlink(missing_ok=True)
     check_room(target.parent, size, "use --link")
-    with source.open("rb") as old, replaced(target, temporary) as new:
+    with source.open("rb") as old, replace_file(target, temporary) as new:
         while block := old.read(BLOCK):
             _check(should_stop)
             new.write(block)

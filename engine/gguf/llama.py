@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.errors import ModelError
 from engine.core.extras import check_llm
-from engine.core.subprocesses import answer
+from engine.core.subprocesses import run_as_child
 from engine.gguf.file import unusable
 from engine.gguf.header import not_a_writer, read_header
 
@@ -114,4 +114,4 @@ def check_vocabulary(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    answer(lambda _should_stop, file: check_vocabulary(Path(file)))
+    run_as_child(lambda _should_stop, file: check_vocabulary(Path(file)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import ModelError
-from engine.core.extras import lack, missing_packages
+from engine.core.extras import describe_missing, missing_packages
 from engine.gguf.file import content_identity
 from engine.project.store.artifact_info import QueriesInfo, QueryBackendInfo
 from engine.project.store.artifacts import Artifact
@@ -96,7 +96,7 @@ def _found() -> QueryBackendInfo:
     from engine.gguf.places import find_models, own_models
 
     own = own_models()
-    if own and (why := lack("llm")):
+    if own and (why := describe_missing("llm")):
         return QueryBackendInfo(
             "extractive", f"{own[0].name} was added with 'engine models add', but {why}"
         )

@@ -18,7 +18,7 @@ from engine.core.errors import CancelledError, StageError
 from engine.core.messages.queries import QuerySample, SampledChunk, SampledQuery, SampleEstimate
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk, Query
-from engine.core.subprocesses import answer, run_in_subprocess
+from engine.core.subprocesses import run_as_child, run_in_subprocess
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
@@ -266,7 +266,7 @@ class _Sampler:
 
 
 if __name__ == "__main__":
-    answer(
+    run_as_child(
         lambda should_stop, folder, count: to_json(
             sample_here(ProjectFolder(Path(folder)), int(count), should_stop)
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
 from engine.core.events import Choice, RunEstimated, StageFinished, read
-from engine.core.subprocesses import answer, run_in_subprocess
+from engine.core.subprocesses import run_as_child, run_in_subprocess
 from engine.encoders.for_project import encoder_fingerprint_of
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.expected import DECIDING, expected_evidence
@@ -349,4 +349,4 @@ def _is_too_large(size: ModelSize, config: TrainingConfig, hardware: Hardware) -
 
 
 if __name__ == "__main__":
-    answer(measure_rates)
+    run_as_child(measure_rates)

@@ -28,7 +28,7 @@ from engine.core.errors import (
     NotBuiltError,
     StageError,
     UsageError,
-    unknown,
+    unknown_name,
 )
 from engine.core.events import (
     Event,
@@ -42,7 +42,14 @@ from engine.core.events import (
 )
 from engine.core.messages.offer import FEWER, MIN_TO_DECIDE
 from engine.core.messages.project import UP_TO_DATE, StageState
-from engine.core.subprocesses import crash, end, how_it_ended, run_folder_missing, spawn, to_dict
+from engine.core.subprocesses import (
+    crash_error,
+    describe_exit_code,
+    end_child,
+    run_folder_missing,
+    spawn,
+    to_dict,
+)
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
 from engine.project.sharing import share_new_files
@@ -379,7 +386,7 @@ class Run:
         try:
             asked, answer = self._wait_for_child(child, stage)
         finally:
-            end(child)
+            end_child(child)
             if stage == "train":
                 launch.spend()
         if asked and child.returncode == -signal.SIGTERM:
@@ -413,9 +420,9 @@ class Run:
         except (ValueError, IndexError):
             # Without the cluster's head or its local node, Ray ends the process.
             if cluster_address() and code == 1:
-                error: EngineError = lost(how_it_ended(code))
+                error: EngineError = lost(describe_exit_code(code))
             else:
-                error = crash(stage, code, self.folder)
+                error = crash_error(stage, code, self.folder)
         self._report_failure(stage, error)
         raise error
 
@@ -477,7 +484,7 @@ def order_stages(stages: Iterable[str]) -> tuple[str, ...]:
     names = tuple(stages)
     for name in names:
         if name not in ROOMS:
-            raise unknown("stage", name, ORDER, code="stage-unknown")
+            raise unknown_name("stage", name, ORDER, code="stage-unknown")
     return tuple(stage for stage in ORDER if stage in names)
 
 

@@ -13,7 +13,7 @@ from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from engine.core.errors import UsageError, unknown
+from engine.core.errors import UsageError, unknown_name
 from engine.core.messages.search import MAX_FACETS
 from engine.core.records import Document
 from engine.core.text import day
@@ -103,7 +103,7 @@ def unknown_format(wanted: Iterable[str], documents: Iterable[Document]) -> Usag
     """The error of the first of these; None where there is none."""
     valid = sorted(ending[1:] for ending in (*FORMATS, *PICTURES))
     errors = (
-        unknown("file type", one, valid, code="type-unknown")
+        unknown_name("file type", one, valid, code="type-unknown")
         for one in unknown_formats(wanted, documents)
     )
     return next(errors, None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
 from engine.core.characters import visible
-from engine.core.errors import EngineError, UsageError, unknown
+from engine.core.errors import EngineError, UsageError, unknown_name
 from engine.core.messages.search import (
     MODE_OF_NAME,
     MODES,
@@ -413,7 +413,7 @@ def _clean(query: str) -> str:
 
 def _check(mode: str, top: int) -> None:
     if mode not in MODES:
-        raise unknown("search mode", str(mode), MODE_OF_NAME, code="search-mode-unknown")
+        raise unknown_name("search mode", str(mode), MODE_OF_NAME, code="search-mode-unknown")
     if top < 1:
         raise UsageError(
             f"{top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.similarity import COSINE, Similarity, scores
+from engine.core.similarity import COSINE, Similarity, compute_scores
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 
@@ -84,7 +84,7 @@ def measure(
 
     (h, d), (p, d), (h,). Of chunks with equal scores those with the lower number rank first.
     """
-    found = scores(similarity, query_vectors, chunk_vectors)  # (h, p)
+    found = compute_scores(similarity, query_vectors, chunk_vectors)  # (h, p)
     own = found[np.arange(len(positives)), positives][:, None]
     earlier = np.arange(found.shape[1])[None, :] < positives[:, None]
     ranks = 1 + (found > own).sum(1) + ((found == own) & earlier).sum(1)

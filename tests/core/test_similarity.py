@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.core.lorentz import Lorentz, LorentzForm
-from engine.core.similarity import COSINE, scores, unit_rows
+from engine.core.similarity import COSINE, compute_scores, unit_rows
 
 POINTS = np.array([[0.75, 0.0], [0.0, 4 / 3], [0.0, 0.0]], np.float32)  # times 5/4, 5/3 and 1
 
@@ -25,13 +25,13 @@ def test_lorentz_scores_are_negative_distances() -> None:
     far = math.log(3)
     across = math.log((25 + math.sqrt(481)) / 12)
     expected = -np.array([[0, across, near], [across, 0, far], [near, far, 0]])
-    assert scores(similarity, POINTS, POINTS) == pytest.approx(expected, abs=1e-3)
+    assert compute_scores(similarity, POINTS, POINTS) == pytest.approx(expected, abs=1e-3)
 
 
 def test_curvature_scales_distances() -> None:
     here = np.zeros((1, 1), np.float32)
     there = np.array([[math.sinh(1) / 2]], np.float32)
-    assert scores(Lorentz(4.0), here, there)[0, 0] == pytest.approx(-0.5, abs=1e-6)
+    assert compute_scores(Lorentz(4.0), here, there)[0, 0] == pytest.approx(-0.5, abs=1e-6)
 
 
 def test_scores_of_nothing_and_of_what_rounding_puts_too_near() -> None:
@@ -59,7 +59,7 @@ def test_rows_of_an_index_by_hand() -> None:
     assert query.tolist() == [0.75, 0, -1.25, -1.25, 0, 0]
     cosines = rows @ query / np.linalg.norm(query)
     assert form.similarities(cosines, query) == pytest.approx(
-        scores(Lorentz(), POINTS[:1], POINTS)[0], abs=1e-3
+        compute_scores(Lorentz(), POINTS[:1], POINTS)[0], abs=1e-3
     )
     assert form.takes(POINTS)
     assert not form.takes(POINTS * np.float32(1.01))

@@ -34,7 +34,7 @@ from fixtures.two_encoders import (
 )
 
 from engine.core.errors import DamagedError, ResourceError
-from engine.core.text import about
+from engine.core.text import approximate_duration
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import InUseInfo, SemanticVectorsInfo, VectorsInfo
@@ -128,7 +128,7 @@ def test_disk_and_time_of_a_second_index_are_said_before_it_is_made(
     assert len(told) == announced
     for reason in told:
         assert numbers(reason) == [4, 1], "chunks and megabytes"
-        assert about(1) in reason
+        assert approximate_duration(1) in reason
 
 
 def test_one_encoder_has_one_index(two_encoders: ProjectFolder) -> None:

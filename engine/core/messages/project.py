@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.core.errors import EngineError
 from engine.core.messages.wire import Request
-from engine.core.text import amount
+from engine.core.text import format_files_and_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,7 @@ class Purged:
         yield f"Deleted from {self.project}:"
         for removed in self.removed:
             if removed.files:
-                size = amount(removed.files, removed.bytes)
+                size = format_files_and_size(removed.files, removed.bytes)
                 yield f"  {removed.path}: {removed.what} ({size})"
         if self.kept:
             yield f"Kept there, because this program did not make it: {', '.join(self.kept)}"

@@ -14,10 +14,10 @@ from engine.core.systems import (
     IN_USE,
     INTERPOLATED,
     WAYS,
+    find_twins,
     label_of,
-    ordered,
+    sort_systems,
     system_of,
-    twins,
 )
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.diagnostics import KINDS
@@ -47,7 +47,7 @@ def render(
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     own = own_systems_of(report)
-    hidden = twins(own) | _interpolated(report)
+    hidden = find_twins(own) | _interpolated(report)
     hidden |= {
         f"{way}{IN_USE} − {way}{BASE}" for way in WAYS if f"{way}{BASE}" in own
     }  # nothing differs from itself
@@ -77,7 +77,7 @@ def render(
         blows={name: Markup(svg) for name, svg in _robustness(report).items()},
         densities=[(name, Markup(svg)) for name, svg in _densities(report)],
         distances=Markup(_distances(report)),
-        known=[system_of(name) for name in ordered(measured - hidden)],
+        known=[system_of(name) for name in sort_systems(measured - hidden)],
         diagnosed=list(
             dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)
         ),
@@ -128,7 +128,7 @@ def _names(report: Mapping[str, Any]) -> Callable[[str], str]:
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """nDCG@10: a bar for each system."""
-    systems = _without(query_set["comparison"]["systems"], twins(own_systems_of(report)))
+    systems = _without(query_set["comparison"]["systems"], find_twins(own_systems_of(report)))
     named = _names(report)
     cells = [(name, figures["ndcg@10"]) for name, figures in systems.items()]
     bars = [
@@ -182,7 +182,7 @@ def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
             continue
         lines = []
         for number, system in enumerate(
-            _without(rows[0]["systems"], twins(own_systems_of(report)))
+            _without(rows[0]["systems"], find_twins(own_systems_of(report)))
         ):
             cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]
             ends = [(cell["low"], cell["high"]) for _, cell in cells]
@@ -199,7 +199,7 @@ def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Before and after."""
     if not report["similarities"]:
         return []
-    systems = _without(report["similarities"]["systems"], twins(own_systems_of(report)))
+    systems = _without(report["similarities"]["systems"], find_twins(own_systems_of(report)))
     shown = [BASE, *[name for name in (IN_USE, ADAPTED) if name in systems][:1]]
     return density_charts(report["similarities"], {name: label_of(name) for name in shown})
 

@@ -32,7 +32,7 @@ from engine.core.messages.encoders import (
 )
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk
-from engine.core.subprocesses import answer, run_in_subprocess
+from engine.core.subprocesses import run_as_child, run_in_subprocess
 from engine.encoders.choosing.library import list_encoders, resolve_name
 from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.for_project import chunk_vectors, load_encoder
@@ -280,7 +280,7 @@ def _show(event: Event) -> None:
 
 
 if __name__ == "__main__":
-    answer(
+    run_as_child(
         lambda stop, folder, changes: to_json(
             try_encoder(ProjectFolder(Path(folder)), json.loads(changes), stop)
         )

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from engine.core.errors import CancelledError, EngineError
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
-from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE, ordered
+from engine.core.systems import (
+    ADAPTED,
+    BASE,
+    BM25,
+    HYBRID_BASE,
+    HYBRID_IN_USE,
+    IN_USE,
+    sort_systems,
+)
 from engine.evaluation.comparison import MULTIHOP, DocumentOf, compared, measure
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
@@ -319,7 +327,7 @@ class RobustnessStudy:
         fuser = HybridFusion(settings, lambda _, ids: self._rankers.lexical.scores_many(texts, ids))
         one.rankings[HYBRID_BASE] = fuser.fused(one, BASE, default_share(context))
         one.rankings[HYBRID_IN_USE] = fuser.fused(one, HYBRID_IN_USE, self._fusion.share)
-        rankings = {name: one.rankings[name] for name in ordered(one.rankings)}
+        rankings = {name: one.rankings[name] for name in sort_systems(one.rankings)}
         samples = settings.evaluation.bootstrap_samples
         seed = settings.training.seed
         return measure_trial(trial, rankings, document_of, samples, seed)
