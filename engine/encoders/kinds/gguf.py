@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import EngineError, ModelError, StageError
 from engine.core.similarity import COSINE, Similarity, unit_rows
-from engine.core.subprocesses import spawn
+from engine.core.subprocesses import end_child, spawn
 from engine.encoders.encoder import EncoderSource, Progress, Report, report_prompts, unheard
 from engine.encoders.fingerprint import named_prompts
 from engine.gguf.file import content_identity, gguf_file
