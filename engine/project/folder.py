@@ -280,13 +280,13 @@ class ProjectFolder:
         path = self.path / "project.toml"
         with self.locked("settings", wait=5.0), disk_errors(f"{path} could not be written."):
             while True:
-                text = settings_module.file_text(path)
+                text = settings_module.read_text(path)
                 settings, changed = settings_file.change(text, changes, str(path))
                 check(settings)
                 if changed == text:
                     return settings
                 # If the text differs now, an editor has just saved it: try again.
-                if settings_module.file_text(path) == text:
+                if settings_module.read_text(path) == text:
                     write_text(path.resolve(), changed)
                     return settings
 
@@ -295,7 +295,7 @@ class ProjectFolder:
 
         Raises SettingsError if it cannot be read.
         """
-        return settings_module.file_text(self.path / "project.toml")
+        return settings_module.read_text(self.path / "project.toml")
 
     def sources(self, settings: Settings) -> list[Path]:
         """Return the folders and files to read; relative ones start at the project folder."""

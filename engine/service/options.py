@@ -10,7 +10,7 @@ from engine.core.errors import SettingsError
 from engine.core.messages import project as messages
 from engine.project.folder import ProjectFolder
 from engine.settings import load as settings_module
-from engine.settings.described import described_sections
+from engine.settings.described import describe_sections
 
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def settings(project: ProjectFolder, _request: messages.ReadSettings) -> messages.SettingsFound:
     """What is set, and what the preset gives."""
     file = project.path / "project.toml"
-    data = settings_module.tables(settings_module.file_text(file), str(file))
+    data = settings_module.parse_tables(settings_module.read_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
     written = tuple(f"{section}.{key}" for section, table in data.items() for key in table)
     return messages.SettingsFound(chosen.model_dump(), written, _preset(chosen))
@@ -62,7 +62,7 @@ def changed(project: ProjectFolder, changes: Mapping[str, Any]) -> Settings:
 
 def schema(_project: ProjectFolder, _request: messages.ReadSchema) -> messages.SettingsSchema:
     """Every section and key of project.toml."""
-    return messages.SettingsSchema(described_sections())
+    return messages.SettingsSchema(describe_sections())
 
 
 HANDLERS = {

@@ -15,7 +15,7 @@ from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.store import Store
 from engine.search.workers import preload
 from engine.settings import edit as settings_file
-from engine.settings.load import file_text, tables, validate
+from engine.settings.load import parse_tables, read_text, validate
 from engine.settings.schema import Settings
 
 
@@ -61,7 +61,7 @@ def what_if(project: ProjectFolder, request: messages.WhatIf) -> messages.Effect
     """Which stages would change their state; nothing is written."""
     file = project.path / "project.toml"
     try:
-        text = file_text(file)
+        text = read_text(file)
         after, _ = settings_file.change(text, request.changes, str(file))
     except SettingsError as error:
         return messages.Effect(problem=error)
@@ -82,7 +82,7 @@ def what_if(project: ProjectFolder, request: messages.WhatIf) -> messages.Effect
 def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, messages.StageState]:
     """The stages now; none where project.toml is wrong now, so that nothing can be said of them."""
     try:
-        settings = validate(tables(text))
+        settings = validate(parse_tables(text))
     except SettingsError:
         return {}
     return _stages(project, settings, store)
