@@ -1,4 +1,4 @@
-"""One file → a project in a new folder, complete or absent; and whether a file is what it was."""
+"""One file → a project in a new folder, complete or absent; and verification of such a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.export.bundle.archive import (
     sealed,
     unsafe,
 )
-from engine.export.bundle.pack import unfinished
+from engine.export.bundle.pack import describe_unfinished
 from engine.export.bundle.password import BODY, check_password, decrypt, is_encrypted
 from engine.export.folder import workplace
 from engine.project.folder import ProjectFolder, locate, projects_root
@@ -44,11 +44,13 @@ _ALLOW_PUBLIC = (
     "search.reranker_allow_public",
 )
 Password = Callable[[], str | None]
-"""Asked for a password once a bundle is found to have one; None: there is none to be had."""
+"""Returns the password when a bundle has one; None if there is none to be had."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
+    """An opened bundle, without a manifest if its password is unknown."""
+
     digest: str
     encrypted: bool
     archive: ZipFile
@@ -58,7 +60,7 @@ class _Opened:
     def copy(self, name: str, target: IO[bytes] | None) -> None:
         """Copy a file of the bundle.
 
-        Raises DamagedError where it is not the one in the manifest, OSError.
+        Raises DamagedError if it differs from the manifest, OSError.
         """
         assert self.manifest is not None
         with reading():
@@ -70,8 +72,10 @@ class _Opened:
 
 @contextmanager
 def _opened(file: Path, password: Password, place: Path | None = None) -> Iterator[_Opened]:
-    """A bundle whose seal, names and sizes were checked; `place`: the folder in which it may be
-    decrypted. Without a password for one that has one, there is no manifest.
+    """Yield a bundle whose seal, names and sizes were checked.
+
+    `place`: the folder for its decrypted copy. An encrypted bundle without a password has no
+    manifest.
     """
     if not file.is_file():
         raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
@@ -81,7 +85,8 @@ def _opened(file: Path, password: Password, place: Path | None = None) -> Iterat
             if not is_encrypted(found):
                 yield _Opened(digest, False, archive, found, read_manifest(archive, found))
                 return
-            if (word := password()) is None:
+            word = password()
+            if word is None:
                 yield _Opened(digest, True, archive, found, None)
                 return
             check_password(word)
@@ -103,30 +108,30 @@ def _entries(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
 
 
 def verify(file: Path, password: Password = lambda: None) -> Bundled:
-    """Read a whole bundle and compare it with its digests; of one with a password, without that,
-    the outer one alone.
+    """Read a whole bundle and compare it with its digests.
 
-    Raises DamagedError, InputError, UsageError for a wrong password.
+    Of an encrypted one without a password, only the outer digest is checked. Raises DamagedError,
+    InputError, UsageError for a wrong password.
     """
     with disk_errors(f"{file} could not be read."), _opened(file, password) as bundle:
         manifest = bundle.manifest
-        for name in manifest.files if manifest else ():
-            bundle.copy(name, None)
-        found = Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted)
+        bundled = Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted)
         if manifest is None:
-            return found
+            return bundled
+        for name in manifest.files:
+            bundle.copy(name, None)
         return replace(
-            found,
+            bundled,
             files=len(manifest.files),
             search_only=manifest.search_only,
-            notes=_unfinished(bundle),
+            notes=_describe_unfinished(bundle),
             project=manifest.project,
             created=manifest.created,
         )
 
 
-def _unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:
-    """What its database says, where this version can read it."""
+def _describe_unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:
+    """Return what its database says, if this version can read it."""
     check_room(Path(gettempdir()), bundle.found[DATABASE].file_size)
     with TemporaryDirectory() as place:
         path = Path(place) / DATABASE
@@ -134,24 +139,24 @@ def _unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:
             bundle.copy(DATABASE, target)
         _check_tables(path)
         with suppress(EngineError), closing(Store.open(path)) as store:
-            return unfinished(store)
+            return describe_unfinished(store)
     return ()
 
 
 def _check_tables(database: Path) -> None:
-    if part := find_foreign_part(database):
+    part = find_foreign_part(database)
+    if part:
         raise unsafe(f"Its database holds {part}, which no project has")
 
 
 def unbundle(
     file: Path, name: str, *, model: str = "", password: Password = lambda: None
 ) -> Unbundled:
-    """Make the project `name` (a name or a path) of a bundle: whole, or nothing of it.
+    """Make the project `name` (a name or a path) from a bundle, completely or not at all.
 
-    `model`: the folder or file here of the encoder's model.
-
-    Raises InputError for what is not safe, DamagedError, UsageError for a project that is there or
-    a password that is wrong, ResourceError when the disk is full.
+    `model`: the folder or file of the encoder's model on this machine. Raises InputError for unsafe
+    contents, DamagedError, UsageError for an existing project or a wrong password, ResourceError if
+    the disk is full.
     """
     final = locate(name)
     ProjectFolder.check_new(final, {})
@@ -190,13 +195,12 @@ def unbundle(
         sync_tree(project.path)
         project.path.rename(final)
         sync(final.parent)
-    return Unbundled(
-        final, len(manifest.files), size, manifest.search_only, tuple(_notes(ProjectFolder(final)))
-    )
+    notes = tuple(_list_notes(ProjectFolder(final)))
+    return Unbundled(final, len(manifest.files), size, manifest.search_only, notes)
 
 
 def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
-    # without settings it is no project
+    # Settings come last: without them the folder is no project.
     for name in sorted(files, key=lambda name: (name == SETTINGS, name)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,10 +210,10 @@ def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
 
 
 def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
-    """Check settings and database, and name the models as they are here.
+    """Check settings and database, and give the models their names on this machine.
 
-    Public servers are not allowed any more, and a server is no reranker in use: it would get
-    passages without being asked for. The next evaluation decides.
+    Public servers are no longer allowed, and a server is not used as reranker: it would get
+    passages unasked. The next evaluation decides.
     """
     settings = project.settings()
     chosen = settings.encoder
@@ -227,32 +231,27 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
         }
         project.change_settings({**changes, **dict.fromkeys(_ALLOW_PUBLIC)})
         evaluation = store.artifact(EvaluationInfo)
-        if (
-            evaluation is not None
-            and evaluation.info.reranker is not None
-            and is_server(settings.search.reranker)
-        ):
-            store.put_artifact(
-                replace(evaluation, info=replace(evaluation.info, reranker=None), fingerprint="")
-            )
-        for made in (vectors, store.artifact(SemanticVectorsInfo)):
-            if made is not None and moved:
-                info = made.info
+        has_reranker = evaluation is not None and evaluation.info.reranker is not None
+        if evaluation is not None and has_reranker and is_server(settings.search.reranker):
+            without = replace(evaluation.info, reranker=None)
+            store.put_artifact(replace(evaluation, info=without, fingerprint=""))
+        for index in (vectors, store.artifact(SemanticVectorsInfo)):
+            if index is not None and moved:
+                info = index.info
                 model = moved.get(info.model, info.model)
                 small_model = moved.get(info.small_model, info.small_model)
-                store.put_artifact(
-                    replace(made, info=replace(info, model=model, small_model=small_model))
-                )
+                renamed = replace(info, model=model, small_model=small_model)
+                store.put_artifact(replace(index, info=renamed))
     (project.path / "settings.lock").unlink(missing_ok=True)
 
 
-def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
-    """What the project lacks here, and where it sends text."""
+def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:
+    """Yield what the project lacks on this machine, and where it sends text."""
     settings = project.settings()
     with closing(project.store()) as store:
         vectors = store.artifact(VectorsInfo)
         semantic = store.artifact(SemanticVectorsInfo)
-        yield from unfinished(store)
+        yield from describe_unfinished(store)
     embedding = settings.encoder.endpoint
     reranker = settings.search.reranker
     servers = [("encoder.endpoint", embedding), ("queries.endpoint", settings.queries.endpoint)]
@@ -275,9 +274,8 @@ def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
         if not is_server(reranker):
             reranker_of(project, settings)
     except EngineError as error:
-        yield ExportNote(
-            code="model-missing", what=error.what, to_do="Name the reranker in search.reranker."
-        )
+        to_do = "Name the reranker in search.reranker."
+        yield ExportNote(code="model-missing", what=error.what, to_do=to_do)
     for source in project.sources(settings):
         if source.exists():
             what = f"'engine run' will read {source}."
@@ -291,39 +289,39 @@ def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
             to_do = "To bring it up to date here, set corpus.paths."
             yield ExportNote(code="path-missing", what=what, to_do=to_do)
     if vectors is not None:
-        yield from _of_model(project, [vectors] if semantic is None else [vectors, semantic])
+        indexes: list[Artifact[VectorsInfo]] = [vectors]
+        if semantic is not None:
+            indexes.append(semantic)
+        yield from _check_model(project, indexes)
 
 
-def _of_model(
+def _check_model(
     project: ProjectFolder, indexes: Sequence[Artifact[VectorsInfo]]
 ) -> Iterator[ExportNote]:
-    """Whether the model is here that the `indexes` of the search modes, the first of hybrid
-    search, were made with.
+    """Yield a note unless this machine has the model that the `indexes` were made with.
+
+    `indexes`: of the search modes, that of hybrid search first.
     """
     from engine.encoders.for_project import source_of
     from engine.encoders.graph.query_graph import QueryGraph
 
     info = indexes[0].info
-    if info.adapter:
-        adapter = project.path / info.adapter
-    else:
-        adapter = None
-    graphs = [QueryGraph.open(project.path / made.folder, made.info.encoder) for made in indexes]
+    adapter = project.path / info.adapter if info.adapter else None
+    graphs = [QueryGraph.open(project.path / index.folder, index.info.encoder) for index in indexes]
     if all(graphs):
         search = "can search by meaning"
+    elif any(graphs):
+        mode = "hybrid" if graphs[0] else "semantic"
+        search = f"can search by meaning only in {mode} search"
     else:
         search = "cannot search by meaning"
-    if any(graphs) and not all(graphs):
-        search = f"can search by meaning only in {'hybrid' if graphs[0] else 'semantic'} search"
     to_do = (
         f"The project {search} without it. Put the model there, or name its folder with --model."
     )
     try:
         source = source_of(info, project.settings())
-        if (
-            source.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
-            != info.encoder
-        ):
+        current = source.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
+        if current != info.encoder:
             what = f"The model {info.model} is not the one that the documents were embedded with."
             yield ExportNote(code="model-changed", what=what, to_do=to_do)
     except EngineError as error:
