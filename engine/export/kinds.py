@@ -198,6 +198,6 @@ def available(
     if errors and (insist or not present):
         raise next(iter(errors.values()))
     reasons = {}
-    for name, error in errors.items():
-        reasons[name] = f"{error.what} {error.why}" if error.why else error.what
+    for name, lack in errors.items():
+        reasons[name] = f"{lack.what} {lack.why}" if lack.why else lack.what
     return present, reasons
