@@ -177,7 +177,8 @@ def test_of_an_adapter_for_queries_both_encoders_come_with_cards_of_their_own(
     project = projects(1.0, "queries")
     made = export_project(project, tmp_path / "taken")
     assert not (made.folder / "model").exists()
-    adapted, base = own_encoder(project, adapted=True), own_encoder(project, adapted=False)
+    adapted = own_encoder(project, adapted=True)
+    base = own_encoder(project, adapted=False)
     assert_same(
         loaded(made.folder / "query-encoder").encode_query(TEXTS), adapted.encode_queries(TEXTS)
     )

@@ -105,7 +105,8 @@ def test_the_loss_is_infonce_on_distances_and_entailment(
     vectors = torch.randn(
         len(batch.queries) + len(batch.chunks), 6, generator=torch.Generator().manual_seed(0)
     )
-    queries, chunks = vectors[: len(batch.queries)], vectors[len(batch.queries) :]
+    queries = vectors[: len(batch.queries)]
+    chunks = vectors[len(batch.queries) :]
     positives = torch.from_numpy(batch.positives)
     loss, _ = Objective(config, None, "cpu").of(batch)
     contrast = infonce(distance_scores(queries, chunks, 2.0), positives, temperature=0.05)
