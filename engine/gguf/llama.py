@@ -77,7 +77,7 @@ def why_not_loaded(path: Path) -> str:
 
 
 def load(path: Path, **options: Any) -> Any:
-    """Return a model loaded with these parameters of llama.cpp; None if `complaint` says why not."""
+    """Return a model loaded with these parameters of llama.cpp; None with a `complaint`."""
     lib = library()
     clear_log()
     params = lib.llama_model_default_params()
