@@ -188,7 +188,7 @@ def _options(
 def assigned(texts: list[str]) -> dict[str, Any]:
     """Setting → value, of `section.key=value` texts. Raises SettingsError, UsageError."""
     from engine.core.errors import UsageError
-    from engine.settings.edit import with_changes
+    from engine.settings.edit import apply_changes
     from engine.settings.load import parse_value, validate
 
     found: dict[str, Any] = {}
@@ -202,7 +202,7 @@ def assigned(texts: list[str]) -> dict[str, Any]:
                 code="settings-no-value",
             )
         found[key.strip()] = parse_value(value.strip())
-        validate(with_changes({}, found), f"--set {text}")
+        validate(apply_changes({}, found), f"--set {text}")
     return found
 
 

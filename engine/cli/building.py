@@ -330,9 +330,11 @@ def benchmark(
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
     from engine.experiments.benchmark import benchmark as measure
-    from engine.settings.edit import with_changes
+    from engine.settings.edit import apply_changes
 
-    settings = with_changes({"training": {"preset": preset, "seed": seed}}, assigned(changes or []))
+    settings = apply_changes(
+        {"training": {"preset": preset, "seed": seed}}, assigned(changes or [])
+    )
     if model:
         from engine.encoders.kinds.chosen import named_model
 

@@ -79,7 +79,7 @@ class LorentzForm(IndexForm):
             raise ValueError(f"a curvature of −{curvature}, vectors of at most {largest}")
         return LorentzForm(curvature, largest)
 
-    def fitted(self, chunks: Floats) -> IndexForm:
+    def fit(self, chunks: Floats) -> IndexForm:
         """Return the form whose M covers these vectors and those it already covers."""
         return LorentzForm(self.curvature, max(self.largest, self._largest(chunks)) or 1.0)
 

@@ -49,7 +49,7 @@ class IndexForm:
         """
         return self
 
-    def fitted(self, chunks: Floats) -> IndexForm:
+    def fit(self, chunks: Floats) -> IndexForm:
         """Return the form for an index of these vectors (n, d) and those it already covers."""
         return self
 
@@ -102,7 +102,7 @@ class Similarity:
         """Return the scores for inner products, in the same order; −inf for −inf."""
         return products
 
-    def restored(self, stored: NDArray[Any]) -> Floats:
+    def restore(self, stored: NDArray[Any]) -> Floats:
         """Return the encoder's vectors (n, d), float32, from their float16 copy."""
         return unit_rows(stored)
 
@@ -112,7 +112,7 @@ class InnerProduct(Similarity):
 
     of_unit_vectors = False
 
-    def restored(self, stored: NDArray[Any]) -> Floats:
+    def restore(self, stored: NDArray[Any]) -> Floats:
         """Return the vectors with the lengths that they have."""
         vectors: Floats = stored.astype("float32")
         return vectors

@@ -77,7 +77,7 @@ class Address:
         address = cls(parts.scheme, parts.hostname, port, path, allow_public, setting)
         # A name is no number: it is checked when it is resolved.
         with suppress(ValueError):
-            address.checked(parts.hostname)
+            address.check_number(parts.hostname)
         return address
 
     @property
@@ -86,7 +86,7 @@ class Address:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
-    def checked(self, number: str) -> str:
+    def check_number(self, number: str) -> str:
         """Return a resolved address of the host.
 
         Raises SettingsError if it is public and that is not allowed.
@@ -113,7 +113,7 @@ class Address:
         """
         resolved = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         # All numbers are checked first: a single public one is refused.
-        numbers = [self.checked(str(entry[4][0])) for entry in resolved]
+        numbers = [self.check_number(str(entry[4][0])) for entry in resolved]
         failure = OSError("the name has no address")
         for number in dict.fromkeys(numbers):
             try:

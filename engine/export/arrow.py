@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.export.serving import Block, blocks, described, search_facts
+from engine.export.serving import Block, create_target_folder, read_blocks, search_facts
 from engine.export.source import Source
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def write_parquet(source: Source, folder: Path) -> None:
     """
     from pyarrow import parquet
 
-    place = described(search_facts(source), folder, "parquet")
-    tables = (with_terms(block) for block in blocks(source))
+    place = create_target_folder(search_facts(source), folder, "parquet")
+    tables = (add_terms(block) for block in read_blocks(source))
     first = next(tables)
     with parquet.ParquetWriter(str(place / "chunks.parquet"), first.schema) as file:
         file.write_table(first)
@@ -66,7 +66,7 @@ def _convert_vectors(vectors: NDArray[np.float32]) -> Any:
     return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
 
 
-def with_terms(block: Block) -> Any:
+def add_terms(block: Block) -> Any:
     """Return `chunk_table` with the terms of each chunk and what each adds to its BM25 score."""
     import pyarrow
 
@@ -88,7 +88,7 @@ def write_lance(source: Source, folder: Path) -> None:
     import pyarrow
     from lancedb.index import BTree
 
-    place = described(search_facts(source), folder, "lancedb")
+    place = create_target_folder(search_facts(source), folder, "lancedb")
     database = lancedb.connect(str(place))
     kinds = {
         "term": pyarrow.string(),
@@ -99,7 +99,7 @@ def write_lance(source: Source, folder: Path) -> None:
     postings = database.create_table("postings", schema=schema)
 
     def write_postings() -> Iterator[Any]:
-        for block in blocks(source):
+        for block in read_blocks(source):
             postings.add(pyarrow.table(_build_postings(block), schema=schema))
             yield from chunk_table(block).to_batches()
 

@@ -23,7 +23,7 @@ LOCK = "work.lock"
 LETTERS_OF_NAME = 80  # Letters of the target's name in the name of its workplace.
 
 
-def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) -> Path:
+def check_target(project: ProjectFolder, target: Path, *, file: bool = False) -> Path:
     """Return where an export may be written: a new or empty folder, or a new `file`.
 
     It must lie outside the project and its documents; else UsageError, or InputError for a missing

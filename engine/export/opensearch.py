@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.export.serving import blocks, described, fields_of, search_facts
+from engine.export.serving import create_target_folder, fields_of, read_blocks, search_facts
 from engine.export.source import Source
 from engine.lexical.bm25 import K1, B
 
@@ -38,7 +38,7 @@ _KINDS = {
 def write_opensearch(source: Source, folder: Path) -> None:
     """Write `opensearch/`: `index.json`, `pipeline.json`, and files such as `bulk-0001.ndjson`."""
     facts = search_facts(source)
-    place = described(facts, folder, "opensearch")
+    place = create_target_folder(facts, folder, "opensearch")
     widths = {"vector": source.index.width}
     if source.semantic_index is not None:
         widths["semantic_vector"] = source.semantic_index.width
@@ -47,7 +47,7 @@ def write_opensearch(source: Source, folder: Path) -> None:
         _write(place / "pipeline.json", pipeline_body(facts))
     number = 0
     file = None
-    for block in blocks(source):
+    for block in read_blocks(source):
         for position, (chunk, document, terms) in enumerate(block.chunks):
             row = {**fields_of(chunk, document), "codes": [*terms.codes], "words": terms.words}
             row["vector"] = block.vectors[position].tolist()

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from engine.export.serving import Block, blocks, described, fields_of, search_facts
+from engine.export.serving import Block, create_target_folder, fields_of, read_blocks, search_facts
 from engine.export.source import Source
 
 COLLECTION = "chunks"
@@ -24,7 +24,7 @@ def write_qdrant(source: Source, folder: Path) -> None:
     from qdrant_client import QdrantClient, models
     from qdrant_client.local.persistence import CollectionPersistence
 
-    place = described(search_facts(source), folder, "qdrant")
+    place = create_target_folder(search_facts(source), folder, "qdrant")
     dense = {"dense": models.VectorParams(size=source.index.width, distance=models.Distance.COSINE)}
     if source.semantic_index is not None:
         width = source.semantic_index.width
@@ -40,7 +40,7 @@ def write_qdrant(source: Source, folder: Path) -> None:
         # An export counts only when all of it is synced.
         file.storage.execute("PRAGMA synchronous = OFF")
         file.storage.execute("PRAGMA journal_mode = OFF")
-        for block in blocks(source):
+        for block in read_blocks(source):
             for point in _build_points(block, numbers):
                 _persist(file, point)
     (place / TERMS).write_text(json.dumps(numbers, ensure_ascii=False), encoding="utf-8")

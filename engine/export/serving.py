@@ -95,7 +95,7 @@ def check_searchable(source: Source) -> None:
     check_complete(source)
 
 
-def blocks(source: Source) -> Iterator[Block]:
+def read_blocks(source: Source) -> Iterator[Block]:
     """Yield all chunks in blocks.
 
     Memory does not grow with the number of chunks, except for the opened index. Raises
@@ -169,7 +169,7 @@ def search_facts(source: Source) -> dict[str, Any]:
     }
 
 
-def described(facts: dict[str, Any], folder: Path, target: str) -> Path:
+def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Path:
     """Create `folder/target` with a README that shows a query there, and a manifest of the facts.
 
     `facts`: from `search_facts`. Returns the folder.

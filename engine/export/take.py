@@ -11,7 +11,7 @@ from typing import Any
 from engine.core.disk import file_sha256
 from engine.core.messages.project import Exported
 from engine.export.card import facts, write_cards
-from engine.export.folder import checked_target, complete_or_absent
+from engine.export.folder import check_target, complete_or_absent
 from engine.export.kinds import ALL, DEFAULT, Kind, available, parse_kinds
 from engine.export.source import Source
 from engine.project.folder import ProjectFolder
@@ -36,7 +36,7 @@ def export_project(
     wanted = list(DEFAULT if kinds is None else kinds)
     insist = kinds is not None and wanted != ["all"]
     names = ALL if wanted == ["all"] else parse_kinds(wanted)
-    final = checked_target(project, target)
+    final = check_target(project, target)
     with project.locked(), closing(project.store()) as store:
         source = Source(project, project.settings(), store)
         present, left_out = available(source, names, insist=insist)

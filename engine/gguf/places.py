@@ -71,9 +71,9 @@ def _search_usual_places(environment: Mapping[str, str], home: Path) -> Iterator
     for folder in (home / ".lmstudio", home / ".cache" / "lm-studio", lm_studio(home)):
         yield from _files(folder / "models", "LM Studio")
     for folder in _ollama(environment, home):
-        yield from _manifests(folder)
+        yield from _search_manifests(folder)
     for folder in hugging_face(environment, home):
-        yield from _cached(folder)
+        yield from _search_hub(folder)
 
 
 def real_path(path: Path) -> Path:
@@ -132,7 +132,7 @@ def _files(folder: Path, place: str) -> Iterator[Found]:
             yield Found(path, place, (path.name,), parts=parts_of(path))
 
 
-def _cached(hub: Path) -> Iterator[Found]:
+def _search_hub(hub: Path) -> Iterator[Found]:
     """Yield files of snapshots."""
     for repository in sorted(hub.glob("models--*")):
         owner_and_name = repository.name.split("--")[1:]
@@ -141,7 +141,7 @@ def _cached(hub: Path) -> Iterator[Found]:
             yield replace(model, names=(name,))
 
 
-def _manifests(folder: Path) -> Iterator[Found]:
+def _search_manifests(folder: Path) -> Iterator[Found]:
     """Yield models by their manifests; their files are named by their sha256."""
     root = folder / "manifests"
     for parent, folders, names in os.walk(root):

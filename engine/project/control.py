@@ -64,7 +64,7 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
     if error.command not in ("run", "adapt"):
         return error
     current = None
-    # The lock may be unreadable: then nobody knows whether a run goes on.
+    # The lock may be unreadable: then it is unknown whether a run is in progress.
     with suppress(EngineError):
         current = find_run(project)
     if current is None:
@@ -237,7 +237,8 @@ class Gate:
 
     def _wait(self) -> None:
         if self._stopping() or not is_paused(self._folder):
-            return  # another thread has waited for both
+            # Another thread has waited for both.
+            return
         from engine.core.events import Paused, Resumed
 
         started = time.monotonic()

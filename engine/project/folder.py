@@ -51,7 +51,7 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
     means the same project from everywhere.
     """
     text = os.fspath(name_or_path)
-    path = _expanded(text)
+    path = _expand(text)
     named = projects_root() / text
     is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
     if is_here or path.is_absolute() or os.sep in text or text.startswith("."):
@@ -73,7 +73,7 @@ def full_path(path: Path) -> Path:
     return path.absolute()
 
 
-def _expanded(text: str) -> Path:
+def _expand(text: str) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
@@ -299,7 +299,7 @@ class ProjectFolder:
 
     def sources(self, settings: Settings) -> list[Path]:
         """Return the folders and files to read; relative ones start at the project folder."""
-        return [(self.path / _expanded(text)).absolute() for text in settings.corpus.paths]
+        return [(self.path / _expand(text)).absolute() for text in settings.corpus.paths]
 
     def store(self, *, check: bool = False) -> Store:
         """Return a new connection to project.db, which the caller closes."""

@@ -276,8 +276,8 @@ def _describe_changes(ingest: dict[str, Any]) -> str:
 def watch_folders(sources: SourceFolders, dirty: threading.Event, stop: threading.Event) -> None:
     """Set `dirty` whenever something changes, until `stop` is set; to be called in its own thread.
 
-    A folder that is moved away takes its watch along, so a folder that appears in its place, or
-    anew, gets a new watch.
+    A folder that is moved away takes its watch along, so a folder that appears in its place gets
+    a new watch.
     """
     watched: dict[Path, tuple[int, int]] | None = None
     while not stop.is_set():

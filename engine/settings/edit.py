@@ -27,7 +27,7 @@ def change(
         validate(before)
         # The file is valid, so any error is in the changes.
         origin = ""
-    settings = validate(with_changes(before, changes), origin)
+    settings = validate(apply_changes(before, changes), origin)
     if text and not text.endswith("\n"):
         text += "\n"
     for dotted, value in changes.items():
@@ -36,7 +36,7 @@ def change(
     return settings, text
 
 
-def with_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of parsed tables with the changes applied.
 
     Raises SettingsError for the removal of an unknown key.
@@ -65,7 +65,7 @@ def _set_key(text: str, section: str, key: str, value: Any) -> str:
     The usual layout is edited line by line; any other is left to tomlkit.
     """
     dotted = f"{section}.{key}" if key else section
-    wanted = _drop_empty(with_changes(parse_tables(text), {dotted: value}))
+    wanted = _drop_empty(apply_changes(parse_tables(text), {dotted: value}))
     edits: tuple[Callable[[str, str, str, Any], str], ...] = (_edit_lines, _edit_with_tomlkit)
     for edit in edits:
         # Errors of tomlkit are ValueErrors.

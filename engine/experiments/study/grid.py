@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.core.errors import SettingsError, UsageError
 from engine.project.stage import fingerprint
-from engine.settings.edit import with_changes
+from engine.settings.edit import apply_changes
 from engine.settings.load import format_toml_value, parse_value, validate
 from engine.settings.schema import Settings
 from engine.training.recipe import config_of, over_queries
@@ -175,7 +175,7 @@ def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """All settings of a cell. Raises SettingsError that names the cell."""
     try:
-        changed = validate(with_changes(settings.model_dump(exclude_none=True), changes))
+        changed = validate(apply_changes(settings.model_dump(exclude_none=True), changes))
         config_of(changed)
     except SettingsError as error:
         named = ", ".join(f"{name} = {format_toml_value(value)}" for name, value in changes.items())

@@ -106,7 +106,7 @@ def reading() -> Iterator[None]:
         raise damaged(str(error) or type(error).__name__) from error
 
 
-def add(archive: ZipFile, name: str, path: Path) -> Entry:
+def add_file(archive: ZipFile, name: str, path: Path) -> Entry:
     """Write a file into an archive.
 
     Raises OSError; InputError for a name that `unbundle` would refuse.
@@ -114,10 +114,10 @@ def add(archive: ZipFile, name: str, path: Path) -> Entry:
     check_name(name)
     archive.compression = ZIP_STORED if path.suffix in _DENSE else ZIP_DEFLATED
     with path.open("rb") as source, archive.open(name, "w", force_zip64=True) as target:
-        return copied(source, target)
+        return copy_stream(source, target)
 
 
-def copied(source: IO[bytes], target: IO[bytes] | None) -> Entry:
+def copy_stream(source: IO[bytes], target: IO[bytes] | None) -> Entry:
     """Copy to the end of the source, or only read it without a `target`; return size and digest.
 
     Raises DamagedError if the source is in a damaged archive.
@@ -166,7 +166,7 @@ def _digest(file: IO[bytes]) -> bytes:
     return digest.hexdigest().encode()
 
 
-def sealed(file: IO[bytes]) -> str:
+def verify_seal(file: IO[bytes]) -> str:
     """Return the sha256 that a bundle ends with.
 
     Raises DamagedError if the bytes before it have another digest.
@@ -185,36 +185,36 @@ def sealed(file: IO[bytes]) -> str:
     return end[len(SEAL) :].decode()
 
 
-def entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
+def list_entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
     """Return the entries of an archive of `length` bytes, by name.
 
     Raises InputError for what no bundle contains.
     """
-    found = dict[str, ZipInfo]()
+    infos = dict[str, ZipInfo]()
     for info in archive.infolist():
         name = info.orig_filename
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind not in (0, stat.S_IFREG) or name.endswith("/") or info.external_attr & 0x10:
             raise unsafe(f"{name!r} is a link, a folder or a device")
-        if name in found:
+        if name in infos:
             raise unsafe(f"{name!r} is in it twice")
         if info.flag_bits & 1 or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise unsafe(f"{name!r} is packed in a way that no bundle is")
-        found[name] = info
-    size = sum(info.file_size for info in found.values())
+        infos[name] = info
+    size = sum(info.file_size for info in infos.values())
     if size > MAX_RATIO * length:
         raise unsafe(f"{length:,} bytes would become {size:,}")
-    return found
+    return infos
 
 
-def read_manifest(archive: ZipFile, found: dict[str, ZipInfo]) -> Manifest:
+def read_manifest(archive: ZipFile, infos: dict[str, ZipInfo]) -> Manifest:
     """Return the manifest, after comparing it with the archive's contents.
 
     Raises DamagedError, InputError.
     """
-    if MANIFEST not in found:
+    if MANIFEST not in infos:
         raise damaged(f"it has no {MANIFEST}")
-    if found[MANIFEST].file_size > MAX_MANIFEST:
+    if infos[MANIFEST].file_size > MAX_MANIFEST:
         raise unsafe(f"{MANIFEST} is too large")
     with reading():
         try:
@@ -230,7 +230,7 @@ def read_manifest(archive: ZipFile, found: dict[str, ZipInfo]) -> Manifest:
                 code="bundle-version",
             )
         manifest = from_json(Manifest, data, strict=True)
-    sizes = {name: info.file_size for name, info in found.items() if name != MANIFEST}
+    sizes = {name: info.file_size for name, info in infos.items() if name != MANIFEST}
     listed = {name: entry.bytes for name, entry in manifest.files.items()}
     if sizes != listed or not {SETTINGS, DATABASE} <= sizes.keys():
         raise damaged(f"{MANIFEST} lists other files than it holds")

@@ -29,12 +29,12 @@ from engine.export.bundle.archive import (
     MODELS,
     SETTINGS,
     Manifest,
-    add,
+    add_file,
     new_archive,
     seal,
 )
 from engine.export.bundle.password import check_password, encrypt
-from engine.export.folder import checked_target, remember, workplace
+from engine.export.folder import check_target, remember, workplace
 from engine.project.folder import KEPT, ProjectFolder
 from engine.project.store.artifact_info import (
     ArtifactInfo,
@@ -68,7 +68,7 @@ def bundle_project(
     """
     if password is not None:
         check_password(password)
-    final = checked_target(project, target, file=True)
+    final = check_target(project, target, file=True)
     with disk_errors(f"The bundle {target} could not be written."), workplace(final) as work:
         made = work / "bundle"
         for _ in range(ATTEMPTS):
@@ -140,8 +140,8 @@ def _write(
         try:
             with new_archive(made) as archive:
                 files = {
-                    SETTINGS: add(archive, SETTINGS, project.path / SETTINGS),
-                    DATABASE: add(archive, DATABASE, database),
+                    SETTINGS: add_file(archive, SETTINGS, project.path / SETTINGS),
+                    DATABASE: add_file(archive, DATABASE, database),
                 }
                 folders = []
                 project_files = _list_files(project, names, search_only)
@@ -149,7 +149,7 @@ def _write(
                     if path.is_dir():
                         folders.append(name)
                     else:
-                        files[name] = add(archive, name, path)
+                        files[name] = add_file(archive, name, path)
                 places = {named: place for named, (place, _) in models.items()}
                 created = datetime.now(UTC).isoformat(timespec="seconds")
                 program = f"bmembed-tui {__version__}"

@@ -16,7 +16,7 @@ from engine.export.bundle.archive import damaged, new_archive, reading, unsafe
 
 KEY = "key.age"
 BODY = "project.zip.age"
-_MAX_KEY = 4096  # bytes
+_MAX_KEY = 4096  # Bytes.
 
 
 def check_password(password: str) -> None:
@@ -50,15 +50,15 @@ def encrypt(plain: Path, target: Path, password: str) -> None:
                 raise OSError(str(error)) from error
 
 
-def is_encrypted(found: dict[str, ZipInfo]) -> bool:
+def is_encrypted(infos: dict[str, ZipInfo]) -> bool:
     """Return whether an archive with these entries is a bundle with a password.
 
     Raises InputError for entries that no bundle has.
     """
-    if KEY not in found:
+    if KEY not in infos:
         return False
-    is_compressed = any(info.compress_type for info in found.values())
-    if found.keys() != {KEY, BODY} or found[KEY].file_size > _MAX_KEY or is_compressed:
+    is_compressed = any(info.compress_type for info in infos.values())
+    if infos.keys() != {KEY, BODY} or infos[KEY].file_size > _MAX_KEY or is_compressed:
         raise unsafe(f"{KEY} stands beside what no bundle holds")
     return True
 

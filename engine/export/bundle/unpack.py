@@ -20,13 +20,13 @@ from engine.export.bundle.archive import (
     Entry,
     Manifest,
     check_name,
-    copied,
+    copy_stream,
     damaged,
-    entries,
+    list_entries,
     read_manifest,
     reading,
-    sealed,
     unsafe,
+    verify_seal,
 )
 from engine.export.bundle.pack import describe_unfinished
 from engine.export.bundle.password import BODY, check_password, decrypt, is_encrypted
@@ -48,13 +48,13 @@ Password = Callable[[], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _Bundle:
     """An opened bundle, without a manifest if its password is unknown."""
 
     digest: str
     encrypted: bool
     archive: ZipFile
-    found: Mapping[str, ZipInfo]
+    infos: Mapping[str, ZipInfo]
     manifest: Manifest | None
 
     def copy(self, name: str, target: IO[bytes] | None) -> None:
@@ -64,14 +64,14 @@ class _Opened:
         """
         assert self.manifest is not None
         with reading():
-            source = self.archive.open(self.found[name])
+            source = self.archive.open(self.infos[name])
         with source:
-            if copied(source, target) != self.manifest.files[name]:
+            if copy_stream(source, target) != self.manifest.files[name]:
                 raise damaged(f"{name} is not the file that was bundled")
 
 
 @contextmanager
-def _opened(file: Path, password: Password, place: Path | None = None) -> Iterator[_Opened]:
+def _open_bundle(file: Path, password: Password, place: Path | None = None) -> Iterator[_Bundle]:
     """Yield a bundle whose seal, names and sizes were checked.
 
     `place`: the folder for its decrypted copy. An encrypted bundle without a password has no
@@ -80,22 +80,22 @@ def _opened(file: Path, password: Password, place: Path | None = None) -> Iterat
     if not file.is_file():
         raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
     with file.open("rb") as raw:
-        digest = sealed(raw)
-        with _entries(raw) as (archive, found):
-            if not is_encrypted(found):
-                yield _Opened(digest, False, archive, found, read_manifest(archive, found))
+        digest = verify_seal(raw)
+        with _entries(raw) as (archive, infos):
+            if not is_encrypted(infos):
+                yield _Bundle(digest, False, archive, infos, read_manifest(archive, infos))
                 return
             word = password()
             if word is None:
-                yield _Opened(digest, True, archive, found, None)
+                yield _Bundle(digest, True, archive, infos, None)
                 return
             check_password(word)
-            check_room(place or Path(gettempdir()), found[BODY].file_size)
+            check_room(place or Path(gettempdir()), infos[BODY].file_size)
             with TemporaryFile(dir=place) as plain:
                 decrypt(archive, word, plain)
-                sealed(plain)
+                verify_seal(plain)
                 with _entries(plain) as (inner, files):
-                    yield _Opened(digest, True, inner, files, read_manifest(inner, files))
+                    yield _Bundle(digest, True, inner, files, read_manifest(inner, files))
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _entries(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
     with reading():
         archive = ZipFile(file)
     with archive:
-        yield archive, entries(archive, length)
+        yield archive, list_entries(archive, length)
 
 
 def verify(file: Path, password: Password = lambda: None) -> Bundled:
@@ -113,7 +113,7 @@ def verify(file: Path, password: Password = lambda: None) -> Bundled:
     Of an encrypted one without a password, only the outer digest is checked. Raises DamagedError,
     InputError, UsageError for a wrong password.
     """
-    with disk_errors(f"{file} could not be read."), _opened(file, password) as bundle:
+    with disk_errors(f"{file} could not be read."), _open_bundle(file, password) as bundle:
         manifest = bundle.manifest
         bundled = Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted)
         if manifest is None:
@@ -130,9 +130,9 @@ def verify(file: Path, password: Password = lambda: None) -> Bundled:
         )
 
 
-def _describe_unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:
+def _describe_unfinished(bundle: _Bundle) -> tuple[ExportNote, ...]:
     """Return what its database says, if this version can read it."""
-    check_room(Path(gettempdir()), bundle.found[DATABASE].file_size)
+    check_room(Path(gettempdir()), bundle.infos[DATABASE].file_size)
     with TemporaryDirectory() as place:
         path = Path(place) / DATABASE
         with path.open("xb") as target:
@@ -172,7 +172,7 @@ def unbundle(
     with (
         disk_errors(f"{file} could not be unpacked."),
         workplace(final) as work,
-        _opened(file, password, work) as bundle,
+        _open_bundle(file, password, work) as bundle,
     ):
         manifest = bundle.manifest
         if manifest is None:
@@ -199,7 +199,7 @@ def unbundle(
     return Unbundled(final, len(manifest.files), size, manifest.search_only, notes)
 
 
-def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
+def _unpack(bundle: _Bundle, files: Mapping[str, Entry], folder: Path) -> None:
     # Settings come last: without them the folder is no project.
     for name in sorted(files, key=lambda name: (name == SETTINGS, name)):
         path = folder / name
