@@ -24,14 +24,14 @@ def describe_sections() -> tuple[SettingSection, ...]:
     described = []
     for name, section in sections().items():
         schema = section.model_json_schema()
-        keys = tuple(_read_key(key, described) for key, described in schema["properties"].items())
+        keys = tuple(_read_key(key, key_schema) for key, key_schema in schema["properties"].items())
         described.append(SettingSection(name, schema["description"], keys))
     return tuple(described)
 
 
-def _read_key(name: str, described: dict[str, Any]) -> SettingKey:
+def _read_key(name: str, schema: dict[str, Any]) -> SettingKey:
     """Return a key, from its JSON schema."""
-    values = described.get("anyOf", [described])
+    values = schema.get("anyOf", [schema])
     inner = next(value for value in values if value.get("type") != "null")
     item = inner.get("items", inner)
     kind = "choice" if "enum" in item else KINDS[item["type"]]
@@ -39,12 +39,12 @@ def _read_key(name: str, described: dict[str, Any]) -> SettingKey:
         kind = LIST_KINDS[kind]
     return SettingKey(
         name,
-        described["description"],
+        schema["description"],
         kind,
         tuple(item.get("enum", ())),
-        described["default"],
+        schema["default"],
         len(values) > 1,
-        common=described["common"],
+        common=schema["common"],
         **_read_bounds(item),
     )
 
