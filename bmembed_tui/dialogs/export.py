@@ -20,7 +20,7 @@ from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Exported
-from engine.core.text import amount
+from engine.core.text import format_files_and_size
 from engine.project.folder import ProjectFolder
 
 TEXT = "Folders that work without bmembed. An export is complete, or nothing is written."
@@ -142,9 +142,8 @@ class ExportScreen(ModalScreen[None]):
     def _done(self, made: Exported) -> None:
         if not self.is_attached:
             return
-        lines = [
-            f"✓ {made.folder}: {amount(made.files, made.bytes)}. README.md explains the files."
-        ]
+        size = format_files_and_size(made.files, made.bytes)
+        lines = [f"✓ {made.folder}: {size}. README.md explains the files."]
         lines += (
             [f"These contain words from your documents: {', '.join(made.with_text)}."]
             if made.with_text

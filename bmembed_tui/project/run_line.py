@@ -12,7 +12,7 @@ from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus
-from engine.core.text import about
+from engine.core.text import approximate_duration
 
 ENDINGS = {
     "failed": "failed",
@@ -75,6 +75,5 @@ def _whole(run: RunState) -> str:
         without = f" without {titles(found.unknown)}"
     else:
         without = " in all"
-    return (
-        f" · {about(sum(found.seconds.values()), 'roughly' if found.rough else 'about')}{without}"
-    )
+    nearly = "roughly" if found.rough else "about"
+    return f" · {approximate_duration(sum(found.seconds.values()), nearly)}{without}"

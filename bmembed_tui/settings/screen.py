@@ -27,8 +27,8 @@ from engine.core.errors import EngineError, nearest
 from engine.core.messages.project import ReadSettings
 from engine.core.text import visible
 from engine.project.folder import ProjectFolder
-from engine.settings.described import described_sections
-from engine.settings.values import Setting, every_setting, from_text, to_text
+from engine.settings.described import describe_sections
+from engine.settings.values import Setting, from_text, list_settings, to_text
 
 NAME_WIDTH = 32
 DEFAULT = "-default"  # is no setting's value
@@ -52,8 +52,8 @@ What is searchable now stays searchable until then."""  # noqa: E501
         super().__init__()
         self.client = client
         self._project = project
-        self.settings = every_setting()
-        self.sections = {section.name: section.help for section in described_sections()}
+        self.settings = list_settings()
+        self.sections = {section.name: section.help for section in describe_sections()}
         self.values: dict[str, Any] = {}
         self._written: set[str] = set()
         self._all = False

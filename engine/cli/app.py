@@ -188,8 +188,8 @@ def _options(
 def assigned(texts: list[str]) -> dict[str, Any]:
     """Setting → value, of `section.key=value` texts. Raises SettingsError, UsageError."""
     from engine.core.errors import UsageError
-    from engine.settings.edit import with_changes
-    from engine.settings.load import validate, value_of
+    from engine.settings.edit import apply_changes
+    from engine.settings.load import parse_value, validate
 
     found: dict[str, Any] = {}
     for text in texts:
@@ -201,8 +201,8 @@ def assigned(texts: list[str]) -> dict[str, Any]:
                 "Write it like training.steps=60.",
                 code="settings-no-value",
             )
-        found[key.strip()] = value_of(value.strip())
-        validate(with_changes({}, found), f"--set {text}")
+        found[key.strip()] = parse_value(value.strip())
+        validate(apply_changes({}, found), f"--set {text}")
     return found
 
 

@@ -118,7 +118,7 @@ def share(
     from engine.core.errors import UsageError
     from engine.encoders.graph.shared_graphs import copy_shared_graphs
     from engine.project.folder import ProjectFolder
-    from engine.project.sharing import sharing
+    from engine.project.sharing import plan_sharing
 
     if (group is None) is not off:
         raise UsageError(
@@ -127,7 +127,7 @@ def share(
             "Add --group NAME or --off.",
             code="options-conflict",
         )
-    plan = sharing(ProjectFolder.open(name), group)
+    plan = plan_sharing(ProjectFolder.open(name), group)
     whose = f", group {group}" if group else ""
     for kind, count in (("folders", plan.folders), ("files", plan.files)):
         print(f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}{whose}")

@@ -28,15 +28,15 @@ app.add_typer(config, name="config")
 
 
 def _complete_key(incomplete: str) -> list[str]:
-    from engine.settings.values import every_setting
+    from engine.settings.values import list_settings
 
-    return [name for name in every_setting() if name.startswith(incomplete)]
+    return [name for name in list_settings() if name.startswith(incomplete)]
 
 
 def _complete_value(ctx: typer.Context, incomplete: str) -> list[str]:
-    from engine.settings.values import every_setting
+    from engine.settings.values import list_settings
 
-    setting = every_setting().get(ctx.params.get("key") or "")
+    setting = list_settings().get(ctx.params.get("key") or "")
     if setting:
         return [answer for answer in setting.answers if answer.startswith(incomplete)]
     return []
@@ -63,22 +63,22 @@ class Current:
     @property
     def text(self) -> str:
         """The value as project.toml has it."""
-        from engine.settings.load import toml_value
+        from engine.settings.load import format_toml_value
         from engine.settings.section import FROM_MODEL
 
-        return toml_value(FROM_MODEL if self.value is None else self.value)
+        return format_toml_value(FROM_MODEL if self.value is None else self.value)
 
 
 def _current(name: str) -> list[Current]:
     """Every setting of a project; those that are set come first."""
     from engine.core.messages.project import ReadSettings
     from engine.service.options import settings
-    from engine.settings.values import every_setting
+    from engine.settings.values import list_settings
 
     with opened(name) as project:
         found = settings(project.folder, ReadSettings())
     every = []
-    for dotted, setting in every_setting().items():
+    for dotted, setting in list_settings().items():
         section, _, key = dotted.partition(".")
         value = found.settings[section][key]
         default = setting.key.default
@@ -137,10 +137,10 @@ def set_value(
 
     Comments and order stay. Says which stages are out of date then.
     """
-    from engine.settings.values import typed
+    from engine.settings.values import parse_text
 
     setting = _known(key)
-    _change(name, setting.name, typed(value, setting.key))
+    _change(name, setting.name, parse_text(value, setting.key))
 
 
 @config.command()
@@ -152,9 +152,9 @@ def unset(name: ProjectName, key: Key) -> None:
 def _known(key: str) -> Setting:
     """Raises SettingsError that names the nearest key."""
     from engine.core.errors import SettingsError, nearest
-    from engine.settings.values import every_setting
+    from engine.settings.values import list_settings
 
-    every = every_setting()
+    every = list_settings()
     if key in every:
         return every[key]
     near = nearest(key, every)

@@ -24,7 +24,16 @@ from engine.core.messages.report import (
     ReportVerdict,
 )
 from engine.core.messages.search import LINED, MODE_NAMES
-from engine.core.systems import ADAPTED, BASE, BM25, IN_USE, IN_USE_ALONE, SYSTEMS, label_of, twins
+from engine.core.systems import (
+    ADAPTED,
+    BASE,
+    BM25,
+    IN_USE,
+    IN_USE_ALONE,
+    SYSTEMS,
+    find_twins,
+    label_of,
+)
 from engine.core.text import day, duration, harmless, metric_name, short_names
 
 if TYPE_CHECKING:
@@ -71,7 +80,7 @@ def show_tables(
     `own`: the systems whose rows are those of what is in use (`own_systems`): they are marked, and
         stand there once.
     """
-    hidden = twins(own)
+    hidden = find_twins(own)
     for kind, table in tables.items():
         some = kind == "judged" and table.synthetic
         if some:

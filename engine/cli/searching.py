@@ -217,7 +217,7 @@ def find(
 
     Its index is kept in your cache folder and follows the files. 'engine purge FOLDER' deletes it.
     """
-    from engine.project.cached import cached_project
+    from engine.project.cached import open_cached_project
     from engine.search.filters import SearchFilter
 
     if not _is_there(folder) and _is_there(words):  # as grep has them
@@ -229,7 +229,7 @@ def find(
         return project.search(words, mode="bm25", top=top, where=where, by_document=True)
 
     shown = Shown(files, as_json)
-    _end(_in_one(str(cached_project(Path(folder)).path), look, shown), shown)
+    _end(_in_one(str(open_cached_project(Path(folder)).path), look, shown), shown)
 
 
 def _is_there(text: str) -> bool:

@@ -69,21 +69,21 @@ def status_of(project: Project) -> Status:
     """The status now."""
     from engine.core.errors import EngineError
     from engine.experiments.study.workspace import sweeping, unfinished
-    from engine.project.control import latest_run, running, stages_of
+    from engine.project.control import find_run, latest_run, read_run_stages
     from engine.project.stage import SEARCH
     from engine.runs.pipeline import how_to_resume
-    from engine.runs.progress import progress_of
+    from engine.runs.progress import read_progress
 
     current = None
     is_running = False
     sweep = None
     in_sweep = None
     with suppress(EngineError):  # a disk that cannot be written to: no run goes on there
-        current = running(project.folder)
+        current = find_run(project.folder)
         is_running = project.folder.is_running()
         sweep = unfinished(project.folder)
         if sweep and sweep["running"]:
-            in_sweep = running(sweeping(project.folder))
+            in_sweep = find_run(sweeping(project.folder))
         else:
             in_sweep = None
     stages = project.status()
@@ -99,13 +99,13 @@ def status_of(project: Project) -> Status:
         project.counts(),
         stages,
         last,
-        progress_of(current.folder) if current else None,
+        read_progress(current.folder) if current else None,
         sweep,
-        progress_of(in_sweep.folder) if in_sweep else None,
+        read_progress(in_sweep.folder) if in_sweep else None,
         _resumes_at(project) if current is None and _is_ready_to_train(stages) else None,
         _in_use(project),
-        progress_of(broken.folder) if broken else None,
-        how_to_resume(project.folder, stages_of(broken.folder) or SEARCH) if broken else "",
+        read_progress(broken.folder) if broken else None,
+        how_to_resume(project.folder, read_run_stages(broken.folder) or SEARCH) if broken else "",
         project.skipped(),
         project.quarantined(),
     )
@@ -132,12 +132,12 @@ def _is_ready_to_train(stages: Sequence[StageState]) -> bool:
 def _resumes_at(project: Project) -> ResumePoint | None:
     from engine.core.errors import EngineError
     from engine.project.stage import ProjectSnapshot
-    from engine.runs.progress import resume_point
+    from engine.runs.progress import find_resume_point
 
     with closing(project.folder.store()) as store:
         # such as rankings that are not there yet: nothing to resume, then
         with suppress(EngineError):
-            return resume_point(ProjectSnapshot(project.folder, project.settings(), store))
+            return find_resume_point(ProjectSnapshot(project.folder, project.settings(), store))
         return None
 
 

@@ -18,7 +18,7 @@ from engine.cli.app import (
     opened,
     print_json,
 )
-from engine.core.text import amount, harmless
+from engine.core.text import format_files_and_size, harmless
 
 
 @app.command()
@@ -60,7 +60,10 @@ def export(
         print_json(made)
     else:
         print(harmless(str(made.folder)))
-        print(f"{amount(made.files, made.bytes)}. README.md explains them.", file=sys.stderr)
+        print(
+            f"{format_files_and_size(made.files, made.bytes)}. README.md explains them.",
+            file=sys.stderr,
+        )
 
 
 @app.command()
@@ -78,17 +81,18 @@ def purge(
     """
     from engine.export.purge import extent, found_sources
     from engine.export.purge import purge as remove
-    from engine.project.cached import existing_cached_project
+    from engine.project.cached import find_cached_project
     from engine.project.folder import ProjectFolder
 
-    project = existing_cached_project(name) or ProjectFolder.open(name)
+    project = find_cached_project(name) or ProjectFolder.open(name)
     others = ", ".join(map(str, found_sources(project)))
     if others:
         also = f", and what 'engine find' keeps of {others}"
     else:
         also = ""
+    size = format_files_and_size(*extent(project))
     agree(
-        harmless(f"Delete {project.path}{also}: {amount(*extent(project))}? Your documents stay."),
+        harmless(f"Delete {project.path}{also}: {size}? Your documents stay."),
         yes,
         "purge",
     )

@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple
 
 from engine.core.errors import ResourceError
 from engine.core.seccomp import ALLOW, EQUAL, ERRNO, RETURN, install, machine
-from engine.core.subprocesses import end, spawn
+from engine.core.subprocesses import end_child, spawn
 
 _NEW_LISTENER = 8
 _REFUSE = ERRNO + errno.EPERM
@@ -143,7 +143,7 @@ def run_watched(command: Sequence[str], environ: Mapping[str, str]) -> Watched:
                 _attend(listener.fileno(), found)
             found.exit_code = child.wait()
         finally:
-            end(child)
+            end_child(child)
         output.seek(0)
         found.output = output.read().decode("utf-8", "replace")
     return found

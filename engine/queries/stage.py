@@ -23,7 +23,7 @@ from engine.project.store.artifact_info import (
     QueryBackendInfo,
 )
 from engine.project.store.artifacts import Artifact
-from engine.project.store.chunks import drawn
+from engine.project.store.chunks import sample_indices
 from engine.queries import rejection
 from engine.queries.choosing import (
     AUTO,
@@ -352,7 +352,7 @@ def base_ranks(
     encoder = load_encoder(context)
     positions = {chunk.id: position for position, chunk in enumerate(chunks)}
     sources = np.array([positions[query.chunk_id] for query in queries])
-    sampled = drawn(len(chunks), context.settings.training.seed, [sources])
+    sampled = sample_indices(len(chunks), context.settings.training.seed, [sources])
     sampled_chunks = [chunks[position] for position in sampled]
     passages = chunk_vectors(context, encoder, sampled_chunks, "chunks encoded")  # (N, d)
     texts = [query.text for query in queries]

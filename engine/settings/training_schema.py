@@ -179,8 +179,9 @@ class TrainingSettings(Section):
     seed: int = key(0, "seed of all random choices in training", ge=0, lt=2**32)
 
     def overrides(self) -> dict[str, Any]:
-        """The values of the recipe that the user set: neither the preset's name nor how many
-        queries it is given.
+        """Return the recipe's values that the user set.
+
+        The preset's name and the share of queries are left out.
         """
         left_out = {"preset", "query_share"}
         return {

@@ -15,7 +15,7 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
-from engine.project.store.chunks import drawn
+from engine.project.store.chunks import sample_indices
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import find_untrained, strip_chunks, written_within
 from engine.queries.heldout import cap_queries, related_in, unrelated_documents
@@ -107,7 +107,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         needed.append(stopping.hard)
     if lists is not None:
         needed.append(lists.chunks)
-    kept = drawn(len(chunks), context.settings.training.seed, needed)
+    kept = sample_indices(len(chunks), context.settings.training.seed, needed)
     # Position of each row among the kept ones; the last one serves the padding −1.
     position = np.full(len(chunks) + 1, -1, dtype=np.int64)
     position[kept] = np.arange(len(kept))

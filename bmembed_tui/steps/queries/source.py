@@ -24,7 +24,7 @@ from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
-from engine.core.extras import lack
+from engine.core.extras import describe_missing
 from engine.core.messages.project import ReadSettings
 from engine.core.text import visible
 from engine.settings.load import validate
@@ -161,7 +161,7 @@ class QuerySource(Vertical):
 
     def _show_backend(self, backend: str) -> None:
         if backend == "gguf":
-            missing = lack("llm")
+            missing = describe_missing("llm")
         else:
             missing = ""
         for row in self.query(".source-row"):
@@ -248,7 +248,7 @@ class QuerySource(Vertical):
     def _chosen(self, event: ChoiceRow.Chosen) -> None:
         backend = event.value
         self._show_backend(backend)
-        if backend == "gguf" and lack("llm"):
+        if backend == "gguf" and describe_missing("llm"):
             self.query_one(ChangeLine).clear()
         elif self._lacks(backend):
             self.query_one(ChangeLine).clear()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.report import Outcome, QuerySetReport
-from engine.core.systems import ADAPTED, IN_USE, IN_USE_ALONE, ordered, system_of, twins
+from engine.core.systems import ADAPTED, IN_USE, IN_USE_ALONE, find_twins, sort_systems, system_of
 
 FLATTERING = (
     "Made from your documents: they are easier than what people ask, and flatter the adapted"
@@ -49,7 +49,7 @@ def figures(table: FigureTable, metric: str, own: Collection[str] = IN_USE_ALONE
             table.differences.get(name, {}).get(metric),
             _is_in_use(name, own),
         )
-        for name in ordered(table.systems.keys() - twins(own))
+        for name in sort_systems(table.systems.keys() - find_twins(own))
         if metric in table.systems[name]
     ]
 

@@ -110,8 +110,8 @@ def judge(
 
 def _list_mode(mode: str | None) -> ListMode | None:
     """The search mode that `--mode` names. Raises UsageError."""
-    from engine.core.errors import unknown
+    from engine.core.errors import unknown_name
 
     if mode in (None, "semantic", "hybrid"):
         return cast("ListMode | None", mode)
-    raise unknown("search mode", str(mode), ("semantic", "hybrid"), code="search-mode-unknown")
+    raise unknown_name("search mode", str(mode), ("semantic", "hybrid"), code="search-mode-unknown")

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from engine.core.errors import CancelledError, EngineError
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
-from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE, ordered
+from engine.core.systems import (
+    ADAPTED,
+    BASE,
+    BM25,
+    HYBRID_BASE,
+    HYBRID_IN_USE,
+    IN_USE,
+    sort_systems,
+)
 from engine.evaluation.comparison import MULTIHOP, DocumentOf, compare_values, measure
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
@@ -333,7 +341,7 @@ class RobustnessStudy:
         share = default_share(self._context)
         queries.rankings[HYBRID_BASE] = fuser.fuse(queries, BASE, share)
         queries.rankings[HYBRID_IN_USE] = fuser.fuse(queries, HYBRID_IN_USE, self._fusion.share)
-        rankings = {name: queries.rankings[name] for name in ordered(queries.rankings)}
+        rankings = {name: queries.rankings[name] for name in sort_systems(queries.rankings)}
         samples = settings.evaluation.bootstrap_samples
         return measure_trial(trial, rankings, document_of, samples, settings.training.seed)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from engine.core.assets import asset_path
-from engine.core.errors import unknown
+from engine.core.errors import unknown_name
 from engine.evaluation.comparison import MULTIHOP
 from engine.experiments.study.grid import Cell, combinations, label_of
 from engine.experiments.study.measures import SETS
@@ -123,7 +123,7 @@ def study_of(name: str) -> Study:
     """The study of that name. Raises UsageError for a name that is none, with the nearest."""
     studies = {one: study for study in catalogue().values() for one in (study.name, *study.also)}
     if name not in studies:
-        raise unknown("study", name, studies, code="study-unknown")
+        raise unknown_name("study", name, studies, code="study-unknown")
     return studies[name]
 
 

@@ -362,7 +362,9 @@ def test_what_studies_take(project: ProjectFolder, monkeypatch: pytest.MonkeyPat
         21,
     ]
     judge(project, "a question")
-    monkeypatch.setattr("engine.experiments.study.listing.measured", lambda *_: NOMINAL)
+    monkeypatch.setattr(
+        "engine.experiments.study.listing.measure_rates_in_child", lambda *_: NOMINAL
+    )
     found = {one.name: one for one in listing(project)}
     assert found["bmembed-t8"].missing
     assert (found["bmembed-t2"].to_do, found["bmembed-t2"].more) == (2, False)
