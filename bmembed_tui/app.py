@@ -24,7 +24,7 @@ from textual.widgets import Input
 from bmembed_tui.dialogs.confirmations import QuestionDialog, ask
 from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
 from bmembed_tui.home.screen import HomeScreen
-from bmembed_tui.theme import chosen_theme, keep_theme
+from bmembed_tui.theme import read_theme, save_theme
 from engine.core.errors import EngineError
 from engine.core.text import visible
 
@@ -97,16 +97,18 @@ class BmembedApp(App[None]):
         Binding("ctrl+t", "switch_theme", "light/dark", show=False, id="app.theme", priority=True),
     ]
 
-    def __init__(self, project: str | None = None, begun: EngineClient | None = None) -> None:
+    def __init__(
+        self, project: str | None = None, early_engine: EngineClient | None = None
+    ) -> None:
         super().__init__()
         self._wanted = project
-        self._begun = begun
+        self._early_engine = early_engine
         self.collector = IdleCollector()
         self.keys_pressed = 0
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         fitting = LIGHT.name if _light_terminal() else DARK.name
-        chosen = chosen_theme()
+        chosen = read_theme()
         if chosen in (DARK.name, LIGHT.name):
             self.theme = chosen
         else:
@@ -118,7 +120,7 @@ class BmembedApp(App[None]):
     def on_mount(self) -> None:
         """Take the user's keys once the first screen is painted."""
         self.call_after_refresh(self._load_keymap)
-        self.set_interval(PAUSE_SECONDS, self.collector.look)
+        self.set_interval(PAUSE_SECONDS, self.collector.collect_if_idle)
         self.theme_changed_signal.subscribe(self, self._colour_window)
         self._colour_window(self.current_theme)
         if not self.is_headless:
@@ -126,11 +128,11 @@ class BmembedApp(App[None]):
 
     async def on_unmount(self) -> None:
         self.collector.close()
-        await self.end_begun()
+        await self.end_early_engine()
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
-            self.collector.touched()
+            self.collector.note_input()
             self.keys_pressed += isinstance(event, events.Key)
         await super().on_event(event)
 
@@ -153,18 +155,18 @@ class BmembedApp(App[None]):
 
     def _say_covered(self, key: str) -> None:
         """A key that works on a screen below this one is not dead without a word."""
-        from bmembed_tui.dialogs.help import key_name
+        from bmembed_tui.dialogs.help import format_key
 
         if any(key in screen.active_bindings for screen in self.screen_stack[:-1]):
-            self.notify(f"{key_name(key)} does not work here. Esc goes back.", markup=False)
+            self.notify(f"{format_key(key)} does not work here. Esc goes back.", markup=False)
 
     def _load_keymap(self) -> None:
-        from bmembed_tui.keymap import keymap_file, known_bindings, load_keymap
+        from bmembed_tui.keymap import collect_bindings, keymap_file, load_keymap
 
         if not keymap_file().exists():
             return
         try:
-            self.set_keymap(load_keymap(known_bindings()))
+            self.set_keymap(load_keymap(collect_bindings()))
         except EngineError as error:
             self.show_error(error)
 
@@ -224,21 +226,21 @@ class BmembedApp(App[None]):
         from bmembed_tui.project.screen import ProjectScreen
 
         remember(project.path)
-        if (client := self._begun) and client.project == project.path:
-            self._begun = None
+        if (client := self._early_engine) and client.project == project.path:
+            self._early_engine = None
         else:
             client = None
-            self.run_worker(self.end_begun(), group="begun")
+            self.run_worker(self.end_early_engine(), group="begun")
         self.push_screen(
             ProjectScreen(project, step, then, keys, client), lambda _none: self._home()
         )
 
-    async def end_begun(self) -> None:
+    async def end_early_engine(self) -> None:
         """End the engine that was started for a project that nobody opened: it has files of it
         open.
         """
-        client = self._begun
-        self._begun = None
+        client = self._early_engine
+        self._early_engine = None
         if client:
             await client.close()
 
@@ -255,17 +257,17 @@ class BmembedApp(App[None]):
 
     def _fatal_error(self) -> None:
         # Textual would print a traceback with the values of variables, document text among them.
-        from bmembed_tui.faults import fault_message
+        from bmembed_tui.faults import report_fault
 
         if self._exception is not None and not self._exit_renderables:
             text = Text(
-                visible(fault_message(self._exception), lines=True), no_wrap=True, overflow="ignore"
+                visible(report_fault(self._exception), lines=True), no_wrap=True, overflow="ignore"
             )
             self._exit_renderables.append(text)
         self._close_messages_no_wait()
 
     def action_help(self) -> None:
-        from bmembed_tui.dialogs.help import HelpDialog, keys_of
+        from bmembed_tui.dialogs.help import HelpDialog, list_keys
 
         if isinstance(self.screen, HelpDialog):
             return
@@ -275,13 +277,13 @@ class BmembedApp(App[None]):
             if pane
             else ("bmembed", getattr(self.screen, "HELP", "") or "")
         )
-        self.push_screen(HelpDialog(title, text, keys_of(self.screen)))
+        self.push_screen(HelpDialog(title, text, list_keys(self.screen)))
 
     def action_jump(self) -> None:
-        from bmembed_tui.dialogs.jump import JumpScreen, targets
+        from bmembed_tui.dialogs.jump import JumpScreen, find_targets
 
         if not isinstance(self.screen, JumpScreen):
-            self.push_screen(JumpScreen(targets(self.screen.focus_chain)), self._jumped)
+            self.push_screen(JumpScreen(find_targets(self.screen.focus_chain)), self._jumped)
 
     def _jumped(self, target: Widget | None) -> None:
         if target is not None and target.is_attached:
@@ -298,10 +300,10 @@ class BmembedApp(App[None]):
             )
 
     def action_edit_keymap(self) -> None:
-        from bmembed_tui.keymap import known_bindings, write_template
+        from bmembed_tui.keymap import collect_bindings, write_template
 
         try:
-            path = write_template(known_bindings())
+            path = write_template(collect_bindings())
         except EngineError as error:
             self.show_error(error)
             return
@@ -312,7 +314,7 @@ class BmembedApp(App[None]):
         from bmembed_tui.project.screen import ProjectScreen
 
         going = any(
-            isinstance(screen, ProjectScreen) and screen.going for screen in self.screen_stack
+            isinstance(screen, ProjectScreen) and screen.is_busy for screen in self.screen_stack
         )
         if not going or isinstance(self.screen, QuestionDialog):
             self.exit()
@@ -345,7 +347,7 @@ class BmembedApp(App[None]):
             self.theme = DARK.name
         else:
             self.theme = LIGHT.name
-        keep_theme(self.theme)
+        save_theme(self.theme)
 
 
 def leave_on_signals(leave: Callable[[], object]) -> None:

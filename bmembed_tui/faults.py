@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.core.errors import fault_record
 
 
-def record(error: BaseException) -> Path | None:
+def write_record(error: BaseException) -> Path | None:
     """Write the traceback to the user's state folder, without messages and values of variables:
     they may quote a document.
 
@@ -31,9 +31,9 @@ def record(error: BaseException) -> Path | None:
     return path
 
 
-def fault_message(error: BaseException) -> str:
+def report_fault(error: BaseException) -> str:
     """What the user reads."""
-    path = record(error)
+    path = write_record(error)
     if path:
         where = f"Its record is in {path}."
     else:

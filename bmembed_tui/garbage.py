@@ -21,10 +21,10 @@ class IdleCollector:
         self._touched = time.monotonic()
         self._full = -1
 
-    def touched(self) -> None:
+    def note_input(self) -> None:
         self._touched = time.monotonic()
 
-    def look(self) -> None:
+    def collect_if_idle(self) -> None:
         """Collect, if there is a pause and Python has found it worth while since the last time."""
         if (
             time.monotonic() - self._touched < PAUSE_SECONDS

@@ -86,7 +86,7 @@ def _called(key: str) -> str:
     return "+".join([*modifiers, next(iter(Binding.make_bindings([(last or key, "", "")]))).key])
 
 
-def known_bindings() -> dict[str, Binding]:
+def collect_bindings() -> dict[str, Binding]:
     """Every key of the app that can be changed, by its id. Imports all of the app."""
     for module in walk_packages([str(Path(__file__).parent)], "bmembed_tui."):
         if not module.name.startswith("bmembed_tui.window") and not module.name.endswith(

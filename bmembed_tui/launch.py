@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from bmembed_tui.window.desktop import open_desktop, parser
+from bmembed_tui.window.desktop import build_parser, open_desktop
 from engine.core.environment import restore_child_signal
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> None:
     """Open the app: its first screen, or a project given by name or path."""
     restore_child_signal()
-    chosen = parser("bmembed-tui").parse_args(arguments)
+    chosen = build_parser("bmembed-tui").parse_args(arguments)
     if chosen.window or chosen.install_shortcut:
         open_desktop(chosen)
         return
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)  # a shell that exports them has the size of another moment
     with asyncio.Runner() as runner:
-        client = runner.run(begun(chosen.project))
+        client = runner.run(start_engine(chosen.project))
         from bmembed_tui.app import BmembedApp
 
         app = BmembedApp(chosen.project, client)
@@ -44,16 +44,16 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(app.return_code or 0)
 
 
-async def begun(wanted: str | None) -> EngineClient | None:
+async def start_engine(wanted: str | None) -> EngineClient | None:
     """The engine for the project that will be opened, by all appearances: it takes as long to
     load as the app, and meanwhile.
     """
     from bmembed_tui.client.engine_client import EngineClient
-    from bmembed_tui.home.recents import listed
+    from bmembed_tui.home.recents import read_recents
     from engine.core.errors import EngineError
 
     with suppress(EngineError):  # it is shown when the project is opened
-        if path := _located(wanted) if wanted is not None else next(iter(listed()), None):
+        if path := _located(wanted) if wanted is not None else next(iter(read_recents()), None):
             client = EngineClient(path)
             await client.begin()
             return client

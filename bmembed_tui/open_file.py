@@ -20,14 +20,14 @@ file's name: arguments.
 """
 
 
-class Opened(NamedTuple):
+class OpenResult(NamedTuple):
     """What went wrong, or an empty text; and whether the viewer was given the page."""
 
     problem: str = ""
     at_page: bool = False
 
 
-def open_at(path: Path, page: int | None = None) -> Opened:
+def open_file(path: Path, page: int | None = None) -> OpenResult:
     """Hand `path` to the system's viewer, without a shell. It may take seconds.
 
     A PDF is opened at `page` where the viewer that is the system's own for PDFs can take one. Over
@@ -35,10 +35,10 @@ def open_at(path: Path, page: int | None = None) -> Opened:
     """
     try:
         if not path.is_file():
-            return Opened(f"{path} no longer exists.")
+            return OpenResult(f"{path} no longer exists.")
         command = _viewer()
         if command is None:
-            return Opened(f"There is no display to open it on. The file is {path}")
+            return OpenResult(f"There is no display to open it on. The file is {path}")
         if page and path.suffix.lower() == ".pdf":
             paged = _paged_command(path.absolute(), page)
         else:
@@ -51,8 +51,8 @@ def open_at(path: Path, page: int | None = None) -> Opened:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        return Opened(f"{path} could not be opened: {error}.")
-    return Opened("", bool(paged))
+        return OpenResult(f"{path} could not be opened: {error}.")
+    return OpenResult("", bool(paged))
 
 
 def _viewer() -> str | None:

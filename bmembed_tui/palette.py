@@ -97,12 +97,12 @@ def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
 
 
 def _run_offers(screen: ProjectScreen) -> Iterator[Offer]:
-    if not screen.going:
+    if not screen.is_busy:
         yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
     elif screen.has_run:
         what, text = (
             ("resume", "continue the run")
-            if screen.waits
+            if screen.is_paused
             else ("pause", "the run waits at its next safe point")
         )
         yield Offer(f"Run: {what}", text, partial(screen.control, what))

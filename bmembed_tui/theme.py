@@ -12,7 +12,7 @@ def _file() -> Path:
     return user_state_path("bmembed", appauthor=False) / "theme"
 
 
-def chosen_theme() -> str:
+def read_theme() -> str:
     """Its name; empty where none was chosen, or what was cannot be read."""
     try:
         return _file().read_text(encoding="utf-8").strip()
@@ -20,7 +20,7 @@ def chosen_theme() -> str:
         return ""
 
 
-def keep_theme(name: str) -> None:
+def save_theme(name: str) -> None:
     """Take it at the next start, too."""
     target = _file()
     with suppress(OSError):  # what cannot be kept must not keep anyone from working

@@ -49,7 +49,7 @@ class Ask(Protocol):
     def __call__(self, request: Request[A], /) -> Coroutine[Any, Any, A]: ...
 
 
-def parsed(kind: type[T], data: Any) -> T:
+def parse_answer(kind: type[T], data: Any) -> T:
     """A message from JSON that the engine wrote. Raises StageError for what is none."""
     try:
         return from_json(kind, data)
@@ -62,21 +62,21 @@ def parsed(kind: type[T], data: Any) -> T:
         ) from None
 
 
-def engine_command(*arguments: str) -> list[str]:
+def build_engine_command(*arguments: str) -> list[str]:
     """The command line of an `engine` command, by this very Python, safe from modules of the
     current folder.
     """
     return [sys.executable, "-P", "-m", "engine", *arguments]
 
 
-def engine_environment() -> dict[str, str]:
+def build_engine_environment() -> dict[str, str]:
     """The environment of engine processes: errors as JSON, the same packages as this process
     has.
     """
     return dict(os.environ, BMEMBED_ERRORS="json", PYTHONPATH=import_path(), PYTHONUTF8="1")
 
 
-async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
+async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
     """Run `engine ARGUMENTS` to its end; returns its standard output as JSON, or as text where
     it is none.
 
@@ -84,7 +84,7 @@ async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
         cancelled task ends the process.
     """
     process = await _spawn(
-        engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+        build_engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     )
     try:
         output, messages = await process.communicate()
@@ -101,12 +101,12 @@ async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
     return _printed(output)
 
 
-async def order(*arguments: str) -> Any:
+async def run_detached_command(*arguments: str) -> Any:
     """As `command`, for what must happen once the user wants it: to start, pause or stop a run.
 
     The process goes on when the task is cancelled, or the app is closed.
     """
-    done = await asyncio.to_thread(_run, engine_command(*arguments))
+    done = await asyncio.to_thread(_run, build_engine_command(*arguments))
     if done.returncode:
         raise _failed(done.stderr, arguments[0], done.returncode)
     return _printed(done.stdout)
@@ -119,7 +119,7 @@ def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            env=engine_environment(),
+            env=build_engine_environment(),
             start_new_session=True,
         )
     except OSError as error:
@@ -134,7 +134,7 @@ async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
             limit=LINE_LIMIT,
-            env=engine_environment(),
+            env=build_engine_environment(),
             start_new_session=True,
         )
     except OSError as error:
@@ -195,7 +195,7 @@ class EngineClient:
     async def ask(self, request: Request[A]) -> A:
         """The answer to one request. Raises the EngineError that it was answered with."""
         kind: type[A] = request.answer
-        return parsed(kind, await self.call(request.method, **to_json(request)))
+        return parse_answer(kind, await self.call(request.method, **to_json(request)))
 
     async def call(self, method: str, **params: Any) -> Any:
         """As `ask`, in JSON."""
@@ -254,7 +254,7 @@ class EngineClient:
         raise _gone()
 
     async def _start(self) -> None:
-        line = engine_command("serve", str(self.project), "--stdio")
+        line = build_engine_command("serve", str(self.project), "--stdio")
         try:
             said = await asyncio.to_thread(
                 tempfile.TemporaryFile

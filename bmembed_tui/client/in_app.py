@@ -8,7 +8,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.offer import Help
 from engine.core.messages.report import NextStep, StepName
 
-WAYS = {
+COMMAND_KEYS = {
     "run": "F2 in step 7, Search, reads and embeds",
     "adapt": "Ctrl+R runs every stage",
     "ingest": "step 1, Documents, reads",
@@ -25,7 +25,7 @@ WAYS = {
     "new": "n on the first screen makes a project",
 }
 """By command. Those that force work which is up to date have no key."""
-CODES = {
+COMMANDS_BY_CODE = {
     "run-not-training": ("status", "cancel"),
     "adapter-mismatch": (),
     "language-model-no-answer": (),
@@ -33,7 +33,7 @@ CODES = {
     "no-queries-to-judge": (),
 }
 """Codes of errors that advise other commands than the one they name, or none."""
-STEP_WAYS: dict[StepName, str] = {
+NEXT_STEP_KEYS: dict[StepName, str] = {
     "language-model": "choose it in step 3, Queries",
     "lists": "press l here",
     "judge": "press p here",
@@ -41,33 +41,33 @@ STEP_WAYS: dict[StepName, str] = {
     "adapt": "press Ctrl+R",
 }
 """By what to do next after an evaluation, as step Evaluate shows it."""
-HELP_WAYS: dict[Help, str] = {
+HELP_KEYS: dict[Help, str] = {
     "language-model": "press 3",
     "encoder": "press 2",
 }
 """By what would help more than an adaptation as it stands."""
 
 
-def in_app(commands: Iterable[str]) -> str:
+def describe_keys(commands: Iterable[str]) -> str:
     """What does here what the commands do: a sentence; empty where the app has none of them."""
-    ways = dict.fromkeys(WAYS[name] for name in commands if name in WAYS)
+    ways = dict.fromkeys(COMMAND_KEYS[name] for name in commands if name in COMMAND_KEYS)
     if ways:
         return f"In the app: {'; '.join(ways)}."
     return ""
 
 
-def advice(error: EngineError) -> str:
+def format_advice(error: EngineError) -> str:
     """What to do, and what does that in the app."""
     if error.to_do:
-        return with_ways(error.to_do, CODES.get(error.code, error.commands))
+        return add_app_keys(error.to_do, COMMANDS_BY_CODE.get(error.code, error.commands))
     return ""
 
 
-def next_step(step: NextStep) -> str:
+def format_next_step(step: NextStep) -> str:
     """Something to do after an evaluation, with the key that does it."""
-    return step.format_with(STEP_WAYS.get(step.name, ""))
+    return step.format_with(NEXT_STEP_KEYS.get(step.name, ""))
 
 
-def with_ways(text: str, commands: Iterable[str]) -> str:
+def add_app_keys(text: str, commands: Iterable[str]) -> str:
     """`text`, and after it what does in the app what the commands do."""
-    return " ".join(part for part in (text, in_app(commands)) if part)
+    return " ".join(part for part in (text, describe_keys(commands)) if part)

@@ -11,14 +11,14 @@ STOPPED = "stopped unexpectedly; run again to resume"
 BAR = 12
 
 
-def count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """`1 chunk`, `1,200 chunks`."""
     if number == 1:
         return f"{number:,} {noun}"
     return f"{number:,} {noun}s"
 
 
-def bar(share: float, columns: int = BAR) -> str:
+def format_bar(share: float, columns: int = BAR) -> str:
     """`███░░░`: a share from 0 to 1."""
     if math.isfinite(share):
         full = round(max(0.0, min(1.0, share)) * columns)
@@ -27,7 +27,7 @@ def bar(share: float, columns: int = BAR) -> str:
     return "█" * full + "░" * (columns - full)
 
 
-def doing(run: RunState) -> str:
+def format_activity(run: RunState) -> str:
     """`▶ Reading the documents ███░ 3 of 4 files`."""
     what = STAGE_WORDS.get(run.current, "starting")
     return (
@@ -45,7 +45,7 @@ def format_progress(run: RunState, before: str = " · ", *, with_bar: bool = Fal
     if progress is None or progress.done >= progress.total:  # what is over is not what it does now
         return ""
     if with_bar:
-        drawn = f"{bar(progress.done / progress.total)} "
+        drawn = f"{format_bar(progress.done / progress.total)} "
     else:
         drawn = ""
     item = f", now {progress.item}" if progress.item else ""

@@ -32,24 +32,24 @@ SEARCH = ("ingest", "index", "embed")
 """What makes documents searchable."""
 
 
-def step_of(stage: str) -> str:
+def find_step(stage: str) -> str:
     """The key of the step that a stage belongs to."""
     return next((step.key for step in STEPS if stage in step.stages), "documents")
 
 
-def titles(stages: Iterable[str]) -> str:
+def format_step_titles(stages: Iterable[str]) -> str:
     """The steps of some stages as the sidebar calls them, each once: `Documents, Index`."""
     return ", ".join(
         dict.fromkeys(step.title for stage in stages for step in STEPS if stage in step.stages)
     )
 
 
-def at_work(run: RunState) -> str:
+def format_current_step(run: RunState) -> str:
     """What a run does now, as the sidebar calls it."""
-    return titles([run.current]) or "starting"
+    return format_step_titles([run.current]) or "starting"
 
 
-def step_state(
+def find_step_state(
     step: Step, status: ProjectStatus, run: RunState, seen: frozenset[str] = frozenset()
 ) -> str:
     """What the sidebar shows: done, running, paused, failed, stale, to do, none where generation

@@ -50,7 +50,7 @@ class History:
     trained: Curve = field(default_factory=Curve)
     newest: Curve = field(default_factory=Curve)
 
-    def record(self, state: RunState, stage: str) -> StageRun | None:
+    def find_record(self, state: RunState, stage: str) -> StageRun | None:
         """What a stage reported last, in the run that is followed or in one before; None where
         it never came to its end.
         """
@@ -59,14 +59,14 @@ class History:
             return run
         return self.stages.get(stage)
 
-    def reported(self, state: RunState, stage: str) -> StageRun:
+    def find_report(self, state: RunState, stage: str) -> StageRun:
         """What a stage reports while it is at work, else what it reported last."""
         at_work = state.running and state.current == stage
         if at_work:
             return state.stage(stage)
-        return self.record(state, stage) or state.stage(stage)
+        return self.find_record(state, stage) or state.stage(stage)
 
-    def curve(self, state: RunState, *, current: bool) -> Curve:
+    def build_curve(self, state: RunState, *, current: bool) -> Curve:
         """The training to show: the one of the run that is followed, with what runs that it
         resumes did before; else the adapter's own where that is `current`, else the newest.
         """
@@ -94,7 +94,7 @@ class History:
         """Take in a run that is over."""
         train = state.stage(TRAIN)
         if state.steps or state.held_out:
-            self.newest = self.curve(state, current=False)
+            self.newest = self.build_curve(state, current=False)
         if (
             train.state == "done"
             and self.newest.steps
@@ -119,6 +119,6 @@ def read_history(runs: Path, before: str = "") -> History:
         return history
     for folder in folders:
         state = RunState()
-        state.apply_all(LogReader(folder / EVENTS).rest())
+        state.apply_all(LogReader(folder / EVENTS).read_rest())
         history.add(state)
     return history

@@ -76,7 +76,7 @@ class RunState:
         for event in happened:
             self.apply(event)
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """Its process is gone, and its log has no end."""
         stage = self.stages.get(self.current)
         if stage is not None and stage.state == "running":
@@ -163,7 +163,7 @@ def add_step(steps: list[events.TrainStep], event: events.TrainStep) -> None:
     while steps and steps[-1].step >= event.step:
         steps.pop()
     if len(steps) >= CURVE_POINTS:
-        places = evenly([one.step for one in steps], CURVE_POINTS // 2)
+        places = pick_evenly([one.step for one in steps], CURVE_POINTS // 2)
         steps[:] = [steps[place] for place in places]
     steps.append(event)
 
@@ -173,13 +173,13 @@ def add_held_out(checks: list[events.HeldOut], event: events.HeldOut) -> None:
     while checks and checks[-1].step >= event.step:
         checks.pop()
     if len(checks) >= CURVE_POINTS:
-        places = set(evenly([one.step for one in checks], CURVE_POINTS // 2))
+        places = set(pick_evenly([one.step for one in checks], CURVE_POINTS // 2))
         best = max((place for place, one in enumerate(checks) if one.best), default=0)
         checks[:] = [one for place, one in enumerate(checks) if place in places or place == best]
     checks.append(event)
 
 
-def evenly(numbers: Sequence[int], most: int) -> list[int]:
+def pick_evenly(numbers: Sequence[int], most: int) -> list[int]:
     """Places of about `most` of the rising `numbers`, as far from one another as can be; the
     first is one of them.
     """

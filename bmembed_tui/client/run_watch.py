@@ -27,7 +27,7 @@ class LogReader:
         self.path = path
         self.offset = 0
 
-    def batch(self) -> tuple[list[Event], bool]:
+    def read_batch(self) -> tuple[list[Event], bool]:
         """The next events, and whether more is waiting. Never raises.
 
         A line without its end is left for later; one that is no event is passed over.
@@ -39,7 +39,7 @@ class LogReader:
         end = data.rfind(b"\n") + 1
         self.offset += end
         lines = data[:end].split(b"\n")[:-1]
-        decoded = (decode(line.decode("utf-8", "replace")) for line in worth_decoding(lines))
+        decoded = (decode(line.decode("utf-8", "replace")) for line in drop_superseded_lines(lines))
         return [event for event in decoded if event is not None], len(data) >= BATCH_BYTES
 
     def _read(self) -> bytes:
@@ -54,14 +54,14 @@ class LogReader:
                 data += more
         return data
 
-    def rest(self) -> Iterator[Event]:
+    def read_rest(self) -> Iterator[Event]:
         more = True
         while more:
-            events, more = self.batch()
+            events, more = self.read_batch()
             yield from events
 
 
-def worth_decoding(lines: Iterable[bytes]) -> Iterator[bytes]:
+def drop_superseded_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Lines without those that a later one replaces.
 
     Of progress that follows on progress the last counts; of very many steps in a row some, and
@@ -138,7 +138,7 @@ class RunWatch:
 
     async def _take(self) -> bool:
         async with self._reading:
-            events, more = await asyncio.to_thread(self._log.batch)
+            events, more = await asyncio.to_thread(self._log.read_batch)
             self.state.apply_all(events)
             self._changed = self._changed or bool(events)
         return more
@@ -151,7 +151,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def newest_run(project: Path) -> Path | None:
+def find_newest_run(project: Path) -> Path | None:
     """The folder of the newest run; None before the first."""
     try:
         return max(path for path in (project / "runs").iterdir() if path.is_dir())
@@ -159,7 +159,7 @@ def newest_run(project: Path) -> Path | None:
         return None
 
 
-def settings_time(project: Path) -> float:
+def read_settings_time(project: Path) -> float:
     """When project.toml was written, in seconds since the epoch; 0 where it cannot be seen."""
     try:
         return (project / "project.toml").stat().st_mtime
@@ -175,6 +175,6 @@ def is_held(project: ProjectFolder) -> bool:
         return True
 
 
-def error_of(project: ProjectFolder, folder: Path) -> EngineError | None:
+def read_run_error(project: ProjectFolder, folder: Path) -> EngineError | None:
     """The error in a run's record: also one that came between two stages."""
     return next((record.error for record in run_records(project) if record.folder == folder), None)

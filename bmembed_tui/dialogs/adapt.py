@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from textual import work
 
-from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.client.in_app import HELP_WAYS
-from bmembed_tui.client.project_status import titles
+from bmembed_tui.client.engine_client import parse_answer, run_command
+from bmembed_tui.client.in_app import HELP_KEYS
+from bmembed_tui.client.project_status import format_step_titles
 from bmembed_tui.dialogs.confirmations import QUIET_SECONDS, QuestionDialog
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -51,11 +51,11 @@ class AdaptDialog(QuestionDialog):
         """Ask the engine, which measures for some seconds."""
         advised = NOW
         try:
-            offer = parsed(
+            offer = parse_answer(
                 AdaptationOffer,
-                await command("adapt", str(self._project.path), "--dry-run", "--json"),
+                await run_command("adapt", str(self._project.path), "--dry-run", "--json"),
             )
-            text = "\n".join(by_steps(offer).lines(HELP_WAYS))
+            text = "\n".join(group_by_steps(offer).lines(HELP_KEYS))
             may_be_used = offer.provable or offer.expects
             if may_be_used and not offer.up_to_date:
                 advised = NOW
@@ -84,9 +84,11 @@ class AdaptDialog(QuestionDialog):
             self.query_one(f"#answer-{advised}").focus()
 
 
-def by_steps(offer: AdaptationOffer) -> AdaptationOffer:
+def group_by_steps(offer: AdaptationOffer) -> AdaptationOffer:
     """The times of steps, as the sidebar calls them, instead of those of the engine's stages."""
     seconds: dict[str, float] = {}
     for stage, time in offer.seconds.items():
-        seconds[titles([stage])] = seconds.get(titles([stage]), 0.0) + time
-    return replace(offer, seconds=seconds, unknown=tuple(filter(None, [titles(offer.unknown)])))
+        seconds[format_step_titles([stage])] = seconds.get(format_step_titles([stage]), 0.0) + time
+    return replace(
+        offer, seconds=seconds, unknown=tuple(filter(None, [format_step_titles(offer.unknown)]))
+    )

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 
-from bmembed_tui.client.in_app import advice
+from bmembed_tui.client.in_app import format_advice
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 
@@ -55,7 +55,7 @@ class ErrorDialog(ModalScreen[str]):
                 if self.error.why:
                     yield SafeStatic(self.error.why, classes="error-why")
                 if self.error.to_do:
-                    yield SafeStatic(f"→ {advice(self.error)}", classes="error-to-do")
+                    yield SafeStatic(f"→ {format_advice(self.error)}", classes="error-to-do")
             with Horizontal(classes="dialog-buttons"):
                 for key, label in self._actions:
                     yield SafeButton(

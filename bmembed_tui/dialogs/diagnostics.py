@@ -18,7 +18,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import TextArea
 
-from bmembed_tui.client.engine_client import command, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_command
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine import __version__
@@ -65,9 +65,9 @@ class DiagnosticsScreen(ModalScreen[None]):
     async def look(self) -> None:
         arguments = [self._status.project] if self._status else []
         try:
-            findings = parsed(
+            findings = parse_answer(
                 tuple[Finding, ...],
-                await command("doctor", *arguments, "--json", good=DOCTOR_CODES),
+                await run_command("doctor", *arguments, "--json", good=DOCTOR_CODES),
             )
             lines = [f"{one.state:<8} {one.topic}: {one.found} ({one.follows})" for one in findings]
         except EngineError as error:
@@ -78,7 +78,7 @@ class DiagnosticsScreen(ModalScreen[None]):
     def _show(self, machine: Iterable[str]) -> None:
         parts = [
             ("App", self._app()),
-            ("Project", project_facts(self._status, self._run)),
+            ("Project", list_project_facts(self._status, self._run)),
             ("Machine", machine),
         ]
         text = "\n\n".join(
@@ -103,7 +103,7 @@ class DiagnosticsScreen(ModalScreen[None]):
         self.notify("Copied.", markup=False)
 
 
-def project_facts(status: ProjectStatus | None, run: RunState) -> list[str]:
+def list_project_facts(status: ProjectStatus | None, run: RunState) -> list[str]:
     """The project's stages and its newest run."""
     if status is None:
         return ["none is open"]

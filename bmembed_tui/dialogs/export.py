@@ -13,8 +13,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 
-from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.client.engine_client import parse_answer, run_command
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions, SafeStatic
@@ -66,7 +66,7 @@ class ExportScreen(ModalScreen[None]):
             yield SafeStatic(TEXT, id="export-text")
             with Horizontal(classes="new-row"):
                 yield SafeLabel("Into")
-                yield PathField(free_folder(self._project.name), id="export-folder")
+                yield PathField(find_free_folder(self._project.name), id="export-folder")
             yield SafeOptions(id="export-parts")
             yield SafeStatic("", id="export-note")
             with Horizontal(classes="dialog-buttons"):
@@ -113,14 +113,14 @@ class ExportScreen(ModalScreen[None]):
                 raise UsageError(
                     "Nothing was exported.", "", missing, code="export-incomplete-choice"
                 )
-            made = await command(
+            made = await run_command(
                 "export", str(self._project.path), str(folder), *self._only(), "--json"
             )
-            self.outcome = parsed(Exported, made)
+            self.outcome = parse_answer(Exported, made)
             self._done(self.outcome)
         except EngineError as error:
             self.outcome = error
-            self._show_note(error_text(error))
+            self._show_note(format_error(error))
         finally:
             self._at_work = False
 
@@ -164,7 +164,7 @@ class ExportScreen(ModalScreen[None]):
             self.add_class("-noted")
 
 
-def free_folder(name: str) -> str:
+def find_free_folder(name: str) -> str:
     """A folder in the user's own that is not there yet."""
     try:
         home = Path.home()

@@ -47,7 +47,7 @@ class FolderPicker(ModalScreen[Path | None]):
                 yield SafeButton("Cancel", id="cancel", action="screen.dismiss")
 
     def on_mount(self) -> None:
-        self.query_one(FolderTree).show_roots(roots())
+        self.query_one(FolderTree).show_roots(list_roots())
         self.query_one(PathField).focus()
 
     @on(FolderTree.Picked)
@@ -80,7 +80,7 @@ class FolderPicker(ModalScreen[Path | None]):
         field.focus()
 
 
-def roots(start: Path | None = None) -> list[tuple[str, Path]]:
+def list_roots(start: Path | None = None) -> list[tuple[str, Path]]:
     """Where a tree of folders begins: the wanted folder, the current one, the user's own, and
     everything.
     """

@@ -67,7 +67,7 @@ def _line(key: str, text: str) -> Content:
     return Content.assemble(plain(f"{key:>12}  ", "bold"), plain(text))
 
 
-def keys_of(screen: Screen[object]) -> list[tuple[str, str]]:
+def list_keys(screen: Screen[object]) -> list[tuple[str, str]]:
     """(key, what it does) of everything that works on a screen now, each action once."""
     found: dict[tuple[str, str], list[str]] = {}
     for active in screen.active_bindings.values():
@@ -79,12 +79,12 @@ def keys_of(screen: Screen[object]) -> list[tuple[str, str]]:
             and not binding.system
         ):
             found.setdefault((binding.action, binding.description), []).append(
-                key_name(binding.key)
+                format_key(binding.key)
             )
     return [(" ".join(dict.fromkeys(keys)), text) for (_action, text), keys in found.items()]
 
 
-def key_name(key: str) -> str:
+def format_key(key: str) -> str:
     """`ctrl+p` → `Ctrl+P`, `f1` → `F1`, `question_mark` → `?`."""
     *modifiers, last = key.split("+")
     shown = NAMES.get(last) or (

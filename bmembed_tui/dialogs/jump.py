@@ -29,7 +29,7 @@ class JumpScreen(ModalScreen[Widget | None]):
 
     def __init__(self, targets: Sequence[Widget]) -> None:
         super().__init__()
-        self.targets = dict(zip(labels(len(targets)), targets, strict=True))
+        self.targets = dict(zip(make_labels(len(targets)), targets, strict=True))
         self._typed = ""
 
     def compose(self) -> ComposeResult:
@@ -55,7 +55,7 @@ class JumpScreen(ModalScreen[Widget | None]):
         self.dismiss(self.targets.get(clicked.name or ""))
 
 
-def labels(count: int) -> list[str]:
+def make_labels(count: int) -> list[str]:
     """`count` labels, none the beginning of another: single letters while they suffice, else
     pairs.
     """
@@ -64,7 +64,7 @@ def labels(count: int) -> list[str]:
     return ["".join(pair) for pair in product(LETTERS, LETTERS)][:count]
 
 
-def targets(widgets: Sequence[Widget]) -> list[Widget]:
+def find_targets(widgets: Sequence[Widget]) -> list[Widget]:
     """Those of a focus chain that are visible on the screen."""
     return [widget for widget in widgets if widget.region.area and widget.visible][
         : len(LETTERS) ** 2

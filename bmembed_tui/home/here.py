@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bmembed_tui.home.recents import Known
+from bmembed_tui.home.recents import KnownProject
 
 if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
 
 
-def here() -> Path | None:
+def find_current_folder() -> Path | None:
     """The current folder, unless it is the user's home, or none that anybody would search as a
     whole.
     """
@@ -26,26 +26,26 @@ def here() -> Path | None:
     return None if too_much else current
 
 
-def over(folder: Path, projects: Iterable[Known]) -> list[Path]:
+def find_projects_over(folder: Path, projects: Iterable[KnownProject]) -> list[Path]:
     """Those of `projects` that are over that folder alone."""
-    return [known.path for known in projects if known.documents == (folder,)]
+    return [project.path for project in projects if project.documents == (folder,)]
 
 
-def project_over(folder: Path) -> ProjectFolder:
+def open_project_over(folder: Path) -> ProjectFolder:
     """The project over that folder alone, of several the one that was used last, made where
     there is none. Raises EngineError.
     """
-    from bmembed_tui.home.projects import known
+    from bmembed_tui.home.projects import list_projects
     from engine.project.folder import ProjectFolder, projects_root
 
-    for path in over(folder, known()):
+    for path in find_projects_over(folder, list_projects()):
         return ProjectFolder(path)
     return ProjectFolder.create(
-        projects_root() / suggested_name(folder), {"corpus": {"paths": [str(folder)]}}
+        projects_root() / suggest_name(folder), {"corpus": {"paths": [str(folder)]}}
     )
 
 
-def suggested_name(documents: Path) -> str:
+def suggest_name(documents: Path) -> str:
     """A name that is not taken yet, from the name of a folder or file."""
     from engine.project.folder import projects_root
 

@@ -19,8 +19,8 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList
 
 from bmembed_tui.dialogs.confirmations import ask
-from bmembed_tui.dialogs.folder_picker import roots
-from bmembed_tui.home.here import suggested_name
+from bmembed_tui.dialogs.folder_picker import list_roots
+from bmembed_tui.home.here import suggest_name
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.key_line import KeyLine
@@ -42,7 +42,7 @@ CHECK_SECONDS = 0.15  # of quiet typing before what was typed is checked
 
 
 @dataclass(frozen=True)
-class Wanted:
+class NewProject:
     """What is to be made. Raises nothing; `check` and `create` do."""
 
     documents: Path | None
@@ -175,7 +175,7 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self.query_one(FolderTree).show_roots(roots())
+        self.query_one(FolderTree).show_roots(list_roots())
         self._draw_presets()
         field = self.query_one("#new-documents", PathField)
         field.focus()
@@ -191,10 +191,10 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
                 [(name, _preset(name, number == at)) for number, name in enumerate(OFFERED)]
             )
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> NewProject:
         documents = self.query_one("#new-documents", PathField)
         number = self.query_one("#new-preset", SafeOptions).highlighted or 0
-        return Wanted(
+        return NewProject(
             documents.path,
             documents.value.strip(),
             self.query_one("#new-name", Field).value.strip(),
@@ -230,7 +230,7 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
         name = self.query_one("#new-name", Field)
         path = self.query_one("#new-documents", PathField).path
         if path is not None and name.value in ("", self._suggested):
-            self._suggested = suggested_name(path)
+            self._suggested = suggest_name(path)
             name.value = self._suggested
 
     def on_descendant_blur(self) -> None:
@@ -259,7 +259,7 @@ Enter goes from field to field; on the last one it makes the project."""  # noqa
                 folder = wanted.documents
             else:
                 folder = wanted.documents.parent
-            self.query_one(FolderTree).show_roots(roots(folder))
+            self.query_one(FolderTree).show_roots(list_roots(folder))
         self._picked = False
 
     def _show_problem(self, where: str, error: EngineError | None, otherwise: str = "") -> None:

@@ -13,7 +13,7 @@ KEPT = 20
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownProject:
     """A project on this machine.
 
     `doing`: what its run does; `problem`: why it cannot be opened; `documents`: what it is over.
@@ -33,12 +33,12 @@ def recents_file() -> Path:
     return user_state_path("bmembed", appauthor=False) / "recent.json"
 
 
-def recent() -> list[Path]:
+def list_recent_projects() -> list[Path]:
     """Folders of projects opened lately that still hold one, the latest first."""
-    return [path for path in listed() if _holds_project(path)]
+    return [path for path in read_recents() if _holds_project(path)]
 
 
-def listed() -> list[Path]:
+def read_recents() -> list[Path]:
     """As `recent`, without a look at the folders: some may be gone."""
     try:
         found = json.loads(recents_file().read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def remember(path: Path) -> None:
 
     The others are not looked at: their disks may be gone, and answer late.
     """
-    paths = [str(path), *(str(other) for other in listed() if other != path)][:KEPT]
+    paths = [str(path), *(str(other) for other in read_recents() if other != path)][:KEPT]
     target = recents_file()
     with suppress(OSError):  # a list that cannot be kept must not keep anyone from working
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

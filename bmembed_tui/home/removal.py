@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 
-from bmembed_tui.client.engine_client import order, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_detached_command
 from bmembed_tui.dialogs.confirmations import QuestionDialog
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -24,7 +24,7 @@ from engine.project.folder import ProjectFolder
 REMOVE = "remove"
 
 
-def removal_question(project: ProjectFolder) -> QuestionDialog:
+def build_removal_question(project: ProjectFolder) -> QuestionDialog:
     """Closes with `REMOVE` where the user wants it."""
     text = (
         f"{project.path}\nThe index, the adapted encoder, queries, judgments, reports and settings"
@@ -63,15 +63,16 @@ class RemovalScreen(ModalScreen[bool]):
     @work(exclusive=True, group="removal")
     async def remove_project(self) -> None:
         try:
-            self.outcome = parsed(
-                Purged, await order("purge", str(self._project.path), "--yes", "--json")
+            self.outcome = parse_answer(
+                Purged,
+                await run_detached_command("purge", str(self._project.path), "--yes", "--json"),
             )
             title = f"{self._project.name} is removed."
             text = plain("\n".join(self.outcome.lines()), lines=True)
         except EngineError as error:
             self.outcome = error
             title = f"{self._project.name} was not removed."
-            text = error_text(error)
+            text = format_error(error)
         if self.is_attached:
             self.query_one("#removal-title", SafeStatic).update(title)
             self.query_one("#removal-outcome", SafeStatic).update(text)

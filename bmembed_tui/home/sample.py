@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 
-from bmembed_tui.client.engine_client import command
+from bmembed_tui.client.engine_client import run_command
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.project.folder import (
@@ -25,15 +25,15 @@ async def import_questions(project: ProjectFolder) -> None:
     """Give it the queries to train on and the judged questions, once. Raises EngineError."""
     imports = project.path / "imports"
     if not any(imports.glob("queries-*.jsonl")):
-        await command("import-queries", str(project.path), str(asset_path(SAMPLE_QUERIES)))
+        await run_command("import-queries", str(project.path), str(asset_path(SAMPLE_QUERIES)))
     if not any(imports.glob("judgments-*.jsonl")):
-        await command("import-judgments", str(project.path), str(asset_path(SAMPLE_QUESTIONS)))
-        await command(
+        await run_command("import-judgments", str(project.path), str(asset_path(SAMPLE_QUESTIONS)))
+        await run_command(
             "import-judgments", str(project.path), str(asset_path(SAMPLE_MEASURING)), "--measure"
         )
 
 
-def sample_project() -> ProjectFolder:
+def open_sample_project() -> ProjectFolder:
     """The first of sample, sample-2 … that is the sample project, or that is free.
 
     Raises EngineError where it cannot be made.

@@ -15,8 +15,8 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import OptionList
 
-from bmembed_tui.home.here import here, over, project_over
-from bmembed_tui.home.recents import Known, listed
+from bmembed_tui.home.here import find_current_folder, find_projects_over, open_project_over
+from bmembed_tui.home.recents import KnownProject, read_recents
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
@@ -53,7 +53,7 @@ class ProjectOpener(Protocol):
 
     def open_hit(self, project: Path, query: str, hit: Hit) -> None: ...
     def action_search_all(self) -> None: ...
-    async def end_begun(self) -> None: ...
+    async def end_early_engine(self) -> None: ...
     def show_error(self, error: EngineError) -> None: ...
 
 
@@ -80,10 +80,10 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
         super().__init__()
         self._wanted = wanted
         # What they do, and whether they are still there, is found out later.
-        self._known = _by_key(map(Known, listed()))
+        self._known = _by_key(map(KnownProject, read_recents()))
         self._opening = False
         self._typed = list[events.Key]()
-        self._here = here()
+        self._here = find_current_folder()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="home"), Vertical(id="home-column"):
@@ -145,7 +145,7 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
 
     def _over(self, folder: Path) -> str:
         """The folder, and the project that there is for it."""
-        paths = over(folder, self._known.values())
+        paths = find_projects_over(folder, self._known.values())
         if len(paths) > 1:
             last = f", the last used of {len(paths)}"
         else:
@@ -174,7 +174,7 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
         elif key == HERE and (folder := self._here):
             self._open(
                 str(folder),
-                lambda: project_over(folder),
+                lambda: open_project_over(folder),
                 "search",
                 lambda screen: screen.make_searchable(),
             )
@@ -202,9 +202,9 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
     @work(exclusive=True, group="dropped")
     async def take_dropped(self, text: str) -> None:
         """Open a project's folder; of others make a project."""
-        from bmembed_tui.widgets.dropped import dropped_path
+        from bmembed_tui.widgets.dropped import find_dropped_path
 
-        path = await asyncio.to_thread(dropped_path, text)
+        path = await asyncio.to_thread(find_dropped_path, text)
         if path is None or not self.is_current:
             return
         if await asyncio.to_thread((path / "project.toml").is_file):
@@ -227,7 +227,7 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
 
     @work(exclusive=True, group="remove")
     async def action_remove(self) -> None:
-        from bmembed_tui.home.removal import REMOVE, RemovalScreen, removal_question
+        from bmembed_tui.home.removal import REMOVE, RemovalScreen, build_removal_question
         from engine.project.folder import ProjectFolder
 
         place = self._stood_on(self.query_one("#home-choices", SafeOptions), came=False)
@@ -235,8 +235,8 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
             self.notify("Select a project in the list first.", markup=False)
             return
         project = ProjectFolder(self._known[place].path)
-        await self.bmembed.end_begun()
-        if await self.app.push_screen_wait(removal_question(project)) == REMOVE:
+        await self.bmembed.end_early_engine()
+        if await self.app.push_screen_wait(build_removal_question(project)) == REMOVE:
             await self.app.push_screen_wait(RemovalScreen(project))
             self.load()
 
@@ -245,10 +245,12 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
             self.open(str(path))
 
     def open_sample(self) -> None:
-        from bmembed_tui.home.sample import sample_project
+        from bmembed_tui.home.sample import open_sample_project
 
         self._open(
-            "the sample", sample_project, then=lambda screen: self.give_questions(screen.project)
+            "the sample",
+            open_sample_project,
+            then=lambda screen: self.give_questions(screen.project),
         )
 
     @work(group="questions")
@@ -341,14 +343,14 @@ A run in progress stands first: closing the app does not end it."""  # noqa: E50
         }
 
 
-def _by_key(found: Iterable[Known]) -> dict[str, Known]:
+def _by_key(found: Iterable[KnownProject]) -> dict[str, KnownProject]:
     return {f"{AT}{known.path}": known for known in found}
 
 
-def _look() -> list[Known]:
-    from bmembed_tui.home.projects import known
+def _look() -> list[KnownProject]:
+    from bmembed_tui.home.projects import list_projects
 
-    return known()
+    return list_projects()
 
 
 def _opened(name: str) -> ProjectFolder:
@@ -371,7 +373,7 @@ def _offer(action: str, text: str) -> Content:
     return Content.assemble(plain(f"  {action}  "), plain(text, "$text-muted"))
 
 
-def _line(known: Known) -> Content:
+def _line(known: KnownProject) -> Content:
     name = plain(known.path.name, "bold")
     place = plain(f"  {known.path.parent}", "$text-muted")
     if known.running:

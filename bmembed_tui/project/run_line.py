@@ -6,8 +6,8 @@ from typing import Any
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import STOPPED, count, format_progress
-from bmembed_tui.client.project_status import at_work, titles
+from bmembed_tui.client.progress import STOPPED, format_count, format_progress
+from bmembed_tui.client.project_status import format_current_step, format_step_titles
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
@@ -43,7 +43,7 @@ def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if run.running or (status.running and not run.over):
         how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
         if run.current:
-            return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}"
+            return f"{how}: {format_current_step(run)}{format_progress(run)}{_whole(run)}"
         return requested or "starting …"
     if requested:
         return requested
@@ -52,7 +52,7 @@ def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if status.problem:
         return f"✗ {status.problem.what}"
     counts = status.counts
-    parts = (count(counts.get(f"{noun}s", 0), noun) for noun in ("document", "chunk"))
+    parts = (format_count(counts.get(f"{noun}s", 0), noun) for noun in ("document", "chunk"))
     if counts:
         return " · ".join(parts)
     return ""
@@ -72,7 +72,7 @@ def _whole(run: RunState) -> str:
     if found is None or not found.seconds:
         return ""
     if found.unknown:
-        without = f" without {titles(found.unknown)}"
+        without = f" without {format_step_titles(found.unknown)}"
     else:
         without = " in all"
     return (

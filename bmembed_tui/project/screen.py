@@ -16,7 +16,7 @@ from textual.css.query import NoMatches
 from textual.widgets import ContentSwitcher, OptionList
 
 from bmembed_tui.client.engine_client import EngineClient
-from bmembed_tui.client.project_status import SEARCH, STAGES, STEPS, step_of
+from bmembed_tui.client.project_status import SEARCH, STAGES, STEPS, find_step
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.project.sidebar import WIDE, Sidebar
 from bmembed_tui.steps.base import StepHost, StepPane
@@ -119,7 +119,7 @@ class ProjectScreen(StepHost):
         if step == self._steps.current:
             return
         if (before := self.pane) is not None:
-            before.left()
+            before.leave()
             self._seen.add(before.step)
         self._opening.display = False
         self.set_focus(None)  # what is hidden must not keep the keys
@@ -160,7 +160,7 @@ class ProjectScreen(StepHost):
         for event in early:
             if event.is_printable and event.character:
                 self._type(event.character)
-        pane.entered()
+        pane.enter()
         for event in early:
             if not event.is_printable:
                 self.app.call_later(self.app.simulate_key, event.key)
@@ -168,7 +168,7 @@ class ProjectScreen(StepHost):
     def action_go(self, step: str) -> None:
         self._following = False
         if self.pane is not None and self.pane.step == step:
-            self.pane.entered()
+            self.pane.enter()
         self.go(step)
 
     def take_late_key(self, event: events.Key) -> bool:
@@ -191,7 +191,7 @@ class ProjectScreen(StepHost):
         return False
 
     def _type(self, character: str) -> bool:
-        return self.pane is not None and self.pane.typed(character)
+        return self.pane is not None and self.pane.take_character(character)
 
     def _press_in_pane(self, key: str, before: Widget | None) -> None:
         """A key that means nothing where the focus was `before`; where it means nothing in the
@@ -252,7 +252,7 @@ class ProjectScreen(StepHost):
 
     def action_improve(self) -> None:
         """Bring search up to date; where it is, offer to adapt the encoder."""
-        if self.going:
+        if self.is_busy:
             self.notify("A run is in progress. Try again when it has ended.", markup=False)
         elif not self.status.done(*SEARCH):
             self.make_searchable()
@@ -276,9 +276,9 @@ class ProjectScreen(StepHost):
 
         The search process ends first: it has files of it open.
         """
-        from bmembed_tui.home.removal import REMOVE, RemovalScreen, removal_question
+        from bmembed_tui.home.removal import REMOVE, RemovalScreen, build_removal_question
 
-        if await self.app.push_screen_wait(removal_question(self.project)) != REMOVE:
+        if await self.app.push_screen_wait(build_removal_question(self.project)) != REMOVE:
             return
         await self.client.restart()
         if await self.app.push_screen_wait(RemovalScreen(self.project)):
@@ -314,12 +314,12 @@ class ProjectScreen(StepHost):
         except EngineError as error:
             self._known = True
             self.is_settling = False
-            if self.alive:
+            if self.is_alive:
                 self._show_problem(error)
                 self._enter_first()
                 self.draw_run()
             return
-        if not self.alive:
+        if not self.is_alive:
             return
         if status.problem and not status.stages:  # they stand where they stood, as far as is known
             status = replace(status, stages=self.status.stages)
@@ -342,9 +342,9 @@ class ProjectScreen(StepHost):
 
     def _engine_ended(self) -> None:
         """The search process has died; the next request starts it again."""
-        if self.alive:
+        if self.is_alive:
             for pane in self._panes():
-                pane.engine_ended()
+                pane.forget_engine()
 
     def _panes(self) -> list[StepPane]:
         return [pane for pane in self._steps.query_children(StepPane) if pane.is_ready]
@@ -362,16 +362,16 @@ class ProjectScreen(StepHost):
 
     def show_hit(self, query: str, hit: Hit) -> None:
         """Show the document of a hit, over the search for `query`."""
-        from bmembed_tui.steps.search.model import terms_of
+        from bmembed_tui.steps.search.model import collect_terms
         from bmembed_tui.steps.search.preview import PreviewScreen
 
         self.search_for(query)
-        self.app.push_screen(PreviewScreen(self.client.ask, hit, terms_of(query, (hit,))))
+        self.app.push_screen(PreviewScreen(self.client.ask, hit, collect_terms(query, (hit,))))
 
     def _likely_step(self) -> str:
         status = self.status
         if status.running and self.run_state.current:
-            return step_of(self.run_state.current)
+            return find_step(self.run_state.current)
         if status.done(*STAGES) or (status.built("index") and not status.built("generate")):
             return "search"
         if not status.built("ingest"):
@@ -379,7 +379,7 @@ class ProjectScreen(StepHost):
         first = next((stage for stage in STAGES if status.state(stage) != "done"), "ingest")
         if first in ("index", "generate"):
             return "queries"
-        return step_of(first)
+        return find_step(first)
 
     # Drawing
 

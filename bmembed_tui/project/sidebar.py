@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from bmembed_tui.client.project_status import STEPS, step_state
+from bmembed_tui.client.project_status import STEPS, find_step_state
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions
@@ -46,7 +46,7 @@ class Sidebar(SafeOptions):
         self._drawn = status, run, current, seen
         words = self.app.size.width >= WIDE
         lines = [
-            (step.key, _line(n, step.title, step_state(step, status, run, seen), words))
+            (step.key, _line(n, step.title, find_step_state(step, status, run, seen), words))
             for n, step in enumerate(STEPS, 1)
         ]
         self._current = current

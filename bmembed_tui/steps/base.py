@@ -17,7 +17,7 @@ from textual.widgets import Button
 
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.dialogs.help import key_name
+from bmembed_tui.dialogs.help import format_key
 from bmembed_tui.steps.runs import RunScreen
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.messages.project import ProjectStatus
@@ -135,17 +135,17 @@ class StepPane(Vertical):
         """
         self.draw()
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         """The step has become visible."""
         self.focus_primary()
 
-    def left(self) -> None:
+    def leave(self) -> None:
         """Another step is shown."""
 
-    def engine_ended(self) -> None:
+    def forget_engine(self) -> None:
         """The process that answers requests has died: what it had loaded is gone."""
 
-    def typed(self, character: str) -> bool:
+    def take_character(self, character: str) -> bool:
         """A character that came before the step's field had the focus; returns whether the step
         takes it.
         """
@@ -172,7 +172,7 @@ class StepPane(Vertical):
                 _, name, parameters = parse(binding.action)
                 if self.check_action(name, parameters):
                     offers[f"{self.title}: {binding.description}"] = (
-                        f"key {key_name(binding.key)}",
+                        f"key {format_key(binding.key)}",
                         binding.action,
                     )
         return offers

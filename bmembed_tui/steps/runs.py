@@ -12,12 +12,18 @@ from pathlib import Path
 from textual import work
 from textual.screen import Screen
 
-from bmembed_tui.client.engine_client import order, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_detached_command
 from bmembed_tui.client.progress import STOPPED
-from bmembed_tui.client.project_status import SEARCH, STAGES, step_of
+from bmembed_tui.client.project_status import SEARCH, STAGES, find_step
 from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run, settings_time
+from bmembed_tui.client.run_watch import (
+    RunWatch,
+    find_newest_run,
+    is_held,
+    read_run_error,
+    read_settings_time,
+)
 from engine.core.errors import EngineError, ProjectBusyError, StageError
 from engine.core.messages.project import ProjectStatus, RunRecord
 from engine.project.folder import ProjectFolder
@@ -80,14 +86,14 @@ class RunScreen(Screen[None]):
     # The newest run
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the screen's widgets are there: an answer may come after the screen has been
         left.
         """
         return self.is_attached and not self._pruning
 
     @property
-    def going(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether a run goes on now, is being started, or has ended only just: what it left is
         not known yet.
         """
@@ -100,7 +106,7 @@ class RunScreen(Screen[None]):
 
     @property
     def has_run(self) -> bool:
-        return self.going and not (self.is_starting or self.is_settling)
+        return self.is_busy and not (self.is_starting or self.is_settling)
 
     def _follow_newest(self) -> None:
         """Follow the newest run, going on or not: its history is part of what steps show."""
@@ -130,12 +136,12 @@ class RunScreen(Screen[None]):
     @work(exclusive=True, group="history")
     async def _read_history(self, folder: Path) -> None:
         history = await asyncio.to_thread(read_history, folder.parent, folder.name)
-        if self.alive and self._watch is not None and self._watch.folder == folder:
+        if self.is_alive and self._watch is not None and self._watch.folder == folder:
             self.history = history
             self.draw_run()
 
     def _run_changed(self, state: RunState) -> None:
-        if not self.alive or state is not self.run_state:
+        if not self.is_alive or state is not self.run_state:
             return
         signature = (
             state.current,
@@ -153,7 +159,7 @@ class RunScreen(Screen[None]):
         return REQUESTED.get(self.requested) or ("starting …" if self.is_starting else "")
 
     @property
-    def waits(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether the run is paused, or will be at its next safe point."""
         return self.run_state.paused or self.requested == "pause"
 
@@ -169,7 +175,7 @@ class RunScreen(Screen[None]):
         measured = state.stage("evaluate").state in ("done", "skipped")
         # there the result is read
         if self._following and state.current and not (state.current == "embed" and measured):
-            self.go(step_of(state.current))
+            self.go(find_step(state.current))
         if not state.over:
             return
         following = self._following
@@ -189,9 +195,9 @@ class RunScreen(Screen[None]):
         error = state.error
         # it failed between two stages
         while error is None and asyncio.get_running_loop().time() < end:
-            error = await asyncio.to_thread(error_of, self.project, folder)
+            error = await asyncio.to_thread(read_run_error, self.project, folder)
             await asyncio.sleep(0.1)
-        if not self.alive:
+        if not self.is_alive:
             return
         state.error = error or StageError("The run failed.", "", "Run again.")
         self.draw_run()
@@ -221,10 +227,10 @@ class RunScreen(Screen[None]):
             self._looking = False
 
     async def _look_at_runs(self) -> None:
-        newest = await asyncio.to_thread(newest_run, self.project.path)
-        written = await asyncio.to_thread(settings_time, self.project.path)
+        newest = await asyncio.to_thread(find_newest_run, self.project.path)
+        written = await asyncio.to_thread(read_settings_time, self.project.path)
         before = self.settings_time
-        if not self.alive or self.is_starting or not self._known:
+        if not self.is_alive or self.is_starting or not self._known:
             return  # before the first answer it is not known what is new
         self.settings_time = written or before
         if before and before != self.settings_time:
@@ -243,15 +249,15 @@ class RunScreen(Screen[None]):
         if watch is None or await asyncio.to_thread(is_held, self.project):
             return
         await watch.catch_up()  # what it wrote before it let the project go
-        if self.alive and state is self.run_state and state.running:
-            state.lose()
+        if self.is_alive and state is self.run_state and state.running:
+            state.mark_lost()
             self._following = False
             if self._live:
                 self.notify(f"The run {STOPPED}.", markup=False, severity="warning")
             self._run_changed(state)
 
     def action_run_all(self) -> None:
-        if self.going:
+        if self.is_busy:
             self.notify("A run is in progress. Start another one when it has ended.", markup=False)
         else:
             self.start_run(follow=True)
@@ -261,7 +267,7 @@ class RunScreen(Screen[None]):
 
         The first time, search is shown: it takes what is typed meanwhile.
         """
-        if not self.going:
+        if not self.is_busy:
             self.start_run(SEARCH)
             if not self.status.built("index"):
                 self.go("search")
@@ -308,16 +314,16 @@ class RunScreen(Screen[None]):
             self.show_error(error)
         finally:
             self.is_starting = False
-            if self.alive:
+            if self.is_alive:
                 self.draw_run()
 
     async def _started(self, follow: bool, *arguments: str) -> ProjectBusyError | None:
         """Start a run; what keeps it from beginning now."""
         try:
-            started = parsed(RunRecord, await order(*arguments))
+            started = parse_answer(RunRecord, await run_detached_command(*arguments))
         except ProjectBusyError as error:
             return error
-        if self.alive:
+        if self.is_alive:
             self._following = follow
             self.follow_run(started.folder)
             await self.refresh_status()
@@ -331,15 +337,15 @@ class RunScreen(Screen[None]):
         """
         state = self.run_state
         self.requested = what
-        if self.alive:
+        if self.is_alive:
             self.draw_run()
         try:
-            await order(what, str(self.project.path))
+            await run_detached_command(what, str(self.project.path))
         except EngineError as error:
             self.show_error(error)
             if state is self.run_state:
                 self.requested = ""
-        if self.alive:
+        if self.is_alive:
             self.draw_run()
 
     # Errors
@@ -347,7 +353,7 @@ class RunScreen(Screen[None]):
     def show_error(self, error: EngineError) -> None:
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
-        if not self.alive or self._shows(error):
+        if not self.is_alive or self._shows(error):
             return
         if isinstance(self.app.screen, ErrorDialog):
             self.notify(error.what, markup=False, severity="error")

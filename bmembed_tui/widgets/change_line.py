@@ -17,8 +17,8 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.in_app import advice
-from bmembed_tui.client.project_status import titles
+from bmembed_tui.client.in_app import format_advice
+from bmembed_tui.client.project_status import format_step_titles
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -161,7 +161,7 @@ class ChangeLine(Vertical):
         if self.is_attached:
             self._changes = {}
             self._give_focus_back()
-            self._say(error_text(error))
+            self._say(format_error(error))
             self.post_message(self.Dropped())
 
     @on(Button.Pressed, "#change-apply")
@@ -178,8 +178,8 @@ class ChangeLine(Vertical):
 
 def format_effect(stages: Sequence[StageChange]) -> Content:
     """What the answer to `what_if` means, in a sentence or two."""
-    stale = titles(stage.stage for stage in stages if stage.after != "done")
-    again = titles(stage.stage for stage in stages if stage.after == "done")
+    stale = format_step_titles(stage.stage for stage in stages if stage.after != "done")
+    again = format_step_titles(stage.stage for stage in stages if stage.after == "done")
     lines = []
     if stale:
         lines.append(
@@ -194,17 +194,17 @@ def format_effect(stages: Sequence[StageChange]) -> Content:
     return plain("\n".join(lines), lines=True)
 
 
-def error_text(error: EngineError) -> Content:
+def format_error(error: EngineError) -> Content:
     """An engine's error in place: what, why, what to do."""
     rest = " ".join(
-        part for part in (error.why, f"→ {advice(error)}" if error.to_do else "") if part
+        part for part in (error.why, f"→ {format_advice(error)}" if error.to_do else "") if part
     )
     return Content.assemble(
         plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True)
     )
 
 
-async def answer_or_error(
+async def await_or_show_error(
     widget: Widget, request: Awaitable[A], show: Callable[[Content], object]
 ) -> A | None:
     """The answer to a request; None where the widget is gone by then, and where there is an
@@ -214,6 +214,6 @@ async def answer_or_error(
         answer = await request
     except EngineError as error:
         if widget.is_attached:
-            show(error_text(error))
+            show(format_error(error))
         return None
     return answer if widget.is_attached else None

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 MAX_PATH_LENGTH = 4096  # characters of a path
 
 
-def dropped_path(text: str) -> Path | None:
+def find_dropped_path(text: str) -> Path | None:
     """The file or folder that a pasted text names by its whole path, as it is, quoted for a
     shell or as an address; else None.
 

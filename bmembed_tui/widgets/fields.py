@@ -177,7 +177,7 @@ class PathField(Field):
         """Complete as far as it is clear, else go on."""
         typed = self.value
         if self.cursor_at_end:
-            longer = await asyncio.to_thread(completion, typed, self._files)
+            longer = await asyncio.to_thread(complete_path, typed, self._files)
         else:
             longer = typed
         if not self.is_attached or self.value != typed:
@@ -199,18 +199,18 @@ class _PathSuggester(Suggester):
     async def get_suggestion(self, value: str) -> str | None:
         if value.endswith("/"):  # a folder is named: what is in it would look chosen
             return None
-        found = await asyncio.to_thread(matches, value, self._files)
+        found = await asyncio.to_thread(find_paths, value, self._files)
         return found[0] if found else None
 
 
-def completion(text: str, files: bool = False) -> str:
+def complete_path(text: str, files: bool = False) -> str:
     """`text` made longer by what all paths that begin so share; `text` itself where that is
     nothing.
     """
-    return os.path.commonprefix(matches(text, files)) or text  # noqa: RUF071 — by characters, as it is typed
+    return os.path.commonprefix(find_paths(text, files)) or text  # noqa: RUF071 — by characters, as it is typed
 
 
-def matches(text: str, files: bool = False) -> list[str]:
+def find_paths(text: str, files: bool = False) -> list[str]:
     """Paths of folders (and files) that begin with `text`, sorted; folders end with a slash.
 
     Never raises.

@@ -32,11 +32,11 @@ class HangingStatic(SafeStatic):
     def _wrap(self, width: int) -> None:
         if self._lines is not None:
             self.update(
-                Content("\n").join(hanging(line, width, self._indent) for line in self._lines)
+                Content("\n").join(wrap_hanging(line, width, self._indent) for line in self._lines)
             )
 
 
-def hanging(line: Content, width: int, indent: int = 2) -> Content:
+def wrap_hanging(line: Content, width: int, indent: int = 2) -> Content:
     """One line in as many rows as it needs in `width` columns, all but the first indented."""
     if line.cell_length <= width or width <= 2 * indent:
         return line

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 
-from bmembed_tui.widgets.change_line import answer_or_error
+from bmembed_tui.widgets.change_line import await_or_show_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 
@@ -47,7 +47,7 @@ class ModelList(Vertical):
         """Show the models once they are found."""
         if not self._models:
             self._show_note(plain("Looking for models on this machine …", "$text-muted"))
-        found = await answer_or_error(self, models, self._show_note)
+        found = await await_or_show_error(self, models, self._show_note)
         if found is not None:
             self._show(found)
 

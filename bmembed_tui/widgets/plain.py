@@ -25,7 +25,7 @@ def plain(text: str, style: str = "", *, lines: bool = False) -> Content:
     return Content(visible(text, lines=lines))
 
 
-def marked(
+def mark_spans(
     text: str, marks: Iterable[Mark], style: str = "bold underline $accent", *, lines: bool = False
 ) -> Content:
     """`text` with the (start, end) character spans `marks` in `style`.

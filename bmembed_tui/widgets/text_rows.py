@@ -26,7 +26,7 @@ NARROW = re.compile(
 )
 
 
-def line_cuts(line: str, width: int) -> list[int]:
+def find_line_cuts(line: str, width: int) -> list[int]:
     """Where the rows of one line end, the last one at its own end; a row is at most `width`
     columns, blanks at its end apart.
     """
@@ -80,7 +80,7 @@ class TextRows:
         at = 0
         for line in text.split("\n"):
             start = at
-            for cut in line_cuts(line, width):
+            for cut in find_line_cuts(line, width):
                 self._starts.append(start)
                 self._ends.append(at + cut)
                 start = at + cut
@@ -96,7 +96,9 @@ class TextRows:
         return max(0, bisect_right(self._starts, offset) - 1)
 
 
-def segments(text: str, base: Style, parts: Iterable[tuple[int, int, Style]] = ()) -> list[Segment]:
+def build_segments(
+    text: str, base: Style, parts: Iterable[tuple[int, int, Style]] = ()
+) -> list[Segment]:
     """`text` as it is shown, in `base`; `parts` are (start, end, style) in order, without
     overlap, cut at its ends.
     """
@@ -116,7 +118,7 @@ def segments(text: str, base: Style, parts: Iterable[tuple[int, int, Style]] = (
     return drawn
 
 
-def fitted(text: str, width: int, *, keep_end: bool = False) -> str:
+def fit_text(text: str, width: int, *, keep_end: bool = False) -> str:
     """`text` as it is shown in at most `width` columns; what is left out, at its end or its
     beginning, is marked by `…`.
     """
@@ -135,7 +137,7 @@ def fitted(text: str, width: int, *, keep_end: bool = False) -> str:
     return f"…{shown[left:]}"
 
 
-def spans_within(
+def find_spans_within(
     spans: Sequence[Span], starts: Sequence[int], first: int, last: int
 ) -> list[tuple[int, Span]]:
     """(number, span) of those of `spans` that reach into [first, last).

@@ -111,6 +111,6 @@ class Bridge:
             self.on_end()
 
 
-def offered(bridge: Bridge) -> list[Callable[..., Any]]:
+def list_page_functions(bridge: Bridge) -> list[Callable[..., Any]]:
     """The functions of the page, each by its own name."""
     return [bridge.read, bridge.type, bridge.resize, bridge.focus, bridge.copy, bridge.pick_folder]

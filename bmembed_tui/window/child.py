@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
-from bmembed_tui.window.packets import DATA, META, PacketError, Unpacker, packet
+from bmembed_tui.window.packets import DATA, META, PacketError, Unpacker, build_packet
 from engine.core.subprocesses import import_path
 
 LEAVE_SECONDS = 5.0
@@ -65,11 +65,11 @@ class AppProcess:
         return self._child.pid
 
     def type(self, text: str) -> None:
-        self._send(packet(DATA, text.encode("utf-8", "replace")))
+        self._send(build_packet(DATA, text.encode("utf-8", "replace")))
 
     def send(self, **message: Any) -> None:
         """A message to the app's driver, such as type="resize", width=80, height=24."""
-        self._send(packet(META, json.dumps(message).encode()))
+        self._send(build_packet(META, json.dumps(message).encode()))
 
     def close(self) -> int:
         """Let the app leave, and end it where it does not; a run goes on. Returns its exit code."""

@@ -37,7 +37,7 @@ FLAGS = (
 SOCKETS = Path("/tmp/.X11-unix")
 
 
-def parser(name: str) -> argparse.ArgumentParser:
+def build_parser(name: str) -> argparse.ArgumentParser:
     """The command line of `bmembed-tui` and `bmembed-desktop`."""
     about = "Search your documents offline, by keyword and by meaning."
     made = argparse.ArgumentParser(prog=name, description=about)
@@ -59,7 +59,7 @@ def parser(name: str) -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> None:
     """`bmembed-desktop`."""
     restore_child_signal()
-    open_desktop(parser("bmembed-desktop").parse_args(arguments))
+    open_desktop(build_parser("bmembed-desktop").parse_args(arguments))
 
 
 def open_desktop(chosen: argparse.Namespace) -> None:
@@ -67,9 +67,9 @@ def open_desktop(chosen: argparse.Namespace) -> None:
     try:
         check_extra()
         if chosen.install_shortcut:
-            from bmembed_tui.window.shortcut import install
+            from bmembed_tui.window.shortcut import install_shortcut
 
-            print("\n".join(str(path) for path in install()))
+            print("\n".join(str(path) for path in install_shortcut()))
             return
         _leave(open_window(chosen.project))
     except EngineError as error:
@@ -112,14 +112,14 @@ def open_window(project: str | None) -> int:
         check_libraries()
     from bmembed_tui.window.bridge import Bridge
     from bmembed_tui.window.no_network import refuse_network
-    from bmembed_tui.window.page import page
+    from bmembed_tui.window.page import build_page
 
     _prepare_web_view()
     bridge = Bridge(project)  # the app starts while the window's libraries are loaded
-    if display_is_here():
+    if is_display_local():
         refuse_network()
     try:
-        _show(bridge, page())
+        _show(bridge, build_page())
     finally:
         code = bridge.close()
     return code
@@ -128,8 +128,8 @@ def open_window(project: str | None) -> int:
 def _show(bridge: Bridge, page: Page) -> None:
     import webview
 
-    from bmembed_tui.window.bridge import NOTHING, offered
-    from bmembed_tui.window.system import copier
+    from bmembed_tui.window.bridge import NOTHING, list_page_functions
+    from bmembed_tui.window.system import build_copier
 
     webview.settings["OPEN_EXTERNAL_LINKS_IN_BROWSER"] = False
     window = webview.create_window(
@@ -157,7 +157,7 @@ def _show(bridge: Bridge, page: Page) -> None:
         )
 
     def begin() -> None:
-        bridge.to_clipboard = copier()
+        bridge.to_clipboard = build_copier()
         if view := (
             getattr(window.native, "webview", None) if sys.platform.startswith("linux") else None
         ):
@@ -171,7 +171,7 @@ def _show(bridge: Bridge, page: Page) -> None:
             target=window.run_js, args=[page.script], daemon=True, name="window-page"
         ).start()
 
-    functions = offered(bridge)
+    functions = list_page_functions(bridge)
     _let_through({function.__name__ for function in functions})
     window.expose(*functions)
     bridge.choose_folder = choose
@@ -212,13 +212,13 @@ def _look_after(view: Any, bridge: Bridge) -> None:
     """What Qt's web view and its window are not given by pywebview: drops, which do not reach
     their page, and an icon.
     """
-    from bmembed_tui.window.qt import gui_thread
+    from bmembed_tui.window.qt import get_gui_thread
 
     def picture() -> None:
         with suppress(EngineError):
-            gui_thread().show_icon(view, _icon("bmembed.png"))
+            get_gui_thread().show_icon(view, _icon("bmembed.png"))
 
-    gui_thread().watch(view, bridge.paste)
+    get_gui_thread().watch(view, bridge.paste)
     later = threading.Timer(ICON_SECONDS, picture)
     later.daemon = True
     later.start()
@@ -262,7 +262,7 @@ def check_display() -> None:
         return
     display = os.environ.get("DISPLAY", "")
     number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
-    if not display or (display_is_here() and not (SOCKETS / f"X{number}").exists()):
+    if not display or (is_display_local() and not (SOCKETS / f"X{number}").exists()):
         if display:
             shown = f"the display {display} is not there"
         else:
@@ -273,7 +273,7 @@ def check_display() -> None:
         )
 
 
-def display_is_here() -> bool:
+def is_display_local() -> bool:
     """Whether the display is one of this machine: another one, as over SSH, is reached through
     the network.
     """

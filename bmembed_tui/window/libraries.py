@@ -49,16 +49,18 @@ FOR_PAGES = {
 }
 
 
-def wanted() -> Mapping[str, str]:
+def list_needed_libraries() -> Mapping[str, str]:
     """Library → Debian's package, for the display that there is."""
     if os.environ.get("WAYLAND_DISPLAY"):
         return FOR_PAGES
     return {**FOR_PAGES, **FOR_X11}
 
 
-def missing() -> dict[str, str]:
+def find_missing_libraries() -> dict[str, str]:
     """Those of `wanted` that cannot be loaded."""
-    return {name: package for name, package in wanted().items() if not _is_there(name)}
+    return {
+        name: package for name, package in list_needed_libraries().items() if not _is_there(name)
+    }
 
 
 def _is_there(name: str) -> bool:
@@ -71,7 +73,7 @@ def _is_there(name: str) -> bool:
 
 def check_libraries() -> None:
     """Raises EngineError that names what the system lacks. For Linux."""
-    if lacks := missing():
+    if lacks := find_missing_libraries():
         raise EngineError(
             f"A window cannot be opened: the system lacks {', '.join(lacks)}. Install them (Debian"
             f" and Ubuntu: apt install {' '.join(lacks.values())}), or use bmembed-tui, which works"
@@ -81,5 +83,5 @@ def check_libraries() -> None:
 
 
 if __name__ == "__main__":
-    for name, package in missing().items():
+    for name, package in find_missing_libraries().items():
         print(f"THE WINDOW IS NOT TESTED: {name} is not installed (Debian: {package}).")

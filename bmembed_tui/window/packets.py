@@ -19,7 +19,7 @@ class PacketError(ValueError):
     """What came is not a packet."""
 
 
-def packet(kind: str, payload: bytes) -> bytes:
+def build_packet(kind: str, payload: bytes) -> bytes:
     """One packet."""
     return kind.encode("ascii") + len(payload).to_bytes(4, "big") + payload
 

@@ -41,7 +41,7 @@ class Page:
     script: str
 
 
-def page() -> Page:
+def build_page() -> Page:
     """The whole page. Raises EngineError where the terminal's code is of another make."""
     static = files("textual_serve") / "static"
     parts = {

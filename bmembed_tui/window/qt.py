@@ -49,7 +49,7 @@ def set_application_name(name: str) -> None:
 
 
 @cache
-def gui_thread() -> GuiThread:
+def get_gui_thread() -> GuiThread:
     """The one of this process. Call it when there is a window."""
     from PySide6.QtCore import QEvent, QObject, Qt, Signal
     from PySide6.QtGui import QGuiApplication, QIcon

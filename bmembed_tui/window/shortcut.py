@@ -18,7 +18,7 @@ NAME = "bmembed"
 COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
 
 
-def install(platform: str = sys.platform, home: Path | None = None) -> list[Path]:
+def install_shortcut(platform: str = sys.platform, home: Path | None = None) -> list[Path]:
     """Write the shortcut and its icon; returns the files.
 
     Raises EngineError where they cannot be written.

@@ -18,13 +18,13 @@ NOTIFIERS = {
 MAX_WAIT = 5.0
 
 
-def copier(platform: str = sys.platform) -> Callable[[str], None]:
+def build_copier(platform: str = sys.platform) -> Callable[[str], None]:
     """What puts a text on the clipboard, from any thread. Make it while the window is there."""
     if platform in COPIERS:
         return lambda text: _run(COPIERS[platform], text.encode("utf-8", "replace"))
-    from bmembed_tui.window.qt import gui_thread
+    from bmembed_tui.window.qt import get_gui_thread
 
-    return gui_thread().copy
+    return get_gui_thread().copy
 
 
 def show_notice(text: str, platform: str = sys.platform) -> None:

@@ -15,7 +15,7 @@ from textual.widgets import Button, Input
 
 from bmembed_tui.steps.documents.view import WIDE, DocumentsView
 from bmembed_tui.widgets.change_line import ChangeLine
-from bmembed_tui.widgets.dropped import dropped_path
+from bmembed_tui.widgets.dropped import find_dropped_path
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from engine.core.errors import EngineError
@@ -57,11 +57,11 @@ After reading, search by keywords works at once, and by meaning as the documents
 
     # What the project says
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         self.set_class(
             cast(Widget, self.parent).size.width >= WIDE, "wide"
         )  # its own is not known while it is hidden
-        super().entered()
+        super().enter()
         self.scanned = None
         self.load()
 
@@ -69,7 +69,7 @@ After reading, search by keywords works at once, and by meaning as the documents
         self.draw()
         if self.display and self.host.pane is self:
             self.scanned = (
-                self.scanned if self.host.going else None
+                self.scanned if self.host.is_busy else None
             )  # after a run the files are counted anew
             self.load()
 
@@ -178,7 +178,7 @@ After reading, search by keywords works at once, and by meaning as the documents
         if event.then:
             event.then()
 
-    def left(self) -> None:
+    def leave(self) -> None:
         self.query_one(ChangeLine).clear()
 
     def action_add(self) -> None:
@@ -193,7 +193,7 @@ After reading, search by keywords works at once, and by meaning as the documents
 
     @work(exclusive=True, group="dropped")
     async def take_dropped(self, text: str) -> None:
-        path = await asyncio.to_thread(dropped_path, text)
+        path = await asyncio.to_thread(find_dropped_path, text)
         if path is not None and self.is_attached:
             self._added(path)
 

@@ -7,9 +7,9 @@ from collections import Counter
 from rich.text import Text
 from textual.content import Content
 
-from bmembed_tui.client.progress import count, doing
+from bmembed_tui.client.progress import format_activity, format_count
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.plain import plain, rich_text
 from engine.core.errors import EngineError
 from engine.core.messages.documents import Scanned, UnreadFiles
@@ -31,7 +31,9 @@ def format_status(
 ) -> Content:
     """How far the documents are, and what to do next."""
     if is_reading:
-        return plain(doing(run) if run.current in STAGES else "▶ starting …", "bold $text-accent")
+        return plain(
+            format_activity(run) if run.current in STAGES else "▶ starting …", "bold $text-accent"
+        )
     if (
         error is None
         and not status.done(*STAGES)
@@ -39,7 +41,7 @@ def format_status(
     ):
         error = run.error
     if error is not None:
-        return error_text(error)
+        return format_error(error)
     if status.done("ingest"):
         return plain(f"✓ {_counts(status)}", "$text-success")
     if status.built("ingest"):
@@ -52,26 +54,26 @@ def format_status(
         return plain(
             "No file here can be read yet. Add a folder, or put documents into it.", "$text-warning"
         )
-    return plain(f"{files_text(scan)} can be read. Press Enter to read them.")
+    return plain(f"{format_files(scan)} can be read. Press Enter to read them.")
 
 
 def _counts(status: ProjectStatus) -> str:
     counts = status.counts
     left_out = _left_out(status)
     if left_out:
-        rest = f" Left out: {count(left_out, 'file')}."
+        rest = f" Left out: {format_count(left_out, 'file')}."
     else:
         rest = ""
     files = counts.get("files", 0)
     documents = counts.get("documents", 0)
     # such as archives and mails with attachments
     if files != documents:
-        held = f"{count(files, 'file')} with "
+        held = f"{format_count(files, 'file')} with "
     else:
         held = ""
     return (
-        f"Read: {held}{count(documents, 'document')},"
-        f" {count(counts.get('chunks', 0), 'chunk')}.{rest}"
+        f"Read: {held}{format_count(documents, 'document')},"
+        f" {format_count(counts.get('chunks', 0), 'chunk')}.{rest}"
     )
 
 
@@ -79,7 +81,7 @@ def _left_out(status: ProjectStatus) -> int:
     return status.counts.get("skipped", 0) + status.counts.get("quarantined", 0)
 
 
-def left_out_title(status: ProjectStatus, total: int) -> str:
+def format_left_out(status: ProjectStatus, total: int) -> str:
     """`Left out: 4 files, and 2 inside files`: of the `total`, what is no file of its own is a
     part of one that was read.
     """
@@ -91,15 +93,15 @@ def left_out_title(status: ProjectStatus, total: int) -> str:
         inside = f", and {total - files:,} inside files"
     else:
         inside = ""
-    return f"Left out: {count(files, 'file')}{inside}"
+    return f"Left out: {format_count(files, 'file')}{inside}"
 
 
-def files_text(scan: Scanned) -> str:
+def format_files(scan: Scanned) -> str:
     """`132 files (1.2 MB)`."""
-    return f"{count(scan.files, 'file')} ({size_text(scan.bytes)})"
+    return f"{format_count(scan.files, 'file')} ({size_text(scan.bytes)})"
 
 
-def formats_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
+def build_format_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
     """Format, files, size; a last row with the sums."""
     if scan is None:
         return []
@@ -119,7 +121,9 @@ def _row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text
     return cells
 
 
-def skipped_rows(unread: UnreadFiles, scan: Scanned | None) -> tuple[list[tuple[str, str]], int]:
+def build_skipped_rows(
+    unread: UnreadFiles, scan: Scanned | None
+) -> tuple[list[tuple[str, str]], int]:
     """(path, reason) of the first files that are left out, and how many there are: tried in
     vain, or passed over.
 

@@ -15,18 +15,18 @@ from bmembed_tui.client.project_status import SEARCH
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.documents.text import (
     STAGES,
-    files_text,
+    build_format_rows,
+    build_skipped_rows,
+    format_files,
+    format_left_out,
     format_status,
-    formats_rows,
-    left_out_title,
-    skipped_rows,
 )
-from bmembed_tui.widgets.change_line import ChangeLine, error_text
+from bmembed_tui.widgets.change_line import ChangeLine, format_error
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.plain import plain, rich_text
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic, SafeTable
-from bmembed_tui.widgets.text_rows import fitted
+from bmembed_tui.widgets.text_rows import fit_text
 from engine.core.errors import EngineError
 from engine.core.messages.documents import Scan, Scanned, UnreadFiles
 from engine.settings.schema import CorpusSettings
@@ -114,7 +114,7 @@ class DocumentsView(StepPane):
     def is_reading(self) -> bool:
         run = self.host.run_state
         own = run.current in STAGES or (not run.current and run.stages.keys() <= set(SEARCH))
-        return self._starting or (self.host.going and own)
+        return self._starting or (self.host.is_busy and own)
 
     def is_read(self) -> bool:
         return self.host.status.done("ingest") and not self._is_changed()
@@ -144,7 +144,7 @@ class DocumentsView(StepPane):
     def _draw_formats(self) -> None:
         table = self.query_one("#formats", SafeTable)
         table.clear()
-        for row in formats_rows(self._scan):
+        for row in build_format_rows(self._scan):
             table.add_row(*row)
 
     def _draw_note(self) -> None:
@@ -152,24 +152,24 @@ class DocumentsView(StepPane):
         if self._is_changed() and self.scanned != self._wanted:
             note = plain("counting …", "$text-muted")
         elif self._is_changed() and self._scan_error:
-            note = error_text(self._scan_error)
+            note = format_error(self._scan_error)
         elif self._is_changed() and self._scan:
             note = plain(
-                f"{files_text(self._scan)} would be read. Enter saves the patterns, Esc reverts"
+                f"{format_files(self._scan)} would be read. Enter saves the patterns, Esc reverts"
                 " them.",
                 "$text-accent",
             )
         self.query_one("#patterns-note", SafeStatic).update(note)
 
     def _draw_skipped(self) -> None:
-        rows, total = skipped_rows(self._unread, self._scan)
+        rows, total = build_skipped_rows(self._unread, self._scan)
         if rows != self._left_out:  # otherwise the cursor stays where it is
             self._left_out = rows
             table = self.query_one("#skipped", SafeTable)
             table.clear()
             for path, reason in rows:
                 table.add_row(
-                    rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason)
+                    rich_text(fit_text(path, PATH_COLUMNS, keep_end=True)), rich_text(reason)
                 )
             self._draw_why(0)
         self.query_one("#skipped-part").display = bool(self._left_out)
@@ -178,7 +178,7 @@ class DocumentsView(StepPane):
         else:
             rest = ""
         self.query_one("#skipped-title", SafeStatic).update(
-            plain(f"{left_out_title(self.host.status, total)}{rest}", "bold")
+            plain(f"{format_left_out(self.host.status, total)}{rest}", "bold")
         )
         self.query_one("#retry").display = bool(self._unread.known)
 

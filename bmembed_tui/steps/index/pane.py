@@ -41,7 +41,7 @@ A change of the documents needs only what changed to be indexed again."""  # noq
         self.query_one("#index-status", HangingStatic).show(
             text, HEAD if host.status.built("index") else 0
         )
-        if host.going:
+        if host.is_busy:
             label = "Running …"
         elif host.status.done("index", "rank"):
             label = "Continue"
@@ -50,7 +50,7 @@ A change of the documents needs only what changed to be indexed again."""  # noq
         self.query_one("#primary", SafeButton).label = label
 
     def action_primary(self) -> None:
-        if self.host.going:
+        if self.host.is_busy:
             self.notify("A run is in progress; this step follows.", markup=False)
         elif self.host.status.done("index", "rank"):
             self.host.go("train")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import count, doing
+from bmembed_tui.client.progress import format_activity, format_count
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.widgets.plain import plain
@@ -26,14 +26,16 @@ def format_status(status: ProjectStatus, state: RunState, history: History) -> C
     """Index and rankings, a few lines each; progress while they are made."""
     lines = []
     if state.running and state.current in STAGES:
-        lines.append(plain(doing(state), "bold $text-accent"))
+        lines.append(plain(format_activity(state), "bold $text-accent"))
     if not status.built("index"):
         if lines:
             return Content("\n").join(lines)
         return plain(NOTHING, lines=True)
-    index, rank = (history.record(state, stage) or StageRun(stage) for stage in ("index", "rank"))
+    index, rank = (
+        history.find_record(state, stage) or StageRun(stage) for stage in ("index", "rank")
+    )
     lines.append(
-        _line("Keywords", count(status.counts.get("chunks", 0), "chunk") + _seconds(index))
+        _line("Keywords", format_count(status.counts.get("chunks", 0), "chunk") + _seconds(index))
     )
     lines += _details(status, index)
     if status.built("rank"):

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 ANSWERS = ("answer", "skip", "undo", "own")
 
 
-def common_keys() -> list[BindingType]:
+def build_common_keys() -> list[BindingType]:
     """The keys of both screens, which the key line shows after those of one."""
     return [
         Binding("u", "undo", "undo", id="judging.undo"),
@@ -160,7 +160,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
         """Show an error in place."""
         if self.is_attached:
             self.say("")
-            self.query_one("#asking-note", SafeStatic).update(error_text(error))
+            self.query_one("#asking-note", SafeStatic).update(format_error(error))
             self._is_busy = False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

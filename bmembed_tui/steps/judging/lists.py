@@ -14,12 +14,12 @@ from textual.containers import Container
 from textual.content import Content
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.steps.judging.asking import AskingScreen, common_keys
-from bmembed_tui.steps.search.hit_list import INDENT, snippet_rows
-from bmembed_tui.steps.search.hit_text import place_of
+from bmembed_tui.steps.judging.asking import AskingScreen, build_common_keys
+from bmembed_tui.steps.search.hit_list import INDENT, build_snippet_rows
+from bmembed_tui.steps.search.hit_text import format_place
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
-from bmembed_tui.widgets.text_rows import fitted
+from bmembed_tui.widgets.text_rows import fit_text
 from engine.core.errors import EngineError
 from engine.core.messages.preferences import (
     CompareLists,
@@ -47,7 +47,7 @@ class ListsScreen(AskingScreen[str]):
         Binding("2", "answer('second')", "list 2", id="lists.second"),
         Binding("equals_sign,0", "answer('same')", "same", id="lists.same", key_display="="),
         Binding("n", "skip", "next", id="lists.skip"),
-        *common_keys(),
+        *build_common_keys(),
         Binding("e", "evidence", "what answers show", id="lists.evidence"),
     ]
     DEFAULT_CSS = """
@@ -112,7 +112,7 @@ i takes you to the field for a question of your own: your own ones are the best.
             ("#first-list", "List 1", self._lists.first),
             ("#second-list", "List 2", self._lists.second),
         ):
-            self.query_one(name, SafeStatic).update(list_content(title, passages, width))
+            self.query_one(name, SafeStatic).update(format_list(title, passages, width))
 
     def hide_item(self) -> None:
         self.query_one("#lists").display = False
@@ -140,7 +140,7 @@ i takes you to the field for a question of your own: your own ones are the best.
             self.say(shown.sentence())
 
 
-def list_content(title: str, passages: Sequence[ListedPassage], width: int) -> Content:
+def format_list(title: str, passages: Sequence[ListedPassage], width: int) -> Content:
     """A list under its title: ranks, titles and snippets; grey where a passage has the same rank
     in both lists.
     """
@@ -148,13 +148,13 @@ def list_content(title: str, passages: Sequence[ListedPassage], width: int) -> C
     rows = [plain(title, "bold $primary")]
     for one in passages:
         hit = one.hit
-        if place_of(hit):
-            place = f" · {place_of(hit)}"
+        if format_place(hit):
+            place = f" · {format_place(hit)}"
         else:
             place = ""
-        name = fitted(hit.title or hit.path, max(4, room - len(place)))
+        name = fit_text(hit.title or hit.path, max(4, room - len(place)))
         head = plain(f"{hit.rank:>2} {name}{place}", "bold" if one.differs else "")
-        row = Content.assemble(head, *snippet_rows(hit, room))
+        row = Content.assemble(head, *build_snippet_rows(hit, room))
         rows.append(row if one.differs else row.stylize("$text-muted"))
     if not passages:
         rows.append(plain("Nothing was found.", "$text-muted"))

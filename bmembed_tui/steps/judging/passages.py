@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from bmembed_tui.steps.judging.asking import AskingScreen, common_keys
+from bmembed_tui.steps.judging.asking import AskingScreen, build_common_keys
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.preferences import (
@@ -39,7 +39,7 @@ class PassagesScreen(AskingScreen[AskedPassage]):
         Binding("y,plus", "answer('right')", "yes", id="passages.right", key_display="y"),
         Binding("n,minus", "answer('wrong')", "no", id="passages.wrong", key_display="n"),
         Binding("s", "skip", "next", id="passages.skip"),
-        *common_keys(),
+        *build_common_keys(),
     ]
     HELP = """Press y where the passage answers the question, n where it does not, s for the next one without an answer.
 
@@ -59,10 +59,10 @@ Every answer is kept at once; u takes the last one back. i takes you to the fiel
         else:
             settled = ""
         self.heading = " ".join(part for part in (settled, *found.notes) if part)
-        return asked_passages(found)
+        return list_passages(found)
 
     async def find_own(self, query: str) -> list[AskedPassage]:
-        return asked_passages(await self.ask(ReadQuestionsToJudge(query)))
+        return list_passages(await self.ask(ReadQuestionsToJudge(query)))
 
     def question_of(self, item: AskedPassage) -> str:
         return item.query
@@ -88,6 +88,6 @@ Every answer is kept at once; u takes the last one back. i takes you to the fiel
         return "No passages are left to judge.\n\nPress i to type a question of your own."
 
 
-def asked_passages(found: QuestionsToJudge) -> list[AskedPassage]:
+def list_passages(found: QuestionsToJudge) -> list[AskedPassage]:
     """Passages in the order in which they are asked about."""
     return [AskedPassage(one.query, passage) for one in found.questions for passage in one.passages]

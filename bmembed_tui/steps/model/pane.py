@@ -15,17 +15,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Button, Input
 
-from bmembed_tui.client.engine_client import command, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_command
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.model.text import (
-    encoder_line,
+    filter_topic,
+    format_encoder,
     format_machine,
     format_preset,
     format_topic,
-    of_topic,
 )
-from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
+from bmembed_tui.widgets.change_line import ChangeLine, await_or_show_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.hanging import HangingStatic
@@ -100,7 +100,7 @@ Everything else about training is in the settings."""  # noqa: E501
                     id="model-folder",
                 )
                 yield SafeButton("Check", id="model-check")
-            yield ModelList(encoder_line, self._compare_hint, classes="for-folder")
+            yield ModelList(format_encoder, self._compare_hint, classes="for-folder")
             with Horizontal(classes="encoder-row for-server"):
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="model-endpoint")
             with Horizontal(classes="encoder-row for-server"):
@@ -131,13 +131,13 @@ Everything else about training is in the settings."""  # noqa: E501
     def on_mount(self) -> None:
         self._show_encoder("bundled")
 
-    def entered(self) -> None:
-        super().entered()
+    def enter(self) -> None:
+        super().enter()
         if self._settings:
             self.look()
         self.load()
 
-    def left(self) -> None:
+    def leave(self) -> None:
         if self.query_one(ChangeLine).waiting:
             self._restore()
         self.query_one(ChangeLine).clear()
@@ -150,7 +150,7 @@ Everything else about training is in the settings."""  # noqa: E501
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
-        found = await answer_or_error(
+        found = await await_or_show_error(
             self, self.ask(ReadSettings()), self.query_one("#model-note", SafeStatic).update
         )
         if found is None:
@@ -216,8 +216,8 @@ Everything else about training is in the settings."""  # noqa: E501
         )
 
     async def _find_encoders(self) -> tuple[EncoderFile, ...]:
-        printed = await command("encoders", "list", str(self.host.project.path), "--json")
-        return parsed(tuple[EncoderFile, ...], printed)
+        printed = await run_command("encoders", "list", str(self.host.project.path), "--json")
+        return parse_answer(tuple[EncoderFile, ...], printed)
 
     # What is there
 
@@ -228,7 +228,7 @@ Everything else about training is in the settings."""  # noqa: E501
     @work(exclusive=True, group="doctor")
     async def look(self) -> None:
         """Ask the engine's doctor. What it found before stays until there is an answer."""
-        if answer := await answer_or_error(
+        if answer := await await_or_show_error(
             self, self.ask(Examine()), self.query_one("#machine", HangingStatic).show
         ):
             self._show_findings(answer.findings)
@@ -242,10 +242,10 @@ Everything else about training is in the settings."""  # noqa: E501
     async def check(self, path: str, key: str = "encoder.model") -> None:
         note = self.query_one("#model-note", SafeStatic)
         note.update(plain(LOOKING, "$text-muted"))
-        answer = await answer_or_error(self, self.ask(Examine(path)), note.update)
+        answer = await await_or_show_error(self, self.ask(Examine(path)), note.update)
         if answer is None:
             return
-        if any(finding.state != "good" for finding in of_topic(answer.findings, "model")):
+        if any(finding.state != "good" for finding in filter_topic(answer.findings, "model")):
             note.update(format_topic(answer.findings, "model"))
             return
         self._show_findings(answer.findings)

@@ -34,12 +34,12 @@ SIGNS = {
 }
 
 
-def of_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:
+def filter_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:
     """The findings of one topic."""
     return [finding for finding in findings if finding.topic == topic]
 
 
-def encoder_line(one: EncoderFile) -> Content:
+def format_encoder(one: EncoderFile) -> Content:
     """`✓ e5-small-v2  Hugging Face, 133 MB: 384 dimensions, at most 512 tokens, en`."""
     sign, style = ("✗ ", "$text-error") if one.problem else ("✓ ", "$text-success")
     facts = f"  {one.place}, {size_text(one.size)}: {one.problem or one.facts}"
@@ -55,7 +55,7 @@ def format_topic(findings: Iterable[Finding], topic: str) -> Content:
     found = [
         one
         for name in (topic, *(["languages"] if topic == "model" else []))
-        for one in of_topic(findings, name)
+        for one in filter_topic(findings, name)
     ]
     if not found:
         return plain("not known while something else is wrong", "$text-muted")
@@ -71,7 +71,7 @@ def format_machine(findings: Iterable[Finding]) -> Content:
     good = [
         finding
         for topic in MACHINE
-        for finding in of_topic(shown, topic)
+        for finding in filter_topic(shown, topic)
         if finding.state != "problem"
     ]
     lines = [*wrong, *(replace(finding, follows="") for finding in good)]

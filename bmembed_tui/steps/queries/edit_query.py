@@ -14,8 +14,8 @@ from textual.widgets import TextArea
 
 from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.dialogs.confirmations import ask
-from bmembed_tui.steps.queries.text import chunk_text
-from bmembed_tui.widgets.change_line import answer_or_error, error_text
+from bmembed_tui.steps.queries.text import format_chunk
+from bmembed_tui.widgets.change_line import await_or_show_error, format_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -98,8 +98,10 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
     @work(exclusive=True, group="load")
     async def load(self) -> None:
         note = self.query_one("#edit-note", SafeStatic)
-        if found := await answer_or_error(self, self._ask(ReadQuery(self._row.id)), note.update):
-            text = chunk_text(found.path, found.title, found.chunk, found.span, found.evidence)
+        if found := await await_or_show_error(
+            self, self._ask(ReadQuery(self._row.id)), note.update
+        ):
+            text = format_chunk(found.path, found.title, found.chunk, found.span, found.evidence)
             self.query_one("#edit-chunk", SafeStatic).update(text)
 
     @on(QueryText.Submitted)
@@ -116,7 +118,7 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
             self.changed = await self._ask(EditQuery(self._row.id, text))
         except EngineError as error:
             if self.is_attached:
-                self.query_one("#edit-note", SafeStatic).update(error_text(error))
+                self.query_one("#edit-note", SafeStatic).update(format_error(error))
         finally:
             self._saving = False
         if self.changed is not None:

@@ -19,9 +19,9 @@ from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.queries.source import SAMPLE_STATES, QuerySource
 from bmembed_tui.steps.queries.text import (
     OWN_STAGES,
+    find_queries_state,
     format_generation,
     format_state,
-    queries_state,
 )
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -86,12 +86,12 @@ are made again; ranking and training are then out of date."""  # noqa: E501
 
     # What changed
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         self.draw()
-        super().entered()
+        super().enter()
         self.load(anew=True)
 
-    def left(self) -> None:
+    def leave(self) -> None:
         self.query_one(QuerySource).leave()
 
     def show_status(self, status: ProjectStatus) -> None:
@@ -106,7 +106,7 @@ are made again; ranking and training are then out of date."""  # noqa: E501
         status = self.host.status
         run = self.host.run_state
         before = self.state
-        self.state = queries_state(status, run, self.host.going)
+        self.state = find_queries_state(status, run, self.host.is_busy)
         if before == "running" and self.state != "running":
             self._view = ""
         text = format_state(self.state, status, run)

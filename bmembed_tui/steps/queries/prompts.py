@@ -21,7 +21,7 @@ NOTE = (
 )
 
 
-def prompt_names(settings: QuerySettings) -> list[str]:
+def list_prompts(settings: QuerySettings) -> list[str]:
     """Return the prompts that the project's settings use, in the order in which a model gets
     them.
     """
@@ -38,7 +38,7 @@ def read_prompts(settings: QuerySettings) -> str:
     Raises OSError where one is missing.
     """
     parts = []
-    for name in prompt_names(settings):
+    for name in list_prompts(settings):
         path = asset_path(f"prompts/{name}.txt")
         parts.append(f"{path}\n\n{path.read_text(encoding='utf-8').strip()}")
     return "\n\n\n".join(parts)

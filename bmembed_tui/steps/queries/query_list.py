@@ -17,7 +17,7 @@ from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog
 from bmembed_tui.steps.queries.table import QueryTable
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
@@ -176,13 +176,14 @@ class QueryList(Vertical):
             answer = await self._ask(replace(self._request, offset=offset, limit=limit))
             if self.is_attached:
                 rows = [
-                    table_row(row, offset + number) for number, row in enumerate(answer.queries)
+                    build_table_row(row, offset + number)
+                    for number, row in enumerate(answer.queries)
                 ]
                 self.table.fill(answer.total, rows, offset)
                 self._show_answer(answer)
         except EngineError as error:
             if self.is_attached:
-                self.query_one("#list-counts", SafeStatic).update(error_text(error))
+                self.query_one("#list-counts", SafeStatic).update(format_error(error))
         finally:
             self._fetching = False
 
@@ -259,7 +260,7 @@ class QueryList(Vertical):
         self.read(wait)
 
 
-def table_row(row: QueryRow, number: int) -> QueryRow:
+def build_table_row(row: QueryRow, number: int) -> QueryRow:
     """A query as the table takes it: one that was left out has no id of its own, and no split."""
     if row.id:
         return row

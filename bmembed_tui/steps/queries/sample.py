@@ -15,9 +15,9 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.worker import Worker
 
-from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.steps.queries.text import chunk_text
-from bmembed_tui.widgets.change_line import answer_or_error
+from bmembed_tui.client.engine_client import parse_answer, run_command
+from bmembed_tui.steps.queries.text import format_chunk
+from bmembed_tui.widgets.change_line import await_or_show_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 from engine.core.messages.queries import QuerySample as Sample
@@ -30,7 +30,9 @@ CHUNKS = 6  # of a sample
 
 async def make_sample(project: Path) -> Sample:
     """The answer of `engine sample`. Raises EngineError."""
-    return parsed(Sample, await command("sample", str(project), "--count", str(CHUNKS), "--json"))
+    return parse_answer(
+        Sample, await run_command("sample", str(project), "--count", str(CHUNKS), "--json")
+    )
 
 
 class QuerySample(Container):
@@ -82,7 +84,7 @@ class QuerySample(Container):
 
     @work(exclusive=True, group="sample")
     async def _sample(self) -> None:
-        if found := await answer_or_error(self, make_sample(self._project), self.show_message):
+        if found := await await_or_show_error(self, make_sample(self._project), self.show_message):
             self.show(found)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
@@ -100,7 +102,7 @@ class QuerySample(Container):
     def show(self, found: Sample) -> None:
         made = [(item, query) for item in found.items for query in item.queries]
         self._lines = [*made, *((item, None) for item in found.items if not item.queries)]
-        self.query_one("#sample-summary", SafeStatic).update(sample_text(found))
+        self.query_one("#sample-summary", SafeStatic).update(format_sample(found))
         options = self.query_one("#sample-queries", SafeOptions)
         basis = plain(f"· The time is an estimate: {found.estimate.basis}.", "$text-muted")
         lines = [(str(number), _line(*line)) for number, line in enumerate(self._lines)]
@@ -118,7 +120,7 @@ class QuerySample(Container):
         item, query = self._lines[number]
         evidence = query.evidence if query else ""
         span = evidence_span(evidence, item.chunk)
-        text = chunk_text(item.path, item.title, item.chunk, span, evidence)
+        text = format_chunk(item.path, item.title, item.chunk, span, evidence)
         self.query_one("#sample-chunk", SafeStatic).update(text)
         self.query_one("#sample-source").scroll_home(animate=False)
 
@@ -145,7 +147,7 @@ def _line(item: SampledChunk, query: SampledQuery | None) -> Content:
     )
 
 
-def sample_text(found: Sample) -> Content:
+def format_sample(found: Sample) -> Content:
     """Kept share, and what the whole corpus would take."""
     items = found.items
     estimate = found.estimate

@@ -15,10 +15,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input
 
-from bmembed_tui.client.engine_client import Ask, command
-from bmembed_tui.steps.queries.models import find_models, model_line, models_note
+from bmembed_tui.client.engine_client import Ask, run_command
+from bmembed_tui.steps.queries.models import find_models, format_model, format_models_note
 from bmembed_tui.steps.queries.sample import QuerySample
-from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
+from bmembed_tui.widgets.change_line import ChangeLine, await_or_show_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.model_list import ModelList
@@ -107,7 +107,7 @@ class QuerySource(Vertical):
                 yield SafeLabel("GGUF file")
                 yield PathField(files=True, placeholder="/path/to/model.gguf", id="source-gguf")
                 yield SafeButton("Use", id="use-gguf")
-            yield ModelList(model_line, models_note, id="source-models")
+            yield ModelList(format_model, format_models_note, id="source-models")
             with Horizontal(classes="source-row for-endpoint"):
                 yield SafeLabel("Address")
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="source-endpoint")
@@ -137,7 +137,7 @@ class QuerySource(Vertical):
         """Read the settings. What was typed stays where they did not change, unless `anew`."""
         if self.query_one(ChangeLine).waiting:
             return
-        found = await answer_or_error(self, self._ask(ReadSettings()), self.show_note)
+        found = await await_or_show_error(self, self._ask(ReadSettings()), self.show_note)
         queries = self._queries
         if found is not None:
             queries = validate(found.settings).queries
@@ -279,7 +279,9 @@ class QuerySource(Vertical):
     @on(Input.Submitted, "#source-gguf")
     @on(Button.Pressed, "#use-gguf")
     def _gguf(self) -> None:
-        self._use("gguf", {"queries.model": typed_path(self.query_one("#source-gguf", PathField))})
+        self._use(
+            "gguf", {"queries.model": read_typed_path(self.query_one("#source-gguf", PathField))}
+        )
 
     def _use(self, backend: str, more: Mapping[str, Any]) -> None:
         if self._lacks(backend):
@@ -333,8 +335,8 @@ class QuerySource(Vertical):
 
     @work(exclusive=True, group="import")
     async def _import_file(self, file: str, backend: str) -> None:
-        printed = await answer_or_error(
-            self, command("import-queries", str(self._project), file), self.show_note
+        printed = await await_or_show_error(
+            self, run_command("import-queries", str(self._project), file), self.show_note
         )
         if printed is None:
             return
@@ -346,7 +348,7 @@ class QuerySource(Vertical):
             self.post_message(self.Changed())
 
 
-def typed_path(field: PathField) -> str:
+def read_typed_path(field: PathField) -> str:
     """The path in a field: absolute where it was typed or picked so; a relative one lies in the
     project folder.
     """

@@ -10,7 +10,7 @@ from textual.coordinate import Coordinate
 from textual.message import Message
 
 from bmembed_tui.widgets.safe import SafeTable
-from bmembed_tui.widgets.text_rows import fitted
+from bmembed_tui.widgets.text_rows import fit_text
 from engine.core.messages.queries import PAGE, QueryRow
 from engine.core.records import query_label
 
@@ -83,7 +83,7 @@ class QueryTable(SafeTable):
                 self.add_column(name, width=width)
         for row in self.queries[offset:]:
             if wide:
-                document = [fitted(row.path, DOCUMENT)]
+                document = [fit_text(row.path, DOCUMENT)]
             else:
                 document = []
             self.add_row(self._text(row), query_label(row.kind), query_label(row.split), *document)
@@ -91,7 +91,7 @@ class QueryTable(SafeTable):
         self._look()
 
     def _text(self, row: QueryRow) -> str:
-        return fitted(f"{'✓' if row.id in self.marked else ' '} {row.text}", self._text_width)
+        return fit_text(f"{'✓' if row.id in self.marked else ' '} {row.text}", self._text_width)
 
     def on_resize(self) -> None:
         self._draw()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import doing
-from bmembed_tui.client.project_status import at_work
+from bmembed_tui.client.progress import format_activity
+from bmembed_tui.client.project_status import format_current_step
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.widgets.plain import marked, plain
+from bmembed_tui.widgets.plain import mark_spans, plain
 from engine.core.messages.project import UP_TO_DATE, ProjectStatus
 
 OWN_STAGES = ("ingest", "index", "generate")
@@ -23,7 +23,7 @@ NONE_MADE = (
 )
 
 
-def queries_state(status: ProjectStatus, run: RunState, going: bool) -> str:
+def find_queries_state(status: ProjectStatus, run: RunState, going: bool) -> str:
     """unknown, unread, new, running (a stage up to generate), busy (a later one), stale or made.
 
     `going`: whether a run goes on, or is being started.
@@ -52,10 +52,11 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
             "· Queries are made from the documents' chunks. The documents have not been read yet."
         )
     if state == "running":
-        return plain(doing(run), "bold $text-accent")
+        return plain(format_activity(run), "bold $text-accent")
     if state == "busy":
+        step = format_current_step(run)
         return plain(
-            f"▶ A run is in progress ({at_work(run)}). Queries can be changed when it has ended.",
+            f"▶ A run is in progress ({step}). Queries can be changed when it has ended.",
             "$text-accent",
         )
     reason = status.stage("generate").reason
@@ -77,7 +78,7 @@ def format_generation(run: RunState, history: History) -> Content:
     filter leaves, and its warnings; while it does not run, what it reported last. Empty where
     there is nothing of this.
     """
-    stage = history.reported(run, "generate")
+    stage = history.find_report(run, "generate")
     choices = stage.choices
     warnings = stage.warnings
     if any(setting in choices for setting in BY_MODEL):
@@ -91,7 +92,7 @@ def format_generation(run: RunState, history: History) -> Content:
     return Content("\n").join([*lines, *(plain(f"! {text}", "$text-warning") for text in warnings)])
 
 
-def chunk_text(
+def format_chunk(
     path: str, title: str, chunk: str, span: tuple[int, int] | None, evidence: str = ""
 ) -> Content:
     """A chunk under its document's path and title, the evidence marked.
@@ -105,7 +106,7 @@ def chunk_text(
     ]
     parts.append(Content("\n\n"))
     parts.append(
-        marked(chunk, [span] if span else [], lines=True)
+        mark_spans(chunk, [span] if span else [], lines=True)
         if chunk
         else plain("The document is gone.")
     )

@@ -16,7 +16,7 @@ MIN_PLOT = 10
 STYLES = {"better": "$text-success", "worse": "$text-error"}
 
 
-def interval_chart(figures: Sequence[Figure], width: int) -> Content:
+def draw_interval_chart(figures: Sequence[Figure], width: int) -> Content:
     """✓ where it is in use, name, value, interval as `├──●──┤` on a common scale, difference to
     base. At most `width` cells a line.
 
@@ -31,7 +31,7 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
     names = max(NAME_WIDTH, *(len(figure.name) + 2 for figure in figures))
     plot = width - names - 7 - max(map(len, gaps)) - 2
     if plot >= MIN_PLOT:
-        intervals = [f" {interval_line(figure.interval, low, high, plot)} " for figure in figures]
+        intervals = [f" {draw_interval(figure.interval, low, high, plot)} " for figure in figures]
     else:
         intervals = _format_intervals(figures)
         if width < names + 7 + len(intervals[0]) + max(map(len, gaps)):
@@ -59,7 +59,7 @@ def _format_intervals(figures: Sequence[Figure]) -> list[str]:
     return [text.ljust(max(map(len, intervals))) for text in intervals]
 
 
-def interval_line(interval: Interval, low: float, high: float, width: int) -> str:
+def draw_interval(interval: Interval, low: float, high: float, width: int) -> str:
     """`├──●──┤` in `width` cells, where the first cell is `low` and the last is `high`."""
 
     def place(value: float) -> int:

@@ -37,7 +37,9 @@ class Figure:
         return system_of(self.system).short
 
 
-def figures(table: FigureTable, metric: str, own: Collection[str] = IN_USE_ALONE) -> list[Figure]:
+def list_figures(
+    table: FigureTable, metric: str, own: Collection[str] = IN_USE_ALONE
+) -> list[Figure]:
     """Every system that was measured, once, in a fixed order.
 
     `own`: the systems whose rows are those of what is in use.
@@ -58,7 +60,7 @@ def _is_in_use(name: str, own: Collection[str]) -> bool:
     return name in own or name.endswith(IN_USE)
 
 
-def outdated_because(status: ProjectStatus) -> str:
+def explain_outdated(status: ProjectStatus) -> str:
     """Why the figures, or what search uses, are not those of now; empty where they are."""
     evaluated = status.stage("evaluate")
     embedded = status.stage("embed")
@@ -69,7 +71,7 @@ def outdated_because(status: ProjectStatus) -> str:
     return ""
 
 
-def caution(queries: QuerySetReport, outcomes: Collection[Outcome]) -> str:
+def format_caution(queries: QuerySetReport, outcomes: Collection[Outcome]) -> str:
     """Why the figures of these queries may mislead or look odd; empty where nothing is known
     against them.
 

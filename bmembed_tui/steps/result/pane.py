@@ -14,13 +14,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import OptionList
 
-from bmembed_tui.client.in_app import next_step
+from bmembed_tui.client.in_app import format_next_step
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.open_file import open_at
+from bmembed_tui.open_file import open_file
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.result.interval_chart import interval_chart
-from bmembed_tui.steps.result.model import METRICS, caution, figures, outdated_because
+from bmembed_tui.steps.result.interval_chart import draw_interval_chart
+from bmembed_tui.steps.result.model import METRICS, explain_outdated, format_caution, list_figures
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, NotBuiltError
@@ -167,7 +167,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         if result is None:
             verdict.update(NOTHING)
             return
-        verdict.update(verdict_content(result.verdict, self._width))
+        verdict.update(format_verdict(result.verdict, self._width))
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
             return
@@ -188,9 +188,11 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         self.query_one("#figures-title", SafeStatic).update(
             plain(f"\n{title}{more}", "bold", lines=True)
         )
-        chart = interval_chart(figures(table, self._metric, result.own_systems), self._width)
+        chart = draw_interval_chart(
+            list_figures(table, self._metric, result.own_systems), self._width
+        )
         self.query_one("#figures", SafeStatic).update(chart)
-        warning = caution(queries, [one.outcome for one in result.verdict.modes])
+        warning = format_caution(queries, [one.outcome for one in result.verdict.modes])
         self.query_one("#caution", SafeStatic).update(f"! {warning}" if warning else "")
 
     def _draw_changes(self, queries: QuerySetReport) -> None:
@@ -220,10 +222,10 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     def _draw_buttons(self) -> None:
         status = self.host.status
         button = self.query_one("#primary", SafeButton)
-        if self.host.going:
+        if self.host.is_busy:
             why = ""
         else:
-            why = outdated_because(status)
+            why = explain_outdated(status)
         outdated = self.query_one("#outdated", SafeStatic)
         outdated.update(f"~ {why}" if why else "")
         outdated.display = bool(why)
@@ -234,7 +236,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
             again = "Make search better …"
         if done:
             button.label = "Search"
-        elif self.host.going:
+        elif self.host.is_busy:
             button.label = "Running …"
         else:
             button.label = again
@@ -253,7 +255,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     def action_primary(self) -> None:
         if self.host.status.done("evaluate", "embed"):
             self.host.go("search")
-        elif self.host.going:
+        elif self.host.is_busy:
             # a button that cannot be pressed would lose the focus, and Enter with it
             self.notify("Running. The result appears here.", markup=False)
         elif self.host.status.built("evaluate"):
@@ -301,7 +303,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
 
     @work(exclusive=True, group="open")
     async def action_open_report(self) -> None:
-        problem = (await asyncio.to_thread(open_at, self._report)).problem
+        problem = (await asyncio.to_thread(open_file, self._report)).problem
         if problem and self.is_attached:
             self.notify(problem, markup=False, severity="warning")
 
@@ -331,7 +333,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         return self._result.folder / "report.html"
 
 
-def verdict_content(verdict: ReportVerdict, width: int) -> Content:
+def format_verdict(verdict: ReportVerdict, width: int) -> Content:
     """For each mode a sentence and a bar for each way to search, at most `width` cells wide;
     then what to do next.
     """
@@ -353,7 +355,7 @@ def verdict_content(verdict: ReportVerdict, width: int) -> Content:
         parts.append(plain(SCALE, "$text-muted"))
     parts += [plain(note) for note in verdict.notes]
     parts.append(plain(""))
-    steps = [next_step(step) for step in verdict.next_steps]
+    steps = [format_next_step(step) for step in verdict.next_steps]
     if len(steps) == 1:
         parts.append(plain(f"Next: {steps[0]}"))
     else:

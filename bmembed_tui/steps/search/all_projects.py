@@ -14,8 +14,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input, OptionList
 
-from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.home.recents import recent
+from bmembed_tui.client.engine_client import parse_answer, run_command
+from bmembed_tui.home.recents import list_recent_projects
 from bmembed_tui.home.screen import ProjectOpener
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.hit_list import HitList, QueryInput, Results
@@ -84,18 +84,19 @@ class AllProjectsScreen(Screen[None]):
     @work(exclusive=True, group="search")
     async def search(self, query: str) -> None:
         self._say("searching …")
-        also = [part for path in recent() for part in ("--also", str(path))]
+        also = [part for path in list_recent_projects() for part in ("--also", str(path))]
         try:
-            answers = parsed(
-                tuple[FoundIn, ...], await command("search", "--all", "--json", *also, "--", query)
+            answers = parse_answer(
+                tuple[FoundIn, ...],
+                await run_command("search", "--all", "--json", *also, "--", query),
             )
         except EngineError as error:
             self._asked = ""
-            self._say(texts.problem(error))
+            self._say(texts.format_problem(error))
             return
         if self.is_attached:
             self._query = query
-            self._report = texts.everywhere(query, answers)
+            self._report = texts.format_everywhere(query, answers)
             self._say(self._report)
             self._show([(one, hit) for one in answers if one.found for hit in one.found.hits])
 

@@ -16,8 +16,8 @@ from textual.content import Content
 from textual.message import Message
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.progress import count
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.client.progress import format_count
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
@@ -98,9 +98,9 @@ def _rows(answer: answers.Answer) -> Iterator[Content]:
             plain(sentence.text), plain(sentence.marks if number < whole else "", "bold $accent")
         )
     if answer.problem:
-        yield error_text(answer.problem)
+        yield format_error(answer.problem)
     elif not answer.sentences:
-        waiting = f"▶ {answer.model} reads {count(answer.passages, 'hit')} … Esc stops."
+        waiting = f"▶ {answer.model} reads {format_count(answer.passages, 'hit')} … Esc stops."
         yield plain(
             {"writing": waiting, "done": "These hits do not answer it."}.get(answer.state, ""),
             "$text-muted",

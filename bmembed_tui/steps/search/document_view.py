@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from bmembed_tui.steps.search.model import Span
-from bmembed_tui.widgets.text_rows import TextRows, segments, spans_within
+from bmembed_tui.widgets.text_rows import TextRows, build_segments, find_spans_within
 
 GUTTER = 2  # columns before the text
 AT_ONCE = 200_000  # characters that are broken into rows without leaving the event loop
@@ -162,8 +162,8 @@ class DocumentView(ScrollView, can_focus=True):
         match = look("document-view--match", partial=True)
         parts = [
             (first - start, last - start, match if number == self.match else mark)
-            for number, (first, last) in spans_within(self._marks, self._starts, start, end)
+            for number, (first, last) in find_spans_within(self._marks, self._starts, start, end)
         ]
         gutter = Segment("▌ " if inside else "  ", look("document-view--bar") if inside else base)
-        drawn = [gutter, *segments(self._text[start:end], base, parts)]
+        drawn = [gutter, *build_segments(self._text[start:end], base, parts)]
         return Strip(drawn).adjust_cell_length(width, base)

@@ -14,10 +14,15 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.progress import bar
-from bmembed_tui.steps.search.hit_text import heading_of, origin_of, place_of, ranker_score
+from bmembed_tui.client.progress import format_bar
+from bmembed_tui.steps.search.hit_text import (
+    format_heading,
+    format_origin,
+    format_place,
+    format_score,
+)
 from bmembed_tui.steps.search.model import NAMES
-from bmembed_tui.widgets.change_line import answer_or_error
+from bmembed_tui.widgets.change_line import await_or_show_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.messages.search import Explain, Explained, Hit, Mode, RankComparison, Ranked
@@ -45,14 +50,18 @@ class WhyDialog(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         hit = self._hit
-        where = " · ".join(part for part in (hit.path, place_of(hit), origin_of(hit)) if part)
+        where = " · ".join(
+            part for part in (hit.path, format_place(hit), format_origin(hit)) if part
+        )
         with Vertical(classes="dialog"):
             yield SafeStatic(f"Why hit {hit.rank}", classes="dialog-title")
             with VerticalScroll(classes="dialog-body"):
                 yield SafeStatic(plain(hit.title or hit.path, "bold"))
                 yield SafeStatic(plain(where, "$text-muted"))
-                yield SafeStatic(plain(heading_of(hit)))
-                yield SafeStatic(why_text(hit, None, "asking the encoder …"), id="why-rankers")
+                yield SafeStatic(plain(format_heading(hit)))
+                yield SafeStatic(
+                    format_explanation(hit, None, "asking the encoder …"), id="why-rankers"
+                )
                 yield SafeStatic(plain(f"\n{hit.snippet}", lines=True))
             with Horizontal(classes="dialog-buttons"):
                 yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
@@ -68,16 +77,16 @@ class WhyDialog(ModalScreen[None]):
     async def load(self) -> None:
         text = self.query_one("#why-rankers", SafeStatic)
         request = self._ask(Explain(self._query, (self._hit.chunk_id,), self._mode))
-        if explained := await answer_or_error(
+        if explained := await await_or_show_error(
             self, request, lambda error: text.update(self._without(error))
         ):
-            text.update(why_text(self._hit, explained))
+            text.update(format_explanation(self._hit, explained))
 
     def _without(self, error: Content) -> Content:
-        return Content("\n").join([why_text(self._hit, None, "not known"), error])
+        return Content("\n").join([format_explanation(self._hit, None, "not known"), error])
 
 
-def why_text(hit: Hit, explained: Explained | None, adapter: str = "") -> Content:
+def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "") -> Content:
     """A line for each ranker, and one on the adapter: `adapter` while nothing is explained."""
     if explained:
         ranks = explained.chunks.get(hit.chunk_id, RankComparison())
@@ -108,13 +117,13 @@ def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
     text = "not among its best hits"
     if ranked is not None:
         scale = "score" if name == "bm25" else "similarity"
-        text = f"rank {ranked.rank:<3} {scale} {ranker_score(name, ranked.score)}"
+        text = f"rank {ranked.rank:<3} {scale} {format_score(name, ranked.score)}"
     if not hit.shares:
         if name in hit.rankers:
             return text
         return f"{text}, not used for this list"
     share = hit.shares.get(name, 0.0)
-    return f"{text:<26} {bar(share, BAR)} {share:4.0%} of the score"
+    return f"{text:<26} {format_bar(share, BAR)} {share:4.0%} of the score"
 
 
 def format_adapter(explained: Explained, ranks: RankComparison) -> str:

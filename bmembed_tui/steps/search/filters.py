@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 
-from bmembed_tui.client.progress import count
+from bmembed_tui.client.progress import format_count
 from bmembed_tui.steps.search.model import FACETS, Filters
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
@@ -59,7 +59,7 @@ class FilterRow(Vertical):
         lines: dict[tuple[str, str], Content] = {}
         for facet in FACETS:
             found = counts.get(facet, {})
-            chosen = self._chosen.of(facet)
+            chosen = self._chosen.get_values(facet)
             for value in dict.fromkeys([*chosen, *found]):
                 if facet == "language":
                     name = language_name(value)
@@ -67,7 +67,7 @@ class FilterRow(Vertical):
                     name = value
                 text = f"{facet:<9}{'✓' if value in chosen else ' '} {name}"
                 lines[facet, value] = plain(
-                    f"{text}  {count(found[value], 'document')}" if value in found else text
+                    f"{text}  {format_count(found[value], 'document')}" if value in found else text
                 )
             if len(found) >= MAX_FACETS:
                 lines[facet, ""] = plain(
@@ -85,7 +85,7 @@ class FilterRow(Vertical):
     @on(OptionList.OptionSelected)
     def _facet_chosen(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self._chosen = self._chosen.toggled(*self._values[event.option_index])
+        self._chosen = self._chosen.toggle(*self._values[event.option_index])
         self.count(self._counts)
         self.post_message(self.Changed())
 

@@ -11,8 +11,8 @@ from textual.widgets import OptionList
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.answer import AnswerPanel
 from bmembed_tui.steps.search.hit_list import HitList
-from bmembed_tui.steps.search.hit_text import file_name, open_hit
-from bmembed_tui.steps.search.model import terms_of
+from bmembed_tui.steps.search.hit_text import format_file_path, open_hit
+from bmembed_tui.steps.search.model import collect_terms
 from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.steps.search.view import SearchView
 from engine.core.errors import EngineError
@@ -35,7 +35,9 @@ class HitActions(SearchView):
         if event is not None:
             event.stop()
         if (side := self.query_one(SidePreview)).display and self._hit is not None:
-            side.show_hit(self._hit, terms_of(self.searching.question.query, self.active_list.hits))
+            side.show_hit(
+                self._hit, collect_terms(self.searching.question.query, self.active_list.hits)
+            )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What is done with a hit is done among the hits: in a field + and - are typed."""
@@ -50,7 +52,7 @@ class HitActions(SearchView):
         from bmembed_tui.steps.search.preview import PreviewScreen
 
         if self._hit is not None:
-            terms = terms_of(self.searching.question.query, self.active_list.hits)
+            terms = collect_terms(self.searching.question.query, self.active_list.hits)
             self.app.push_screen(PreviewScreen(self.ask, self._hit, terms))
 
     def begin_anew(self) -> None:
@@ -93,9 +95,9 @@ class HitActions(SearchView):
         try:
             await self.judgments.judge(query, hit.chunk_id, relevant)
         except EngineError as error:
-            self._say(texts.problem(error))
+            self._say(texts.format_problem(error))
         else:
-            self._say(texts.judged(hit.rank, relevant, self.judgments.judged_queries))
+            self._say(texts.format_judgment(hit.rank, relevant, self.judgments.judged_queries))
             self.host.load()  # a judged query makes the figures of before those of another set
 
     @work(exclusive=True, group="open")
@@ -107,7 +109,7 @@ class HitActions(SearchView):
     async def action_copy_path(self) -> None:
         if self._hit is not None:
             self.app.copy_to_clipboard(
-                await asyncio.to_thread(file_name, self._hit)
+                await asyncio.to_thread(format_file_path, self._hit)
             )  # it looks at the disk
             self._say("The path is on the clipboard.")
 
@@ -118,7 +120,7 @@ class HitActions(SearchView):
         try:
             document = await self.ask(ReadDocument(hit.document_id))
         except EngineError as error:
-            self._say(texts.problem(error))
+            self._say(texts.format_problem(error))
             return
         self.app.copy_to_clipboard(document.text[hit.start : hit.end])
         self._say("The text of the hit is on the clipboard.")

@@ -12,11 +12,16 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 
-from bmembed_tui.steps.search.hit_text import heading_of, more_of, origin_of, place_of
+from bmembed_tui.steps.search.hit_text import (
+    format_heading,
+    format_more,
+    format_origin,
+    format_place,
+)
 from bmembed_tui.widgets.fields import Field
-from bmembed_tui.widgets.plain import marked, plain
+from bmembed_tui.widgets.plain import mark_spans, plain
 from bmembed_tui.widgets.safe import SafeOptions
-from bmembed_tui.widgets.text_rows import fitted, line_cuts
+from bmembed_tui.widgets.text_rows import find_line_cuts, fit_text
 from engine.core.messages.search import Hit, Mode
 
 INDENT = "   "
@@ -107,25 +112,30 @@ class HitList(Results):
         verdict, style = JUDGED.get(self._judged.get(hit.chunk_id), ("", ""))  # type: ignore[arg-type]
         if width < 44:
             verdict = verdict[:2]
-        title = fitted(hit.title or hit.path, max(4, room - len(verdict) - 1))
+        title = fit_text(hit.title or hit.path, max(4, room - len(verdict) - 1))
         gap = " " * max(1, room - cell_len(title) - len(verdict))
         head = [plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style)]
         if self._titles_alone:
             return Content.assemble(*head)
-        if place_of(hit):
-            place = f" · {place_of(hit)}"
+        if format_place(hit):
+            place = f" · {format_place(hit)}"
         else:
             place = ""
-        path = fitted(hit.path, room - len(place), keep_end=True)
+        path = fit_text(hit.path, room - len(place), keep_end=True)
         where = " · ".join(
             part
-            for part in (f"{path}{place}", more_of(hit), origin_of(hit), heading_of(hit))
+            for part in (
+                f"{path}{place}",
+                format_more(hit),
+                format_origin(hit),
+                format_heading(hit),
+            )
             if part
         )
         return Content.assemble(
             *head,
-            plain(f"\n{INDENT}{fitted(where, room)}", "$text-muted", lines=True),
-            *snippet_rows(hit, room),
+            plain(f"\n{INDENT}{fit_text(where, room)}", "$text-muted", lines=True),
+            *build_snippet_rows(hit, room),
         )
 
     def on_resize(self) -> None:
@@ -148,11 +158,13 @@ class HitList(Results):
         event.stop()
 
 
-def snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
+def build_snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
     """The rows of a hit's snippet that show most marks, each after a line end; `…` for what is
     left out.
     """
-    ends = line_cuts(hit.snippet, room - 2)  # the rest is for the sign that something is left out
+    ends = find_line_cuts(
+        hit.snippet, room - 2
+    )  # the rest is for the sign that something is left out
     spans = list(pairwise([0, *ends]))
     marks = [
         [(first - start, last - start) for first, last in hit.marks if first < end and last > start]
@@ -167,5 +179,5 @@ def snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
             after = " …"
         else:
             after = ""
-        text = marked(hit.snippet[start:end].rstrip(), marks[number])
+        text = mark_spans(hit.snippet[start:end].rstrip(), marks[number])
         yield Content.assemble(plain(f"\n{INDENT}{before}", lines=True), text, plain(after))

@@ -39,18 +39,18 @@ class Filters:
             self.values
         )
 
-    def of(self, facet: str) -> tuple[str, ...]:
+    def get_values(self, facet: str) -> tuple[str, ...]:
         """The values of a facet that are chosen."""
         return tuple(value for name, value in self.values if name == facet)
 
-    def toggled(self, facet: str, value: str) -> Filters:
+    def toggle(self, facet: str, value: str) -> Filters:
         """With a value of a facet, or without it where it is chosen."""
         kept = tuple(one for one in self.values if one != (facet, value))
         return replace(
             self, values=kept if len(kept) < len(self.values) else (*kept, (facet, value))
         )
 
-    def problem(self) -> str:
+    def find_problem(self) -> str:
         """What is wrong with the dates; empty where they can be understood."""
         dates: dict[str, date] = {}
         for name, text in (("after", self.after.strip()), ("before", self.before.strip())):
@@ -65,7 +65,7 @@ class Filters:
             return "'after' must be earlier than 'before'."
         return ""
 
-    def request(
+    def build_request(
         self,
         query: str,
         mode: Mode,
@@ -77,17 +77,17 @@ class Filters:
         """A search with these filters, not reranked yet. Searches of a mode replace each other."""
         paths = tuple(part.strip() for part in self.paths.split(",") if part.strip())
         authors = tuple(
-            '"' + name.replace('"', "") + '"' for name in self.of("author")
+            '"' + name.replace('"', "") + '"' for name in self.get_values("author")
         )  # in quotes: the whole name
         return Search(
             query,
             mode,
             paths=paths or None,
-            types=self.of("type") or None,
+            types=self.get_values("type") or None,
             after=self.after.strip() or None,
             before=self.before.strip() or None,
             authors=authors or None,
-            languages=self.of("language") or None,
+            languages=self.get_values("language") or None,
             facets=facets,
             series=f"typed-{mode}",
             by_document=by_document,
@@ -131,7 +131,7 @@ class Answer:
     reranking: bool = False
 
 
-def terms_of(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:
+def collect_terms(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:
     """The words to mark in whole documents: those of the query, and the forms that the engine
     marked in snippets.
     """

@@ -65,7 +65,7 @@ class SearchPane(HitActions):
         self._draw_frame()
         self.set_interval(AGAIN, self._look_again)
 
-    def entered(self) -> None:
+    def enter(self) -> None:
         self._open(focus=True)
 
     def focus_primary(self) -> None:
@@ -74,7 +74,7 @@ class SearchPane(HitActions):
             button if button.display and not self.question.query else self.query_one(QueryInput)
         )
 
-    def typed(self, character: str) -> bool:
+    def take_character(self, character: str) -> bool:
         """What was typed before the field had the focus stands in it; so does a letter beside
         the button that reads.
         """
@@ -112,7 +112,7 @@ class SearchPane(HitActions):
         if self._built != before:
             if not self._found_by_meaning:
                 # there may be an encoder to load now: keyword search answers until it is
-                self.searching.lose()
+                self.searching.mark_encoder_lost()
             self.searching.forget()
             self._drawn.clear()
             if there and self.host.pane is self:
@@ -127,8 +127,8 @@ class SearchPane(HitActions):
         self._draw_nothing()
         self._draw_offer()
 
-    def engine_ended(self) -> None:
-        self.searching.lose()
+    def forget_engine(self) -> None:
+        self.searching.mark_encoder_lost()
         self._draw_status()
 
     # Asking
@@ -166,7 +166,7 @@ class SearchPane(HitActions):
         self._delays[name] = self.set_timer(seconds, call)
 
     def _look(self) -> None:
-        question, problem = self.question, self.question.filters.problem()
+        question, problem = self.question, self.question.filters.find_problem()
         self._problem = f"✗ {problem}" if problem else ""
         if problem:
             self._drop_hits()

@@ -13,15 +13,15 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.progress import count
+from bmembed_tui.client.progress import format_count
 from bmembed_tui.steps.search.document_view import DocumentView
-from bmembed_tui.steps.search.hit_text import file_name, open_hit, place_of
+from bmembed_tui.steps.search.hit_text import format_file_path, format_place, open_hit
 from bmembed_tui.steps.search.model import MAX_MATCHES, Span, find_terms
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import format_error
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
-from bmembed_tui.widgets.text_rows import fitted
+from bmembed_tui.widgets.text_rows import fit_text
 from engine.core.errors import EngineError
 from engine.core.messages.search import Hit, ReadDocument
 
@@ -75,7 +75,7 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         except EngineError as error:
             if self.is_attached:
                 self._draw_place("")
-                self.query_one("#preview-note", SafeStatic).update(error_text(error))
+                self.query_one("#preview-note", SafeStatic).update(format_error(error))
                 self.query_one("#preview-note").display = True
             return
         text = document.text
@@ -100,7 +100,7 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         self._draw_place()
 
     def _draw_place(self, doing: str | None = None) -> None:
-        parts = [place_of(self._hit)]
+        parts = [format_place(self._hit)]
         if doing is not None:
             parts.append(doing)
         else:
@@ -110,9 +110,9 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
                 at = f"match {match + 1:,} of {found}"
             else:
                 at = f"{found} match{'es' * (found != '1')}"
-            parts += [f"{count(self._text.count(chr(10)) + 1, 'line')} in all", at]
+            parts += [f"{format_count(self._text.count(chr(10)) + 1, 'line')} in all", at]
         rest = " · ".join(part for part in parts if part)
-        path = fitted(self._hit.path, max(10, self.app.size.width - len(rest) - 5), keep_end=True)
+        path = fit_text(self._hit.path, max(10, self.app.size.width - len(rest) - 5), keep_end=True)
         self.query_one("#preview-place", SafeStatic).update(
             plain(f"{path} · {rest}", "$text-muted")
         )
@@ -148,7 +148,7 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
 
     @work(exclusive=True, group="copy")
     async def action_copy_path(self) -> None:
-        file = await asyncio.to_thread(file_name, self._hit)  # it looks at the disk
+        file = await asyncio.to_thread(format_file_path, self._hit)  # it looks at the disk
         if self.is_attached:
             self.app.copy_to_clipboard(file)
             self.notify("The path is on the clipboard.", markup=False)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from bmembed_tui.client.engine_client import Ask, GoneError, SupersededError
-from bmembed_tui.client.in_app import advice, with_ways
+from bmembed_tui.client.in_app import add_app_keys, format_advice
 from bmembed_tui.steps.search.model import ALL, Answer, Question
 from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Found, Judge, Mode, ReadJudgments, WarmUp
@@ -54,14 +54,14 @@ class Searching:
         try:
             await self._ask(WarmUp())
         except GoneError:
-            self.lose()
+            self.mark_encoder_lost()
         except EngineError:
             self.encoder = "ready"  # a search shows the same error
         else:
             self.encoder = "ready"
         self.changed("")
 
-    def lose(self) -> None:
+    def mark_encoder_lost(self) -> None:
         """The engine's process has ended, and what it had loaded is gone.
 
         The next question has it loaded again.
@@ -118,7 +118,7 @@ class Searching:
     async def _search(self, question: Question, mode: Mode) -> None:
         started = time.perf_counter()
         try:
-            request = question.filters.request(
+            request = question.filters.build_request(
                 question.query,
                 mode,
                 facets=question.facets,
@@ -126,20 +126,20 @@ class Searching:
                 by_date=question.by_date,
             )
             found = await self._ask(request)
-            answer = answer_of(question, found, started)
+            answer = build_answer(question, found, started)
             self._take(question, mode, answer)
             if found.can_rerank:  # these hits stand until they are in order
                 await asyncio.sleep(self.rerank_pause)
                 again = replace(request, rerank=None, series=f"reranked-{mode}")
                 try:
-                    answer = answer_of(question, await self._ask(again), started)
+                    answer = build_answer(question, await self._ask(again), started)
                 except EngineError:
                     answer = replace(answer, reranking=False)
                 self._take(question, mode, answer)
         except SupersededError:
             return
         except EngineError as error:
-            text = " ".join(part for part in (error.what, error.why, advice(error)) if part)
+            text = " ".join(part for part in (error.what, error.why, format_advice(error)) if part)
             self._take(question, mode, Answer(question, mode, (), error=text))
 
     def _take(self, question: Question, mode: str, answer: Answer) -> None:
@@ -149,9 +149,9 @@ class Searching:
             self.changed(mode)
 
 
-def answer_of(question: Question, found: Found, started: float) -> Answer:
+def build_answer(question: Question, found: Found, started: float) -> Answer:
     """What was found, since `started` on the clock."""
-    note = with_ways(" ".join(found.notes), found.commands) + (
+    note = add_app_keys(" ".join(found.notes), found.commands) + (
         " F4 takes the correction." if found.suggestion else ""
     )
     return Answer(
@@ -178,13 +178,13 @@ class Judgments:
         self.judged: dict[int, bool] = {}
         self.judged_queries = 0
 
-    def of(self, query: str) -> None:
+    def select(self, query: str) -> None:
         if query != self.query:
             self.query = query
             self.judged = {}
 
     def read(self, query: str) -> None:
-        self.of(query)
+        self.select(query)
         self._start(partial(self._read, query), "judgments")
 
     async def _read(self, query: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bmembed_tui.client.in_app import advice
-from bmembed_tui.client.progress import count, doing, format_progress
+from bmembed_tui.client.in_app import format_advice
+from bmembed_tui.client.progress import format_activity, format_count, format_progress
 from bmembed_tui.client.project_status import SEARCH
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.search.model import Answer
@@ -41,14 +41,16 @@ NO_OFFER = "\nHits come while you type."
 FOUND_BY = {"bm25": " by keywords", "semantic": " by meaning"}
 
 
-def nothing(run: RunState, running: bool) -> str:
+def format_nothing(run: RunState, running: bool) -> str:
     """What stands there before anything can be searched."""
     if running:
-        return f"{doing(run)}\n\nHits by keyword come once the first documents are read.\n"
+        return (
+            f"{format_activity(run)}\n\nHits by keyword come once the first documents are read.\n"
+        )
     return NOTHING
 
 
-def offer(status: ProjectStatus, key: str) -> str:
+def format_offer(status: ProjectStatus, key: str) -> str:
     """What search lacks, and the key that gives it; empty where there is nothing to offer."""
     if not status.built("embed"):
         return (
@@ -66,7 +68,7 @@ def offer(status: ProjectStatus, key: str) -> str:
     return f"{key} makes search better: it offers to adapt the encoder to your documents."
 
 
-def embedding(run: RunState) -> str:
+def format_embedding(run: RunState) -> str:
     """How far embedding is, while it goes on."""
     if run.current != "embed":
         return ""
@@ -76,7 +78,7 @@ def embedding(run: RunState) -> str:
     return f"▶ embedding{how_far} · hits by keyword come at once, hits by meaning as it goes on"
 
 
-def status(mode: str, searching: Searching) -> str:
+def format_status(mode: str, searching: Searching) -> str:
     """How far the search by a mode is, or what it came to."""
     answer = searching.answer(mode)
     if searching.question.empty:
@@ -87,7 +89,7 @@ def status(mode: str, searching: Searching) -> str:
         return "searching …"
     if answer.error:
         return ""
-    hits = count(len(answer.hits), "hit")
+    hits = format_count(len(answer.hits), "hit")
     filters = searching.question.filters.count
     if answer.question.by_date and answer.hits:
         order = "newest first"
@@ -104,17 +106,17 @@ def status(mode: str, searching: Searching) -> str:
     else:
         waiting = ""
     parts = (
-        hits + found_by(mode, answer),
+        hits + format_found_by(mode, answer),
         order,
         duration(answer.seconds),
-        count(filters, "filter") if filters else "",
+        format_count(filters, "filter") if filters else "",
         reranked,
         waiting,
     )
     return " · ".join(part for part in parts if part)
 
 
-def found_by(mode: str, answer: Answer) -> str:
+def format_found_by(mode: str, answer: Answer) -> str:
     """The one ranker that answered, where the mode asks for another or for both."""
     rankers = {hit.only_ranker or answer.by for hit in answer.hits}
     if len(rankers) == 1 and mode not in rankers:
@@ -122,7 +124,7 @@ def found_by(mode: str, answer: Answer) -> str:
     return ""
 
 
-def no_hits(answer: Answer, *, by_meaning_follows: bool = False) -> str:
+def format_no_hits(answer: Answer, *, by_meaning_follows: bool = False) -> str:
     """What stands where hits would be.
 
     `by_meaning_follows`: the encoder is still asked, or the documents are being embedded.
@@ -143,15 +145,17 @@ def no_hits(answer: Answer, *, by_meaning_follows: bool = False) -> str:
     return "No hits. Try other words."
 
 
-def everywhere(query: str, answers: Sequence[FoundIn]) -> str:
+def format_everywhere(query: str, answers: Sequence[FoundIn]) -> str:
     """How many hits a query has in how many projects, and which could not be searched."""
     searched = [one.found for one in answers if one.found]
-    hits = count(sum(len(found.hits) for found in searched), "hit")
+    hits = format_count(sum(len(found.hits) for found in searched), "hit")
     problems = [f"✗ {one.project}: {one.problem.what}" for one in answers if one.problem]
-    return "\n".join([f"{hits} in {count(len(searched), 'project')} for: {query}", *problems])
+    return "\n".join(
+        [f"{hits} in {format_count(len(searched), 'project')} for: {query}", *problems]
+    )
 
 
-def judged(rank: int, relevant: bool | None, queries: int) -> str:
+def format_judgment(rank: int, relevant: bool | None, queries: int) -> str:
     """What a judgment has brought."""
     what = {True: "✓ right", False: "✗ wrong", None: "no mark"}[relevant]
     return (
@@ -160,6 +164,6 @@ def judged(rank: int, relevant: bool | None, queries: int) -> str:
     )
 
 
-def problem(error: EngineError) -> str:
+def format_problem(error: EngineError) -> str:
     """An error in one line."""
-    return f"✗ {error.what} {advice(error)}".rstrip()
+    return f"✗ {error.what} {format_advice(error)}".rstrip()

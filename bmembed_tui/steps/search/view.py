@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.worker import WorkType
 
-from bmembed_tui.dialogs.help import key_name
+from bmembed_tui.dialogs.help import format_key
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.answer import AnswerPanel
@@ -22,7 +22,7 @@ from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from bmembed_tui.widgets.text_rows import line_cuts
+from bmembed_tui.widgets.text_rows import find_line_cuts
 from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Hit
 
@@ -162,8 +162,8 @@ class SearchView(StepPane):
         """What stands there before anything can be searched: how to begin, or how far the run
         is.
         """
-        running = self.host.going
-        self._write("#search-nothing-text", texts.nothing(self.host.run_state, running))
+        running = self.host.is_busy
+        self._write("#search-nothing-text", texts.format_nothing(self.host.run_state, running))
         button = self.query_one("#primary")
         button.display = not (running or self.host.status.built("index"))
         if running and button.has_focus:
@@ -171,17 +171,17 @@ class SearchView(StepPane):
 
     def _draw_offer(self) -> None:
         """What search lacks, and the key that gives it; among hits only how far embedding is."""
-        going = self.host.going
+        going = self.host.is_busy
         key = self._key("search.improve", "f2")
         if going:
-            offer = texts.embedding(self.host.run_state)
+            offer = texts.format_embedding(self.host.run_state)
         else:
-            offer = texts.offer(self.host.status, key)
+            offer = texts.format_offer(self.host.status, key)
         self._write("#search-improve", offer if going or self.question.empty else "")
 
     def _key(self, binding: str, otherwise: str) -> str:
         bound = {active.binding.id: key for key, active in self.screen.active_bindings.items()}
-        return key_name(bound.get(binding, otherwise))
+        return format_key(bound.get(binding, otherwise))
 
     def _draw_modes(self) -> None:
         keys = {mode: self._key(f"search.{mode}", key) for mode, key in KEYS.items()}
@@ -202,10 +202,10 @@ class SearchView(StepPane):
             if answer is None or answer is self._drawn.get(mode):
                 continue
             self._drawn[mode] = answer
-            self.judgments.of(answer.question.query)
-            embedding = self.host.going and not self.host.status.done("embed")
+            self.judgments.select(answer.question.query)
+            embedding = self.host.is_busy and not self.host.status.done("embed")
             follows = mode != "bm25" and (embedding or mode in self.searching.pending)
-            message = answer.error or texts.no_hits(answer, by_meaning_follows=follows)
+            message = answer.error or texts.format_no_hits(answer, by_meaning_follows=follows)
             self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
         self._draw_side()
         answer = self.searching.answer(self.active)
@@ -218,15 +218,15 @@ class SearchView(StepPane):
             self._heads[mode].display = not alone
             if not alone:
                 name = plain(NAMES[mode], "bold underline" if mode == self.active else "bold")
-                what = plain(f"  {texts.status(mode, self.searching)}")
+                what = plain(f"  {texts.format_status(mode, self.searching)}")
                 self._heads[mode].update(Content.assemble(name, what), layout=False)
         if alone or self.question.empty:
-            status = texts.status(self.active, self.searching)
+            status = texts.format_status(self.active, self.searching)
         else:
             status = ""
         self._write("#search-status", self._problem or self._flash or status, keep=True)
         answer = self.searching.answer(self.active)
-        embedding = texts.embedding(self.host.run_state)  # which says the same
+        embedding = texts.format_embedding(self.host.run_state)  # which says the same
         if answer and answer.hits and not embedding:
             note = answer.note
         else:
@@ -240,7 +240,8 @@ class SearchView(StepPane):
         """
         line = self.query_one(where, SafeStatic)
         heights = [
-            len(line_cuts(one, line.size.width)) for one in (self._written.get(where, ""), text)
+            len(find_line_cuts(one, line.size.width))
+            for one in (self._written.get(where, ""), text)
         ]
         line.display = keep or bool(text)
         if text != self._written.get(where):

@@ -29,12 +29,12 @@ SPAN_SHARE = 0.05  # of the points that a smoothed one is a mean over
 MIN_SPAN = 5.0
 
 
-def finite(points: Iterable[Point]) -> list[Point]:
+def keep_finite(points: Iterable[Point]) -> list[Point]:
     """The points whose value is a finite number, in order."""
     return [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
 
 
-def smoothed(points: Sequence[Point]) -> list[Point]:
+def smooth(points: Sequence[Point]) -> list[Point]:
     """The running exponential mean over about a twentieth of the points, but at least five; fair
     from the first on.
     """
@@ -48,7 +48,7 @@ def smoothed(points: Sequence[Point]) -> list[Point]:
     return curve
 
 
-def envelope(points: Sequence[Point], columns: int) -> list[Point]:
+def find_envelope(points: Sequence[Point], columns: int) -> list[Point]:
     """The lowest and the highest point of each column, in order: at most two a column, spikes
     kept.
     """
@@ -67,7 +67,7 @@ def _value(point: Point) -> float:
     return point[1]
 
 
-def limits(points: Sequence[Point], cells: int) -> Point:
+def find_limits(points: Sequence[Point], cells: int) -> Point:
     """The lowest and the highest value, with a little room beside them, which the frame of a
     drawing would hide.
     """
@@ -148,8 +148,8 @@ class LossChart(Vertical):
         looks = (*last, size.width * 10_000 + size.height, self.app.theme)
         if looks == self.drawn:
             return
-        self._losses = finite((one.step, one.loss) for one in steps)
-        self._figures = finite((one.step, one.hit_at_10) for one in checks)
+        self._losses = keep_finite((one.step, one.loss) for one in steps)
+        self._figures = keep_finite((one.step, one.hit_at_10) for one in checks)
         has_room = size.width >= MIN_WIDTH and size.height >= MIN_HEIGHT
         if not (self._losses or self._figures) or not has_room:
             self._hide(WAITING if has_room or not size.area else TOO_SMALL)
@@ -200,8 +200,8 @@ class LossChart(Vertical):
         )
         if plot is None:
             return
-        raw = envelope(self._losses, self._columns)
-        mean = smoothed(self._losses)[:: 1 + len(self._losses) // 500]
+        raw = find_envelope(self._losses, self._columns)
+        mean = smooth(self._losses)[:: 1 + len(self._losses) // 500]
         plot.scatter(
             *_axes(raw), marker_style=self._style("chart--raw"), hires_mode=HiResMode.BRAILLE
         )
@@ -218,7 +218,7 @@ class LossChart(Vertical):
         plot = self._cleared(self._plots[1], self._figures, bottom=1, top=100.0)
         if plot is None:
             return
-        points = envelope(self._figures, self._columns)
+        points = find_envelope(self._figures, self._columns)
         style = self._style("chart--held-out")
         if len(points) > 1:
             plot.plot(*_axes(points), line_style=style, hires_mode=HiResMode.BRAILLE)
@@ -251,7 +251,7 @@ class LossChart(Vertical):
         columns = self._columns
         last = max(1.0, *(part[-1][0] for part in (self._losses, self._figures) if part))
         plot.set_xlimits(-last / columns, REACH * last)
-        plot.set_ylimits(*limits(points, rows))
+        plot.set_ylimits(*find_limits(points, rows))
         plot.set_ticks(max(2, columns // COLUMNS_PER_TICK), max(2, rows // ROWS_PER_TICK), top)
         return plot
 

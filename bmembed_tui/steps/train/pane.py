@@ -85,7 +85,7 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
         going = state.running and state.current == "train"
         self.set_class(not (curve.steps or curve.held_out or going), "empty")
         self.query_one(LossChart).show(curve, with_checks=self._unfolded)
-        stage = history.reported(state, "train")
+        stage = history.find_report(state, "train")
         choices = stage.choices if self._unfolded else {}
         warnings = [*stage.warnings, *state.warnings]
         self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
@@ -93,15 +93,17 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
 
     @property
     def _curve(self) -> Curve:
-        return self.host.history.curve(self.host.run_state, current=self.host.status.done("train"))
+        return self.host.history.build_curve(
+            self.host.run_state, current=self.host.status.done("train")
+        )
 
     def _offer(self) -> None:
         host, state = self.host, self.host.run_state
         offered = (
-            host.going,
+            host.is_busy,
             host.has_run,
             state.current,
-            host.waits,
+            host.is_paused,
             host.status.done("train"),
             self._broken_off,
             self._is_first,
@@ -111,7 +113,7 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
             return
         self._offered = offered
         self.query_one("#primary", SafeButton).label = self._primary_label()
-        self.query_one("#pause", SafeButton).label = "Resume" if host.waits else "Pause"
+        self.query_one("#pause", SafeButton).label = "Resume" if host.is_paused else "Pause"
         focused = self.screen.focused
         for name in ("pause", "stop", "detach", "keep"):
             button = self.query_one(f"#{name}")
@@ -136,7 +138,7 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
         return status.built("ingest") and not (status.built("train") or self._broken_off)
 
     def _primary_label(self) -> str:
-        if self.host.going:
+        if self.host.is_busy:
             if self.host.run_state.paused:
                 return "Paused"
             return "Running …"
@@ -152,7 +154,7 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
 
     def action_primary(self) -> None:
         host = self.host
-        if host.going:
+        if host.is_busy:
             self.notify("Running. p pauses, x stops, d leaves it running.", markup=False)
         elif host.status.done("train"):
             host.go("result")
@@ -171,7 +173,7 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
     def _has_meaning(self, action: str) -> bool:
         host = self.host
         if action == "detach":
-            return host.going
+            return host.is_busy
         return host.has_run and (action != "keep" or host.run_state.current == "train")
 
     def action_figures(self) -> None:
@@ -180,7 +182,7 @@ Closing the app or losing the connection does not stop a run."""  # noqa: E501
         self.draw()
 
     def action_pause(self) -> None:
-        self.host.control("resume" if self.host.waits else "pause")
+        self.host.control("resume" if self.host.is_paused else "pause")
 
     def action_keep(self) -> None:
         """End the training with its best adapter, after a question: it cannot be resumed."""

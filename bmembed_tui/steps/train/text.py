@@ -7,9 +7,9 @@ from typing import Any
 
 from textual.content import Content
 
-from bmembed_tui.client.in_app import advice
-from bmembed_tui.client.progress import STOPPED, bar, format_progress
-from bmembed_tui.client.project_status import at_work
+from bmembed_tui.client.in_app import format_advice
+from bmembed_tui.client.progress import STOPPED, format_bar, format_progress
+from bmembed_tui.client.project_status import format_current_step
 from bmembed_tui.client.run_history import Curve, History
 from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.steps.result.model import FLATTERING
@@ -43,15 +43,15 @@ def format_status(
 
     `unfolded`: with figures that only experts read, and those of held-out queries.
     """
-    curve = history.curve(state, current=status.done("train"))
+    curve = history.build_curve(state, current=status.done("train"))
     if state.running and state.current == "train":
         lines = list(_at_work(state, curve, requested, unfolded=unfolded))
     else:
         if state.running:
-            lines = [plain(f"▶ {at_work(state)}{format_progress(state)}", "bold")]
+            lines = [plain(f"▶ {format_current_step(state)}{format_progress(state)}", "bold")]
         else:
             lines = []
-        lines += _at_rest(status, state, curve, history.record(state, "train"))
+        lines += _at_rest(status, state, curve, history.find_record(state, "train"))
     return Content("\n").join([*lines, *(_held_out(curve) if unfolded else _folded(curve))])
 
 
@@ -68,7 +68,7 @@ def _at_work(state: RunState, curve: Curve, requested: str, *, unfolded: bool) -
         style = "bold $text-warning" if how else "bold"
         yield Content.assemble(
             plain(f"step {last.step:,} of {last.steps:,}  ", "bold"),
-            plain(bar(share), "$text-primary"),
+            plain(format_bar(share), "$text-primary"),
             plain(f" {100 * share:.0f} %  "),
             plain(left, style),
         )
@@ -120,7 +120,7 @@ def _at_rest(
     if ending:
         yield plain(ending, "bold $text-error" if state.state == "failed" else "bold $text-warning")
         if state.state == "failed" and state.error:
-            yield plain(f"{state.error.what} {advice(state.error)}".strip())
+            yield plain(f"{state.error.what} {format_advice(state.error)}".strip())
     if record is not None and (not ending or status.done("train")):
         yield from _result(status, record)
     if not curve.steps and record is None:

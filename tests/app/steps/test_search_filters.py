@@ -193,7 +193,7 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         command = AsyncMock(
             return_value=to_json((broken, FoundIn("handbook", finished_project, found)))
         )
-        monkeypatch.setattr(all_projects, "command", command)
+        monkeypatch.setattr(all_projects, "run_command", command)
         await pilot.press("f3")
         screen = await until_screen(pilot, AllProjectsScreen)
         await until(pilot, lambda: focused(pilot) == "HitList", "its hits")
