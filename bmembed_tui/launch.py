@@ -33,8 +33,9 @@ def main(arguments: list[str] | None = None) -> None:
         )
         sys.exit(2)
     os.umask(0o077)  # what the app writes is private to the user
+    # A shell that exports these reports the size that the terminal had when it did so.
     for name in ("COLUMNS", "LINES"):
-        os.environ.pop(name, None)  # a shell that exports them has the size of another moment
+        os.environ.pop(name, None)
     with asyncio.Runner() as runner:
         client = runner.run(start_engine(chosen.project))
         from bmembed_tui.app import BmembedApp
@@ -44,25 +45,31 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(app.return_code or 0)
 
 
-async def start_engine(wanted: str | None) -> EngineClient | None:
-    """The engine for the project that will be opened, by all appearances: it takes as long to
-    load as the app, and meanwhile.
+async def start_engine(name: str | None) -> EngineClient | None:
+    """Start the engine of the project that will probably be opened.
+
+    The engine takes as long to load as the app, so both load at the same time. `name`: the name or
+    path that the user gave; without it, the project that was opened last. Returns None where there
+    is no such project.
     """
     from bmembed_tui.client.engine_client import EngineClient
     from bmembed_tui.home.recents import read_recents
     from engine.core.errors import EngineError
 
-    with suppress(EngineError):  # it is shown when the project is opened
-        if path := _located(wanted) if wanted is not None else next(iter(read_recents()), None):
+    with suppress(EngineError):  # the error is shown when the project is opened
+        if name is not None:
+            path = _locate_project(name)
+        else:
+            path = next(iter(read_recents()), None)
+        if path:
             client = EngineClient(path)
             await client.begin()
             return client
     return None
 
 
-def _located(name: str) -> Path:
-    from engine.project.folder import (
-        locate,
-    )  # it loads the settings, which the list of projects does without
+def _locate_project(name: str) -> Path:
+    # This import loads the settings, which the list of recent projects does without.
+    from engine.project.folder import locate
 
     return locate(name)

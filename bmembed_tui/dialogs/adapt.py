@@ -1,6 +1,4 @@
-"""The offer to make search better: what adaptation does, how long it takes here, and what it
-could show.
-"""
+"""The offer to adapt the encoder: what adaptation does, how long it takes, what it could show."""
 
 from __future__ import annotations
 
@@ -28,9 +26,9 @@ WHAT = (
 
 
 class AdaptDialog(QuestionDialog):
-    """Closes with `NOW`, `BY_STEPS` or None.
+    """Offers an adaptation; closes with `NOW`, `BY_STEPS` or None.
 
-    Nothing can be started before the estimate is there to read.
+    Nothing can be started before the estimate is shown.
     """
 
     def __init__(self, project: ProjectFolder) -> None:
@@ -44,11 +42,11 @@ class AdaptDialog(QuestionDialog):
 
     def on_mount(self) -> None:
         self.query_one(f"#answer-{NOW}").disabled = True
-        self.look()
+        self.estimate()
 
     @work
-    async def look(self) -> None:
-        """Ask the engine, which measures for some seconds."""
+    async def estimate(self) -> None:
+        """Show the engine's estimate, which takes some seconds to measure."""
         advised = NOW
         try:
             offer = parse_answer(
@@ -68,11 +66,11 @@ class AdaptDialog(QuestionDialog):
             text = f"{WHAT}\n\n✗ {error.what} {error.why}"
         if self.is_attached:
             self.query_one(".dialog-body > SafeStatic", SafeStatic).update(plain(text, lines=True))
-            # Enter pressed while it was awaited is not for it
-            self.set_timer(QUIET_SECONDS, lambda: self._allow(advised))
+            # An Enter pressed during the wait is not an answer.
+            self.set_timer(QUIET_SECONDS, lambda: self._enable_answers(advised))
 
-    def _allow(self, advised: str) -> None:
-        """Let the user start. Where nothing can come into use, Enter does not."""
+    def _enable_answers(self, advised: str) -> None:
+        """Let the user answer. `advised`: the answer that Enter gives."""
         focused = self.focused
         for button in self.query(SafeButton):
             button.disabled = False
@@ -85,10 +83,10 @@ class AdaptDialog(QuestionDialog):
 
 
 def group_by_steps(offer: AdaptationOffer) -> AdaptationOffer:
-    """The times of steps, as the sidebar calls them, instead of those of the engine's stages."""
+    """Return the offer with times by the sidebar's steps instead of the engine's stages."""
     seconds: dict[str, float] = {}
-    for stage, time in offer.seconds.items():
-        seconds[format_step_titles([stage])] = seconds.get(format_step_titles([stage]), 0.0) + time
-    return replace(
-        offer, seconds=seconds, unknown=tuple(filter(None, [format_step_titles(offer.unknown)]))
-    )
+    for stage, stage_seconds in offer.seconds.items():
+        title = format_step_titles([stage])
+        seconds[title] = seconds.get(title, 0.0) + stage_seconds
+    unknown_titles = format_step_titles(offer.unknown)
+    return replace(offer, seconds=seconds, unknown=(unknown_titles,) if unknown_titles else ())

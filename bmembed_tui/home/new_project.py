@@ -129,12 +129,7 @@ class NewProjectScreen(Screen[str | None]):
     """Closes with the path of the new project, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "back", id="new.back")]
-    HELP = """Documents: the folder to search, with PDFs, office files, mails, notes and more. They stay where they are. \
-Tab completes a path; the tree below picks one with Enter or a click; in a window, "Browse …" opens the system's dialog.
-Name: what the project is called; it is also a folder's name.
-Kept in: where the project's folder is made. It holds the index, the adapted encoder and the reports.
-Training: everything can be changed later, in the steps and in the settings.
-Enter goes from field to field; on the last one it makes the project."""  # noqa: E501
+    HELP_NAME = "new-project"
 
     def __init__(self, documents: Path | None = None) -> None:
         super().__init__()

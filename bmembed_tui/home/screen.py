@@ -66,15 +66,7 @@ class HomeScreen(Screen[None]):
         Binding("a", "everywhere", "search all", id="home.everywhere"),
         Binding("delete", "remove", "remove a project", show=False, id="home.remove"),
     ]
-    HELP = """A project is a folder that holds what bmembed makes of your documents: an index, an adapted encoder, \
-reports. The documents themselves stay where they are, and nothing leaves this machine.
-
-Search this folder: reads the folder that the app was started in, and searches it.
-Try the sample: a small invented company's documents, to see every step in a few minutes.
-New project: choose the folder with your documents, or drop it.
-Open another folder: a project that is not in the list, given by its folder.
-Search all projects: their best hits in one list.
-A run in progress stands first: closing the app does not end it."""  # noqa: E501
+    HELP_NAME = "home"
 
     def __init__(self, wanted: str | None = None) -> None:
         super().__init__()

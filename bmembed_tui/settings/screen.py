@@ -39,10 +39,7 @@ COMMON = "Common settings"
 class SettingsScreen(Screen[EngineError]):
     """Closes with the error where the settings cannot be read."""
 
-    HELP = """The settings of this project, the same as in its project.toml: those that people change, and those that are set here.
-Type to find any other, or press "All settings". Enter edits one; an empty value goes back to the default.
-Before a change is saved, the last lines say which steps it puts out of date: the next run does them again.
-What is searchable now stays searchable until then."""  # noqa: E501
+    HELP_NAME = "settings"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", id="settings.back"),
         Binding("ctrl+s", "save", "save", id="settings.save"),

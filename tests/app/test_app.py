@@ -156,7 +156,7 @@ Call = tuple[str, ...]
 
 def actions_of(screen: Screen[Any]) -> set[Call]:
     """What the commands of the palette would do: the method's name and its arguments."""
-    calls = (offer.call for offer in Commands(screen).offers())
+    calls = (offer.call for offer in Commands(screen).list_offers())
     return {
         (one.func.__name__, *one.args) if isinstance(one, partial) else (one.__name__,)
         for one in calls

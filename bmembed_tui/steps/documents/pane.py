@@ -38,17 +38,6 @@ class DocumentsPane(DocumentsView):
         "Which files are searched. They are only read: nothing is changed, and nothing leaves this"
         " machine."
     )
-    help_text = """The documents are read and cut into chunks: passages of about 200 words, which are what search finds.
-
-Formats: how many files can be read, by format. Files that cannot be read are listed with the reason, and so is what cannot be \
-read inside others, such as attachments.
-Include and Exclude: patterns as in a .gitignore file, with commas between. "drafts/" is a folder, "*.html" an ending. The \
-counts show at once what a change would do; Enter saves the patterns, Esc reverts them.
-Folders: a project may read several folders and files; one that is dropped here is added. \
-Enter or → opens a folder, ← closes it. Of a large folder \
-the first 1,000 entries are shown; all of its files are read.
-Reading again looks for new, changed and removed files; what did not change is not read twice.
-After reading, search by keywords works at once, and by meaning as the documents are embedded."""  # noqa: E501
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "retry", "try unreadable files again", id="documents.retry", show=False),
         Binding("a", "add", "add a folder", id="documents.add"),

@@ -19,14 +19,6 @@ class IndexPane(StepPane):
     step = "index"
     title = "Index"
     lead = "The index finds passages by keywords. Its rankings teach the encoder."
-    help_text = """Keyword search (BM25) finds a chunk by the words of the query; rare words count more. \
-Words are reduced to their stems in the language of the documents, so that "doors" finds "door".
-
-Rankings: every training query is looked up once, and its best k chunks are kept. The encoder learns from these lists.
-
-Search works by keywords as soon as the index is built, also while later steps run.
-
-A change of the documents needs only what changed to be indexed again."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {"primary": "Build"}
 
     def compose_body(self) -> ComposeResult:

@@ -56,15 +56,7 @@ class ListsScreen(AskingScreen[str]):
     ListsScreen .list { width: 1fr; height: auto; margin-right: 2; }
     ListsScreen.-narrow .list { width: 100%; margin-bottom: 1; }
     """
-    HELP = """Both lists answer the same question. One is of the encoder before adaptation, the other of the adapted one; which is \
-which is not said, and chance decides which stands first. Press 1 or 2 for the better one, = where neither is, n for the next.
-
-Passages at the same rank in both lists are grey. Questions with the same list twice are not asked.
-
-Every answer is kept at once; u takes the last one back. You may stop whenever you like, and go on later: the test that counts the \
-answers allows for looking at any time. e says what they show so far; it is better to look at that in the end.
-
-i takes you to the field for a question of your own: your own ones are the best."""  # noqa: E501
+    HELP_NAME = "compare-lists"
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(ask)

@@ -41,12 +41,7 @@ class PassagesScreen(AskingScreen[AskedPassage]):
         Binding("s", "skip", "next", id="passages.skip"),
         *build_common_keys(),
     ]
-    HELP = """Press y where the passage answers the question, n where it does not, s for the next one without an answer.
-
-Once an encoder is adapted, only passages are asked about that it lists and the base encoder does not, or at another rank: others \
-change no comparison. What found a passage is not said.
-
-Every answer is kept at once; u takes the last one back. i takes you to the field for a question of your own."""  # noqa: E501
+    HELP_NAME = "judge-passages"
 
     def compose_item(self) -> ComposeResult:
         yield SafeStatic("", id="passage-place")

@@ -70,16 +70,6 @@ class ModelPane(StepPane):
         "The encoder is the model that turns texts into vectors. Training adapts it to your"
         " documents."
     )
-    help_text = """Encoder: the bundled one knows English best and is small and quick. Another may be a folder of \
-sentence-transformers, as safetensors, or a GGUF file: Enter checks it and says what is wrong with it. Nothing is ever downloaded.
-An encoder on a server gets the text of documents and queries. Only a folder can be trained and exported.
-With given vectors: a model elsewhere embedded the chunks (engine export --only chunks). The encoder set here encodes queries, \
-and a map between the two is fitted. Nothing else is trained, and it cannot be exported.
-Device: where the encoder is trained and run. auto takes a CUDA GPU where there is one.
-Precision: how exactly numbers are kept. auto takes what is fastest here without harm; the reason stands below.
-Training: quick is for a first look, standard for use, paper to compare with the published method.
-Before a change is saved, you see what it makes out of date; search goes on with the former results until the next run.
-Everything else about training is in the settings."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {"primary": "Continue", "look": "Look again"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "look", "look at the machine again", id="model.look", show=False)
@@ -204,7 +194,7 @@ Everything else about training is in the settings."""  # noqa: E501
 
     def _show_encoder(self, kind: str) -> None:
         if kind == "folder" and not (found := self.query_one(ModelList)).display:
-            found.look(self._find_encoders())
+            found.find(self._find_encoders())
         for name in ("folder", "server", "vectors"):
             self.query(f".for-{name}").set(display=kind == name)
 

@@ -47,14 +47,6 @@ class QueriesPane(StepPane):
     step = "queries"
     title = "Queries"
     lead = "Questions that your documents answer: the encoder learns from them."
-    help_text = """Training needs questions together with the passage that answers each. They are made from your documents; \
-the sample shows what comes out before all are made.
-Made by: built-in needs nothing. A language model writes better questions and takes longer; p shows its \
-prompts. Imported queries are your own.
-A query is kept when a search for it finds its own passage again; the others would teach nonsense.
-Some documents' queries are held out: they are never trained on, and measure whether training helped.
-Afterwards, e or Enter edits a query beside its passage; in the table, Space marks and d deletes. Changes are kept when queries \
-are made again; ranking and training are then out of date."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {
         "primary": "Continue",
         "only": "Only generate",

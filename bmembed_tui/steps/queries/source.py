@@ -169,7 +169,7 @@ class QuerySource(Vertical):
         models = self.query_one(ModelList)
         files = backend == "gguf" and not missing
         if files and not models.display:
-            models.look(find_models((self._queries or QuerySettings()).context_tokens))
+            models.find(find_models((self._queries or QuerySettings()).context_tokens))
         models.display = files
         self.query_one("#source-meaning", SafeStatic).update(
             plain(MEANINGS.get(backend, ""), "$text-muted")

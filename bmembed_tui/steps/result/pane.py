@@ -57,26 +57,6 @@ class ResultPane(StepPane):
     step = "result"
     title = "Evaluate"
     lead = "Did adaptation help?"
-    help_text = """First comes the verdict for each search mode: what is in use and why, and keyword search, search before \
-adaptation and search now, in points of 100; then what to do next. d shows all figures.
-
-Each line there is one way to search, measured on questions with known answers; ✓ marks what is in use.
-● is the measured value, ├──┤ its 95 % confidence interval, which a narrow window shows as numbers. The last column is the \
-difference to the base encoder: ▲ better, ▼ worse, = no difference shown (the interval holds 0, or Fisher's randomisation \
-test finds none).
-
-▲ proved: one kind of evidence shows the gain. First come judged questions (real questions with known answers: yours, or marked in \
-Search with + and −), then preferences between two lists, then titles and headings that nothing was trained on, then queries by a \
-language model or imported ones. Extractive ones prove nothing.
-△ expected: nothing here speaks against it, and it helped on public collections. evaluation.gate = strict asks for proof.
-
-Below the figures are the queries that changed most; \
-Enter on one searches for it.
-
-l shows the lists of the adapted encoder and of base side by side, without names: which is better? p asks about passages, but \
-only about those that can change the comparison. Both are evidence for the next evaluation.
-
-Export writes the adapter and the encoder to folders for peft and sentence-transformers, and more if you choose it."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {
         "primary": "Measure",
         "open-report": "Open report",

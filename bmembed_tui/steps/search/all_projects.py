@@ -31,10 +31,7 @@ class AllProjectsScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+w", "dismiss", "back", id="everywhere.back")
     ]
-    HELP = (
-        "Enter searches every project, in the mode that its settings name. Enter on a hit opens its"
-        " document in its project."
-    )
+    HELP_NAME = "all-projects"
 
     def __init__(self, query: str = "") -> None:
         super().__init__()

@@ -9,7 +9,6 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Button, Input, OptionList
 
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_actions import ANSWER_KEYS, HitActions
 from bmembed_tui.steps.search.hit_list import HitList, QueryInput, Results
@@ -34,7 +33,6 @@ class SearchPane(HitActions):
     step = "search"
     title = "Search"
     lead = "Type what you look for: words, or a question."
-    help_text = texts.HELP
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}")

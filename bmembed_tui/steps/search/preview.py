@@ -43,8 +43,7 @@ class PreviewScreen(Screen[None]):
     PreviewScreen #preview-place { height: 1; padding: 0 1; }
     PreviewScreen #preview-note { height: auto; padding: 1; }
     """
-    HELP = """The whole document, at the passage that was found: it has a bar on its left.
-Words of the query are marked; n and N go to the next and the previous one, h back to the hit."""
+    HELP_NAME = "preview"
 
     def __init__(self, ask: Ask, hit: Hit, terms: Sequence[str]) -> None:
         super().__init__()

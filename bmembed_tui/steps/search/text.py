@@ -15,23 +15,6 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.messages.search import FoundIn
 from engine.core.text import duration
 
-HELP = """Type words or a question: hits come while you type. Down or Enter goes to the hits, / back to the field. A \
-letter that is not a command there starts a new query.
-Keyword search (BM25) finds the words that you type. Semantic search finds by meaning, with the encoder. Hybrid search is both.
-F5 to F8 choose; F8 shows all three side by side. F2 makes search better: it embeds what is not embedded yet, then offers to \
-adapt the encoder.
-F3 searches all projects. F9 filters by path, date, type, author and language.
-F10 has your own language model (step 3, Queries) answer the query from the hits: each sentence ends with the numbers of its \
-hits, and one without a valid number or quote is marked. A digit goes to a hit, Esc stops.
-
-A hit must contain "words in quotes" as they are, and must not contain -word; open* finds all words that begin with open; \
-title:word looks in titles. F4 takes a correction ("Did you mean").
-
-A hit is the best passage of a document; "+2 more" says how many others were found. g shows every passage, d sorts by date.
-On a hit, Enter looks inside the document, l finds more like it, w shows why it was found and its scores, o opens the file, c \
-copies its text, y its path.
-+ marks a hit as right, - as wrong, 0 removes the mark. A query with marks is a judged question: evaluation measures \
-with it whether adaptation helps on what you really ask, so mark a few."""  # noqa: E501
 NOTHING = """There is nothing to search yet.
 Reading the documents takes seconds to minutes: then they can be searched by keyword. Search by meaning follows as they are \
 embedded, the newest and smallest first.

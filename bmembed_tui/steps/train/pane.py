@@ -30,15 +30,6 @@ class TrainPane(StepPane):
     step = "train"
     title = "Train"
     lead = "The encoder learns which chunks answer which queries."
-    help_text = """Loss: how far the encoder's ranking is from its teacher's; it should fall. A dot is a step, the line their mean.
-Hit@10: how many of the held-out queries, which it does not learn from, find their chunk among the first ten; it should rise. \
-They are titles and headings, or, where those are few, queries by a language model or imported ones; where there are neither, \
-the last step counts. nDCG@10, in the numbers: how near to the top they find it, 100 % for always first. It chooses the adapter \
-that is kept, which the vertical line and ◆ mark. f shows these figures, and what was chosen automatically.
-
-Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and the next steps follow.
-Stop: the run ends; the next one resumes there. Detach: leave it running and go back to the projects.
-Closing the app or losing the connection does not stop a run."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {
         "primary": "Train",
         "pause": "Pause",

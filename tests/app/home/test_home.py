@@ -19,7 +19,7 @@ from textual.widgets import Input, OptionList
 
 from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.dialogs.folder_picker import FolderPicker
-from bmembed_tui.home.projects import Known, describe_project, describe_run
+from bmembed_tui.home.projects import KnownProject, describe_project, describe_run
 from bmembed_tui.home.recents import list_recent_projects, remember
 from bmembed_tui.home.sample import import_questions, open_sample_project
 from bmembed_tui.home.screen import ALL, NEW, OTHER, SAMPLE, HomeScreen
@@ -59,7 +59,7 @@ def test_projects_opened_lately_are_listed_before_anybody_has_looked_for_them(
         remember(tmp_path / name)
     looking = threading.Event()
 
-    def known() -> list[Known]:
+    def known() -> list[KnownProject]:
         looking.wait(60)
         return [describe_project(path) for path in list_recent_projects()]
 
@@ -84,10 +84,10 @@ def test_what_is_found_later_moves_nothing(
 ) -> None:
     looking = threading.Event()
 
-    def known() -> list[Known]:
+    def known() -> list[KnownProject]:
         looking.wait(60)
         return [
-            Known(Path(f"/home/ada/{number}"), number > 8 - running, "train") for number in range(9)
+            KnownProject(Path(f"/home/ada/{number}"), number > 8 - running, "train") for number in range(9)
         ]
 
     monkeypatch.setattr("bmembed_tui.home.projects.list_projects", known)
@@ -119,13 +119,13 @@ def test_what_is_found_later_moves_nothing(
 def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = [Known(Path("/home/ada/manuals"))]
+    found = [KnownProject(Path("/home/ada/manuals"))]
     monkeypatch.setattr("bmembed_tui.home.projects.list_projects", lambda: list(found))
 
     async def story(pilot: Pilot[Any]) -> None:
         choices = pilot.app.screen.query_one("#home-choices", OptionList)
 
-        async def highlighted_with(known: Known) -> str | None:
+        async def highlighted_with(known: KnownProject) -> str | None:
             found[:] = [known]
             pilot.app.screen.load()
             await until(pilot, lambda: choices.has_class("-running") == known.running)
@@ -134,7 +134,7 @@ def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(
 
         await until_offered(pilot, "at:/home/ada/manuals")
         idle = found[0]
-        running = Known(Path("/home/ada/manuals"), True, "train")
+        running = KnownProject(Path("/home/ada/manuals"), True, "train")
         assert (
             await highlighted_with(running) == "at:/home/ada/manuals"
         )  # at the first line, nothing was chosen yet
