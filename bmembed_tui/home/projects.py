@@ -1,6 +1,4 @@
-"""The projects of this machine and what goes on in them, read from their files: for the first
-screen.
-"""
+"""The projects of this machine and what runs in them, read from files for the first screen."""
 
 from __future__ import annotations
 
@@ -17,22 +15,23 @@ from engine.project.folder import ProjectFolder, known_projects
 
 
 def list_projects() -> list[KnownProject]:
-    """Projects opened lately, then the others of the user's data folder, the newest run first.
+    """Return the projects opened lately, then others of the user's data folder.
 
-    Never raises.
+    The others are sorted by their newest run, newest first. Never raises.
     """
     paths = list(list_recent_projects())
     with suppress(OSError, EngineError):
-        paths += sorted(
-            known_projects(),
-            key=lambda path: getattr(find_newest_run(path), "name", ""),
-            reverse=True,
-        )
+        paths += sorted(known_projects(), key=_get_newest_run_name, reverse=True)
     return [describe_project(path) for path in dict.fromkeys(paths)]
 
 
+def _get_newest_run_name(project: Path) -> str:
+    folder = find_newest_run(project)
+    return folder.name if folder is not None else ""
+
+
 def describe_project(path: Path) -> KnownProject:
-    """What can be said of a project without opening it."""
+    """Return what is known of a project without opening it."""
     project = ProjectFolder(path)
     running = False
     problem = ""
@@ -42,15 +41,15 @@ def describe_project(path: Path) -> KnownProject:
         documents = tuple(project.sources(project.settings()))
     except (EngineError, OSError, ValueError) as error:
         problem = getattr(error, "what", "") or str(error)
-    return KnownProject(path, running, describe_run(path) if running else "", problem, documents)
+    activity = describe_run(path) if running else ""
+    return KnownProject(path, running, activity, problem, documents)
 
 
 def describe_run(path: Path) -> str:
-    """Step and progress of the newest run: `Train · step 120 of 400`."""
+    """Return the step and progress of the newest run: `Train · step 120 of 400`."""
     state = RunState()
     folder = find_newest_run(path)
     if folder is not None:
         state.apply_all(LogReader(folder / EVENTS).read_rest())
-    return (
-        f"{'paused: ' if state.paused else ''}{format_current_step(state)}{format_progress(state)}"
-    )
+    prefix = "paused: " if state.paused else ""
+    return f"{prefix}{format_current_step(state)}{format_progress(state)}"

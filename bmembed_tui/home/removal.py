@@ -1,6 +1,4 @@
-"""A project that is taken off the machine: what was removed, and what else may hold text of its
-documents.
-"""
+"""Removing a project: the question, and a report on what was removed and what may remain."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ REMOVE = "remove"
 
 
 def build_removal_question(project: ProjectFolder) -> QuestionDialog:
-    """Closes with `REMOVE` where the user wants it."""
+    """Return a dialog that closes with `REMOVE` if the user wants to remove the project."""
     text = (
         f"{project.path}\nThe index, the adapted encoder, queries, judgments, reports and settings"
         " are deleted for good. Your documents and your exports stay."
@@ -36,7 +34,7 @@ def build_removal_question(project: ProjectFolder) -> QuestionDialog:
 
 
 class RemovalScreen(ModalScreen[bool]):
-    """Removes a project and shows the outcome. Closes with whether it is gone."""
+    """Removes a project and shows the outcome; closes with whether it is gone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "close", id="dialog.close-removal")
@@ -63,10 +61,8 @@ class RemovalScreen(ModalScreen[bool]):
     @work(exclusive=True, group="removal")
     async def remove_project(self) -> None:
         try:
-            self.outcome = parse_answer(
-                Purged,
-                await run_detached_command("purge", str(self._project.path), "--yes", "--json"),
-            )
+            output = await run_detached_command("purge", str(self._project.path), "--yes", "--json")
+            self.outcome = parse_answer(Purged, output)
             title = f"{self._project.name} is removed."
             text = plain("\n".join(self.outcome.lines()), lines=True)
         except EngineError as error:

@@ -1,6 +1,4 @@
-"""The sample project: made over the documents that ship with the product, with their queries and
-judged questions.
-"""
+"""The sample project, made from the documents, queries and judged questions of the product."""
 
 from __future__ import annotations
 
@@ -22,7 +20,10 @@ NAME = "sample"
 
 
 async def import_questions(project: ProjectFolder) -> None:
-    """Give it the queries to train on and the judged questions, once. Raises EngineError."""
+    """Import the training queries and the judged questions, if that was not done yet.
+
+    Raises EngineError.
+    """
     imports = project.path / "imports"
     if not any(imports.glob("queries-*.jsonl")):
         await run_command("import-queries", str(project.path), str(asset_path(SAMPLE_QUERIES)))
@@ -34,9 +35,9 @@ async def import_questions(project: ProjectFolder) -> None:
 
 
 def open_sample_project() -> ProjectFolder:
-    """The first of sample, sample-2 … that is the sample project, or that is free.
+    """Return the sample project; create it if there is none, as sample, sample-2 and so on.
 
-    Raises EngineError where it cannot be made.
+    Raises EngineError where it cannot be created.
     """
     documents = str(asset_path("sample/documents"))
     for number in itertools.count(1):
