@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> None:
     """Open the app: its first screen, or a project given by name or path."""
     restore_child_signal()
-    chosen = build_parser("bmembed-tui").parse_args(arguments)
-    if chosen.window or chosen.install_shortcut:
-        open_desktop(chosen)
+    options = build_parser("bmembed-tui").parse_args(arguments)
+    if options.window or options.install_shortcut:
+        open_desktop(options)
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(
@@ -37,10 +37,10 @@ def main(arguments: list[str] | None = None) -> None:
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
     with asyncio.Runner() as runner:
-        client = runner.run(start_engine(chosen.project))
+        client = runner.run(start_engine(options.project))
         from bmembed_tui.app import BmembedApp
 
-        app = BmembedApp(chosen.project, client)
+        app = BmembedApp(options.project, client)
         app.run(loop=runner.get_loop())
     sys.exit(app.return_code or 0)
 

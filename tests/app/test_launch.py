@@ -32,7 +32,7 @@ def drive_begun(
     async def run() -> EngineClient:
         client = await start_engine(wanted)
         assert client is not None
-        app = BmembedApp(begun=client)
+        app = BmembedApp(early_engine=client)
         app.collector = NoCollector()
         async with piloted(app, (120, 40)) as pilot:
             await story(pilot, client)

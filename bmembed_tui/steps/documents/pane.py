@@ -26,11 +26,11 @@ from engine.settings.schema import CorpusSettings
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-QUIET_SECONDS = 0.3  # of quiet typing before the files are counted anew
+QUIET_SECONDS = 0.3  # pause in typing after which the files are counted again
 
 
 class DocumentsPane(DocumentsView):
-    """Counts the files while the user types, keeps what was changed, and has the documents read."""
+    """Counts the files while the user types, saves changes, and has the documents read."""
 
     step = "documents"
     title = "Documents"
@@ -47,9 +47,8 @@ class DocumentsPane(DocumentsView):
     # What the project says
 
     def enter(self) -> None:
-        self.set_class(
-            cast(Widget, self.parent).size.width >= WIDE, "wide"
-        )  # its own is not known while it is hidden
+        # The parent's width, since the pane's own is not known while it is hidden.
+        self.set_class(cast(Widget, self.parent).size.width >= WIDE, "wide")
         super().enter()
         self.scanned = None
         self.load()
@@ -57,9 +56,8 @@ class DocumentsPane(DocumentsView):
     def show_status(self, status: ProjectStatus) -> None:
         self.draw()
         if self.display and self.host.pane is self:
-            self.scanned = (
-                self.scanned if self.host.is_busy else None
-            )  # after a run the files are counted anew
+            if not self.host.is_busy:
+                self.scanned = None  # count the files again after a run
             self.load()
 
     @work(exclusive=True, group="load")
@@ -67,7 +65,7 @@ class DocumentsPane(DocumentsView):
         try:
             settings = await asyncio.to_thread(self.host.project.settings)
             self._settings_error = None
-            self._take(settings)
+            self._show_settings(settings)
             if self.host.status.built("ingest"):
                 self._unread = await self.ask(ReadSkipped())
         except EngineError as error:
@@ -76,7 +74,7 @@ class DocumentsPane(DocumentsView):
             self._draw_skipped()
             self.draw()
 
-    def _take(self, settings: Settings) -> None:
+    def _show_settings(self, settings: Settings) -> None:
         if not self.is_attached:
             return
         before = self.corpus
@@ -93,18 +91,16 @@ class DocumentsPane(DocumentsView):
     # Counting
 
     @on(Input.Changed, "PatternField")
-    def _pattern_typed(self) -> None:
+    def _count_again(self) -> None:
         self._count()
 
     def _count(self) -> None:
         if self.corpus is None:
             return
-        include, exclude = (
-            tuple(self.query_one(f"#{name}", PatternField).patterns)
-            for name in ("include", "exclude")
-        )
+        include = self.query_one("#include", PatternField).patterns
+        exclude = self.query_one("#exclude", PatternField).patterns
         self._wanted = Scan(
-            tuple(self.corpus.paths), include or tuple(CorpusSettings().include), exclude
+            tuple(self.corpus.paths), tuple(include or CorpusSettings().include), tuple(exclude)
         )
         self._draw_note()
         if not self._scanning and self._wanted != self.scanned:
@@ -112,7 +108,7 @@ class DocumentsPane(DocumentsView):
 
     @work(group="scan")
     async def scan(self) -> None:
-        """Count, and again while the wish has changed meanwhile: one count at a time."""
+        """Count the files, and again if the patterns have changed meanwhile."""
         self._scanning = True
         try:
             while self._wanted != self.scanned and self._wanted is not None:
@@ -141,14 +137,14 @@ class DocumentsPane(DocumentsView):
     # Changing
 
     @on(Input.Submitted, "PatternField")
-    def _kept(self) -> None:
+    def _submit_patterns(self) -> None:
         if self._is_changed():
             self.keep()
         else:
             self.focus_primary()
 
     def keep(self, then: Callable[[], object] | None = None) -> None:
-        """Save the patterns. `then`: what to do once they are."""
+        """Save the patterns. `then`: called once they are saved."""
         if self._scan_error is not None and self.scanned == self._wanted:
             self.host.show_error(self._scan_error)
             return
@@ -162,7 +158,7 @@ class DocumentsPane(DocumentsView):
         self.query_one(ChangeLine).propose(changes, what, then)
 
     @on(ChangeLine.Written)
-    def _written(self, event: ChangeLine.Written) -> None:
+    def _finish_change(self, event: ChangeLine.Written) -> None:
         self.host.load()
         if event.then:
             event.then()
@@ -174,7 +170,7 @@ class DocumentsPane(DocumentsView):
         from bmembed_tui.dialogs.folder_picker import FolderPicker
 
         text = "Another folder or file to read. It stays where it is."
-        self.app.push_screen(FolderPicker("Add a folder", text, "Add"), self._added)
+        self.app.push_screen(FolderPicker("Add a folder", text, "Add"), self._add_path)
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -184,25 +180,23 @@ class DocumentsPane(DocumentsView):
     async def take_dropped(self, text: str) -> None:
         path = await asyncio.to_thread(find_dropped_path, text)
         if path is not None and self.is_attached:
-            self._added(path)
+            self._add_path(path)
 
-    def _added(self, path: Path | None) -> None:
+    def _add_path(self, path: Path | None) -> None:
         if path is not None and self.corpus is not None and str(path) not in self.corpus.paths:
-            self._change(
-                {"corpus.paths": [*self.corpus.paths, str(path)]}, self.query_one(FolderTree).focus
-            )
+            paths = [*self.corpus.paths, str(path)]
+            self._change({"corpus.paths": paths}, self.query_one(FolderTree).focus)
 
     def action_remove(self) -> None:
-        """Read a folder no longer: the one that the tree's cursor is in."""
+        """Stop reading the folder that contains the tree's cursor."""
         tree = self.query_one(FolderTree)
         number = tree.root_number()
         if self.corpus is None or number is None or number >= len(self.corpus.paths):
             self.notify("There is no folder to remove.", markup=False)
             return
         paths = list(self.corpus.paths)
-        what = (
-            f"This project stops reading {paths.pop(number)}. The folder itself is not changed.\n"
-        )
+        removed = paths.pop(number)
+        what = f"This project stops reading {removed}. The folder itself is not changed.\n"
         self._change({"corpus.paths": paths}, tree.focus, what)
 
     # Reading
@@ -221,24 +215,24 @@ class DocumentsPane(DocumentsView):
     @on(Button.Pressed, "#retry")
     def action_retry(self) -> None:
         if not self.is_reading():
-            self.read(anew=True)
+            self.read(retry=True)
 
-    def read(self, *, anew: bool = False) -> None:
-        """Start reading, with the patterns that were typed.
+    def read(self, *, retry: bool = False) -> None:
+        """Read the documents, with the patterns that were typed.
 
-        `anew`: also those that could not be read and did not change.
+        `retry`: also read unchanged files that could not be read before.
         """
         if self._is_changed():
-            self.keep(partial(self._start, anew))
+            self.keep(partial(self._start, retry))
         else:
-            self._start(anew)
+            self._start(retry)
 
     @work(exclusive=True, group="reading")
-    async def _start(self, anew: bool) -> None:
+    async def _start(self, retry: bool) -> None:
         self._starting = True
         self.draw()
         try:
-            if anew:
+            if retry:
                 await self.ask(Retry())
             self.host.make_searchable()
         except EngineError as error:
@@ -250,9 +244,9 @@ class DocumentsPane(DocumentsView):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("again", "retry") and self.is_reading():
             return False
-        return super().check_action(action, parameters) and (
-            action != "retry" or bool(self._unread.known)
-        )
+        if action == "retry" and not self._unread.known:
+            return False
+        return super().check_action(action, parameters)
 
     def action_again(self) -> None:
         if not self.is_reading():

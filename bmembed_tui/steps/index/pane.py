@@ -1,4 +1,4 @@
-"""Step Index: the keyword index and the rankings mined with it."""
+"""Step Index: the keyword index, and the rankings mined with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bmembed_tui.widgets.safe import SafeButton
 
 
 class IndexPane(StepPane):
-    """Facts about index and rankings, and progress."""
+    """Facts about the index and the rankings, and progress."""
 
     step = "index"
     title = "Index"
@@ -27,7 +27,7 @@ class IndexPane(StepPane):
 
     def draw(self) -> None:
         if not self.query("#primary"):
-            return  # called while the screen is being left
+            return  # the screen is being left
         host = self.host
         text = format_status(host.status, host.run_state, host.history)
         self.query_one("#index-status", HangingStatic).show(

@@ -1,4 +1,4 @@
-"""Right or wrong: the passages that can change a comparison, one at a time."""
+"""The judgment of passages that can change a comparison, one at a time: right or wrong."""
 
 from __future__ import annotations
 
@@ -48,13 +48,12 @@ class PassagesScreen(AskingScreen[AskedPassage]):
         yield SafeStatic("", id="passage-text")
 
     async def find_items(self) -> list[AskedPassage]:
-        found = await self.ask(ReadQuestionsToJudge())
-        if found.focused:
-            settled = need_no_look(found.settled, found.total)
-        else:
-            settled = ""
-        self.heading = " ".join(part for part in (settled, *found.notes) if part)
-        return list_passages(found)
+        answer = await self.ask(ReadQuestionsToJudge())
+        settled = ""
+        if answer.focused:
+            settled = need_no_look(answer.settled, answer.total)
+        self.heading = " ".join(filter(None, (settled, *answer.notes)))
+        return list_passages(answer)
 
     async def find_own(self, query: str) -> list[AskedPassage]:
         return list_passages(await self.ask(ReadQuestionsToJudge(query)))
@@ -63,13 +62,12 @@ class PassagesScreen(AskingScreen[AskedPassage]):
         return item.query
 
     async def show_item(self, item: AskedPassage) -> None:
-        where = " › ".join(
-            part for part in (item.passage.path, item.passage.place, *item.passage.headings) if part
-        )
+        passage = item.passage
+        where = " › ".join(filter(None, (passage.path, passage.place, *passage.headings)))
         self.query_one("#passage-place", SafeStatic).update(
             plain(f"{where}\n", "$text-accent", lines=True)
         )
-        self.query_one("#passage-text", SafeStatic).update(plain(item.passage.text, lines=True))
+        self.query_one("#passage-text", SafeStatic).update(plain(passage.text, lines=True))
 
     def hide_item(self) -> None:
         self.query_one("#passage-place", SafeStatic).update("")
@@ -83,6 +81,9 @@ class PassagesScreen(AskingScreen[AskedPassage]):
         return "No passages are left to judge.\n\nPress i to type a question of your own."
 
 
-def list_passages(found: QuestionsToJudge) -> list[AskedPassage]:
-    """Passages in the order in which they are asked about."""
-    return [AskedPassage(one.query, passage) for one in found.questions for passage in one.passages]
+def list_passages(answer: QuestionsToJudge) -> list[AskedPassage]:
+    """Return the passages in the order in which to ask about them."""
+    passages = []
+    for question in answer.questions:
+        passages += [AskedPassage(question.query, passage) for passage in question.passages]
+    return passages

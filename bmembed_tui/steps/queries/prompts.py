@@ -1,4 +1,4 @@
-"""The prompts that a language model gets when it writes queries, to read."""
+"""The prompts with which a language model writes queries, to read."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ NOTE = (
 
 
 def list_prompts(settings: QuerySettings) -> list[str]:
-    """Return the prompts that the project's settings use, in the order in which a model gets
-    them.
-    """
+    """Return the prompts that the settings use, in the order in which a model gets them."""
     if settings.prompt == "two-step":
         return ["events", "questions"]
     if "everyday" in settings.kinds:
@@ -33,9 +31,9 @@ def list_prompts(settings: QuerySettings) -> list[str]:
 
 
 def read_prompts(settings: QuerySettings) -> str:
-    """Return the text of these prompts, each below its file.
+    """Return the text of these prompts, each below the path of its file.
 
-    Raises OSError where one is missing.
+    Raises OSError where a file is missing.
     """
     parts = []
     for name in list_prompts(settings):

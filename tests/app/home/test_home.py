@@ -87,7 +87,8 @@ def test_what_is_found_later_moves_nothing(
     def known() -> list[KnownProject]:
         looking.wait(60)
         return [
-            KnownProject(Path(f"/home/ada/{number}"), number > 8 - running, "train") for number in range(9)
+            KnownProject(Path(f"/home/ada/{number}"), number > 8 - running, "train")
+            for number in range(9)
         ]
 
     monkeypatch.setattr("bmembed_tui.home.projects.list_projects", known)

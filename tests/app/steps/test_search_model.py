@@ -19,7 +19,7 @@ from bmembed_tui.client.progress import format_bar
 from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.steps.search import search_as_you_type
 from bmembed_tui.steps.search.explanation import (
-    BAR,
+    BAR_COLUMNS,
     format_adapter,
     format_explanation,
     format_ranker,
@@ -264,15 +264,15 @@ def test_whether_the_adapter_moved_a_hit(
 
 def test_shares_are_drawn() -> None:
     nothing = RankComparison()
-    assert format_bar(0.75, BAR) == "████████░░"
-    assert format_bar(0.0, BAR) == "░░░░░░░░░░"
+    assert format_bar(0.75, BAR_COLUMNS) == "████████░░"
+    assert format_bar(0.0, BAR_COLUMNS) == "░░░░░░░░░░"
     with_rank = format_ranker("bm25", hit(), nothing)
     without = format_ranker("semantic", hit(), nothing)
-    assert (numbers(with_rank), format_bar(0.75, BAR) in with_rank) == (
+    assert (numbers(with_rank), format_bar(0.75, BAR_COLUMNS) in with_rank) == (
         [2, 6.87, 75],
         True,
     )  # rank, score, percent
-    assert (numbers(without), format_bar(0.25, BAR) in without) == ([25], True)
+    assert (numbers(without), format_bar(0.25, BAR_COLUMNS) in without) == ([25], True)
     assert with_rank.index("█") == without.index("█")
     assert numbers(format_ranker("semantic", hit(shares={}), nothing)) == []
 
