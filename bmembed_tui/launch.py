@@ -57,10 +57,7 @@ async def start_engine(name: str | None) -> EngineClient | None:
     from engine.core.errors import EngineError
 
     with suppress(EngineError):  # the error is shown when the project is opened
-        if name is not None:
-            path = _locate_project(name)
-        else:
-            path = next(iter(read_recents()), None)
+        path = _locate_project(name) if name is not None else next(iter(read_recents()), None)
         if path:
             client = EngineClient(path)
             await client.begin()
