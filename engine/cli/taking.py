@@ -1,4 +1,4 @@
-"""Commands that take something away: what was made of the documents, or the project itself."""
+"""Commands that take something away: an export of what was made, or the project itself."""
 
 from __future__ import annotations
 
@@ -83,17 +83,12 @@ def purge(
 
     project = existing_cached_project(name) or ProjectFolder.open(name)
     others = ", ".join(map(str, found_sources(project)))
-    if others:
-        also = f", and what 'engine find' keeps of {others}"
-    else:
-        also = ""
-    agree(
-        harmless(f"Delete {project.path}{also}: {amount(*extent(project))}? Your documents stay."),
-        yes,
-        "purge",
-    )
+    also = f", and what 'engine find' keeps of {others}" if others else ""
+    size = amount(*extent(project))
+    agree(harmless(f"Delete {project.path}{also}: {size}? Your documents stay."), yes, "purge")
     done = remove(project)
     if as_json:
         print_json(done)
     else:
-        print("".join(harmless(line) + "\n" for line in done.lines()), end="")
+        for line in done.lines():
+            print(harmless(line))

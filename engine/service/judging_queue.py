@@ -110,7 +110,7 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
         for text in texts:
             if (key := question_key(text)) not in seen:
                 seen.add(key)
-                yield ToJudge(text, "format_judgment" if origin == "judged" else "generated")
+                yield ToJudge(text, "judged" if origin == "judged" else "generated")
 
 
 def _made_order(query: Query) -> tuple[bool, str]:

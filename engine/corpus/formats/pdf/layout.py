@@ -104,7 +104,7 @@ def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
     from pypdfium2 import raw
 
     tall = sum(piece.top - piece.bottom > _TALL * (piece.right - piece.left) for piece in pieces)
-    if not page.build_page.get_rotation() and tall < _MOST * len(pieces):
+    if not page.page.get_rotation() and tall < _MOST * len(pieces):
         return 0
     turns: Counter[int] = Counter()
     step = max(1, letters // _SAMPLED)

@@ -42,7 +42,7 @@ class PageText:
         self.quarters = 0
         self._raw = raw
         self._fast = page
-        self._page = page.build_page.raw
+        self._page = page.page.raw
         self.pieces = pieces
         self._plain = plain
         self._count = letters

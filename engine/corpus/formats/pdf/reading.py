@@ -61,7 +61,7 @@ def arranged(page: Any, plain: str) -> str:
         text.raise_marks()
         if not stand_side_by_side(pieces, GAP):
             return text.whole()
-    blocks = find_blocks(lines_of(pieces), cache(lambda: read_rules(page.build_page, quarters)))
+    blocks = find_blocks(lines_of(pieces), cache(lambda: read_rules(page.page, quarters)))
     if not (blocks or quarters) or not text.is_known:
         return text.whole()
     if quarters:

@@ -48,7 +48,7 @@ def _shown(page: Any) -> Iterator[_Sign]:
     """The signs of a page but for those that stand beyond its edges, and for those of which
     PDFium gives two halves.
     """
-    left, bottom, right, top = page.build_page.get_bbox()
+    left, bottom, right, top = page.page.get_bbox()
     for sign in _signs(page):
         begins, ends, foot, head = sign.place
         beyond = begins < ends and (ends < left or begins > right or head < bottom or foot > top)
