@@ -159,12 +159,11 @@ def unset(name: ProjectName, key: Key) -> None:
 def _find_setting(key: str) -> Setting:
     """Return a setting by its key; raise SettingsError that names the nearest key."""
     from engine.core.errors import SettingsError, nearest
-    from engine.settings.renamed import KEYS
     from engine.settings.values import every_setting
 
     every = every_setting()
-    if (current := KEYS.get(key) or key) in every:
-        return every[current]
+    if key in every:
+        return every[key]
     near = nearest(key, every)
     is_section = any(known_key.startswith(f"{key}.") for known_key in every)
     if near and not is_section:
