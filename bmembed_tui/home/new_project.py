@@ -217,11 +217,11 @@ class NewProjectScreen(Screen[str | None]):
         self.query_one("#new-documents", PathField).pick(event.path)
 
     @on(FolderTree.Typed)
-    def _typed_in_tree(self, event: FolderTree.Typed) -> None:
+    def _take_typed(self, event: FolderTree.Typed) -> None:
         self.query_one("#new-documents", PathField).type_on(event.character)
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def _check_changed(self, event: Input.Changed) -> None:
         event.stop()
         if event.input.id == "new-documents":
             self._typing = event.input.has_focus

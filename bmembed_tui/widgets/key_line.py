@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
 from textual.content import Content
 from textual.style import Style
 
@@ -43,7 +43,7 @@ class KeyLine(SafeStatic):
         active_bindings = self.screen.active_bindings
         palette = active_bindings.get(self.app.COMMAND_PALETTE_BINDING)
         last = [self._format_key(palette.binding)] if palette else []
-        keys = {binding: self._format_key(binding) for binding in self._list_bindings()}
+        keys = {binding: self._format_key(binding) for binding in _list_bindings(active_bindings)}
         room = self.content_size.width - sum(key.cell_length for key in last) - 1
         while keys and sum(key.cell_length + 2 for key in keys.values()) > room:
             del keys[_find_least_wanted(list(keys))]
@@ -51,23 +51,24 @@ class KeyLine(SafeStatic):
         gap = plain(" " * (room - line.cell_length) + "▏")
         self.update(Content.assemble(line, gap, *last), layout=False)
 
-    def _list_bindings(self) -> list[Binding]:
-        """Return the bindings to show, the most wanted first; of an action, its first key."""
-        bindings = [
-            active.binding
-            for active in self.screen.active_bindings.values()
-            if active.binding.show and active.enabled
-        ]
-        first_keys = {binding.action: binding for binding in reversed(bindings)}
-        bindings.sort(key=_rank_binding)
-        return [binding for binding in bindings if first_keys[binding.action] is binding]
-
     def _format_key(self, binding: Binding) -> Content:
         key = Content.assemble(
             plain(self.app.get_key_display(binding), "bold $footer-key-foreground"),
             plain(f" {binding.description}"),
         )
         return key.stylize(Style.from_meta({"@click": f"app.simulate_key({binding.key!r})"}))
+
+
+def _list_bindings(active_bindings: Mapping[str, ActiveBinding]) -> list[Binding]:
+    """Return the bindings to show, the most wanted first; of an action, its first key."""
+    bindings = [
+        active.binding
+        for active in active_bindings.values()
+        if active.binding.show and active.enabled
+    ]
+    first_keys = {binding.action: binding for binding in reversed(bindings)}
+    bindings.sort(key=_rank_binding)
+    return [binding for binding in bindings if first_keys[binding.action] is binding]
 
 
 def _find_least_wanted(bindings: Sequence[Binding]) -> Binding:

@@ -73,7 +73,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
         yield KeyLine()
 
     def compose_item(self) -> ComposeResult:
-        """The widgets that show an item."""
+        """Compose the widgets that show an item."""
         yield from ()
 
     async def find_items(self) -> list[Item]:

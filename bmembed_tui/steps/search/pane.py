@@ -122,7 +122,7 @@ class SearchPane(HitActions):
 
     def _forget_hits(self) -> None:
         """Forget what was found in an earlier state of the project."""
-        if not self._found_by_meaning:
+        if not self._has_semantic_hits:
             # There may be an encoder to load now; keyword search answers until it is loaded.
             self.searching.mark_encoder_lost()
         self.searching.forget()
@@ -139,7 +139,7 @@ class SearchPane(HitActions):
     # Asking
 
     @property
-    def _found_by_meaning(self) -> bool:
+    def _has_semantic_hits(self) -> bool:
         return any("semantic" in hit.rankers for hit in self.active_list.hits)
 
     def _search_again(self) -> None:
@@ -147,7 +147,7 @@ class SearchPane(HitActions):
         if (
             self.active == "bm25"
             or self.host.run_state.current != "embed"
-            or self._found_by_meaning
+            or self._has_semantic_hits
         ):
             return
         if not self.searching.question.empty and not self.searching.pending:
@@ -265,7 +265,7 @@ class SearchPane(HitActions):
         if mode != ALL:
             self.active = mode
         self._draw_frame()
-        for shown_mode in self.shown:
+        for shown_mode in self.visible_modes:
             has_answer = self.searching.answer(shown_mode) is not None
             if not has_answer and self._drawn.pop(shown_mode, None) is not None:
                 self._lists[shown_mode].show_hits((), {})

@@ -114,7 +114,7 @@ class SearchView(StepPane):
     # Drawing
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def visible_modes(self) -> tuple[str, ...]:
         """The modes whose hits are on the screen."""
         return MODES if self.mode == ALL else (self.active,)
 
@@ -145,7 +145,7 @@ class SearchView(StepPane):
         self._write("#search-hint", hint)
         self.query_one("#search-offers").display = is_empty and bool(self.offered)
         for mode in MODES:
-            self.query_one(f"#column-{mode}").display = mode in self.shown
+            self.query_one(f"#column-{mode}").display = mode in self.visible_modes
         self._draw_side()
         self._draw_offer()
         self._draw_modes()
@@ -194,7 +194,7 @@ class SearchView(StepPane):
         self._draw_frame()
 
     def _draw_hits(self) -> None:
-        for mode in self.shown:
+        for mode in self.visible_modes:
             answer = self.searching.answer(mode)
             if answer is not None and answer is not self._drawn.get(mode):
                 self._drawn[mode] = answer
@@ -213,7 +213,7 @@ class SearchView(StepPane):
 
     def _draw_status(self) -> None:
         is_single = self.mode != ALL
-        for mode in self.shown:
+        for mode in self.visible_modes:
             self._heads[mode].display = not is_single
             if not is_single:
                 name = plain(NAMES[mode], "bold underline" if mode == self.active else "bold")
