@@ -259,8 +259,10 @@ class BmembedApp(App[None]):
         from bmembed_tui.faults import report_fault
 
         if self._exception is not None and not self._exit_renderables:
-            message = visible(report_fault(self._exception), lines=True)
-            self._exit_renderables.append(Text(message, no_wrap=True, overflow="ignore"))
+            message = report_fault(self._exception)
+            self._exit_renderables.append(
+                Text(visible(message, lines=True), no_wrap=True, overflow="ignore")
+            )
         self._close_messages_no_wait()
 
     def action_help(self) -> None:

@@ -28,16 +28,22 @@ class Commands(Provider):
     async def discover(self) -> Hits:
         for offer in self.list_offers():
             # Content instead of a string, so that it is not read as markup.
-            help_content = cast(str, plain(offer.text))
-            yield DiscoveryHit(plain(offer.name), offer.call, text=offer.name, help=help_content)
+            yield DiscoveryHit(
+                plain(offer.name), offer.call, text=offer.name, help=cast(str, plain(offer.text))
+            )
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for offer in self.list_offers():
             score = matcher.match(offer.name)
             if score > 0:
-                help_content = cast(str, plain(offer.text))
-                yield Hit(score, plain(offer.name), offer.call, text=offer.name, help=help_content)
+                yield Hit(
+                    score,
+                    plain(offer.name),
+                    offer.call,
+                    text=offer.name,
+                    help=cast(str, plain(offer.text)),
+                )
 
     def list_offers(self) -> Iterator[Offer]:
         from bmembed_tui.project.screen import ProjectScreen

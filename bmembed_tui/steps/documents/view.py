@@ -67,8 +67,10 @@ class DocumentsView(StepPane):
                     for name in ("include", "exclude"):
                         with Horizontal(classes="pattern-row"):
                             yield SafeLabel(name.capitalize())
-                            default = "nothing" if name == "exclude" else "everything"
-                            yield PatternField(placeholder=default, id=name)
+                            yield PatternField(
+                                placeholder="nothing" if name == "exclude" else "everything",
+                                id=name,
+                            )
                     yield SafeStatic(HINT, id="patterns-note")
                 with Vertical(id="documents-folders"):
                     yield SafeStatic("Folders", classes="part-title")
