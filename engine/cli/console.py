@@ -1,5 +1,6 @@
-"""What the terminal shows: notes and errors on standard error, tables and hits on standard
-output.
+"""What the terminal shows.
+
+Notes and errors go to standard error, tables and hits to standard output.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
 def progress_console() -> Console:
-    """The console of everything that is not data.
+    """Return the console for everything that is not data.
 
-    Nothing moves in a file, even where FORCE_COLOR is set.
+    A file gets plain lines, even where FORCE_COLOR is set.
     """
     tty = sys.stderr.isatty()
     return Console(
@@ -56,7 +57,7 @@ def progress_console() -> Console:
 
 
 def output() -> Console:
-    """The console of data. What reads a pipe gets whole lines."""
+    """Return the console for data. Programs that read a pipe get whole lines."""
     piped = not sys.stdout.isatty()
     return Console(
         highlight=False, soft_wrap=piped, width=120 if piped else None, color_system=_colours()
@@ -64,7 +65,7 @@ def output() -> Console:
 
 
 def _colours() -> Literal["auto"] | None:
-    """None for no escape sequences at all: Rich itself leaves out colours only."""
+    """Return None for no escape sequences at all, since Rich itself leaves out only colours."""
     return None if os.environ.get("NO_COLOR") else "auto"
 
 
@@ -74,11 +75,10 @@ def show_tables(
     own: Collection[str] = IN_USE_ALONE,
     systems: Iterable[str] = SYSTEMS,
 ) -> None:
-    """One table of systems × metrics for each kind of queries, every figure with its 95 %
-    interval, in percent.
+    """Print a table of systems × metrics for each kind of queries, in percent.
 
-    `own`: the systems whose rows are those of what is in use (`own_systems`): they are marked, and
-        stand there once.
+    Every figure has its 95 % interval. `own`: the systems whose rows are those of what is in use
+    (`own_systems`); they are marked, and listed once.
     """
     hidden = find_twins(own)
     for kind, table in tables.items():
@@ -170,7 +170,7 @@ def show_gate(gate: GateTable, console: Console) -> None:
 
 
 def _table(title: str, *columns: str) -> Table:
-    """The first column holds names, the others figures."""
+    """Return a table whose first column holds names, the others figures."""
     table = Table(title=title, title_justify="left")
     for place, name in enumerate(columns):
         table.add_column(name, justify="right" if place else "left")
@@ -182,8 +182,9 @@ def _cell(figure: Interval) -> str:
 
 
 def show_differences(rows: Differences, console: Console) -> None:
-    """One line for each pair of systems: the paired difference in nDCG@10, in points, with its
-    95 % interval.
+    """Print a line for each pair of systems: the paired difference in nDCG@10, with its interval.
+
+    Differences are in points, intervals at 95 %.
     """
     for name, row in rows.items():
         one, _, other = name.partition(" − ")
@@ -195,9 +196,10 @@ def show_differences(rows: Differences, console: Console) -> None:
 
 
 def differences_in_use(table: FigureTable, method: str) -> Differences:
-    """Return what is in use against base in semantic and hybrid search (fused by `method`), and
-    against keywords, as `show_differences` takes them; the adapted encoder where base itself is
-    in use.
+    """Return the differences of what is in use, as `show_differences` takes them.
+
+    They are those against base in semantic and hybrid search (fused by `method`), and against
+    keywords. Where base itself is in use, the adapted encoder takes its place.
     """
     rows = {}
     for way in ("", f"{method}_"):
@@ -254,11 +256,10 @@ def _gap(gap: Difference) -> str:
 def show_found(
     found: Found, console: Console, sources: Iterable[str] = (), *, dated: bool = False
 ) -> None:
-    """Hits with snippets; matched terms are marked, and each hit says which ranker found it
-    where; `dated`: and of what day it is.
+    """Print hits with snippets and marked terms, and each hit's rank by every ranker.
 
-    `sources`: the project's folders. Where there are several, a path begins with the name of its
-        own.
+    `sources`: the project's folders; where there are several, a path begins with the name of its
+    folder. `dated`: print the day that the hits are sorted by.
     """
     show_notes(found)
     names = short_names(
@@ -273,7 +274,7 @@ def show_found(
 
 
 def show_notes(found: Found) -> None:
-    """What the user should know of a search."""
+    """Print what the user should know of a search."""
     for note in found.notes:
         progress_console().print(Text(harmless(note), style="yellow"))
     if found.reranked:
@@ -312,7 +313,7 @@ def _heading(hit: Hit, source: str, dated: bool) -> Text:
 
 
 def show_error(error: EngineError) -> None:
-    """An error as a user meets it: what happened, why, what to do. To be stopped is none."""
+    """Print an error: what happened, why, what to do. A cancellation is not shown as an error."""
     console = progress_console()
     if isinstance(error, CancelledError):
         console.print(Text(harmless(error.what), style="bold"))

@@ -1,6 +1,4 @@
-"""`engine study`: the tables and figures of four papers, on the user's own data; `engine sweep`:
-a grid of settings.
-"""
+"""`engine study`: tables and figures of four papers on the user's data; `engine sweep`: a grid."""
 
 from __future__ import annotations
 
@@ -252,9 +250,10 @@ def sweep(
 def _project(
     name: str, output: Path | None, queries: Path | None, settings: dict[str, Any]
 ) -> Iterator[Project]:
-    """The project of that name; of a BEIR folder one beside the page, or in the user's data
-    folder, brought up to its queries: the same for every --model, another for other `queries`
-    and `settings` of the data.
+    """Open the project with that name, or one over a BEIR folder, with its queries made.
+
+    The project of a BEIR folder lies next to the page, or in the user's data folder. It is the same
+    for every --model, and another for other `queries` and `settings` of the data.
     """
     from engine.cli.run_view import RunView
     from engine.experiments.benchmark import beir_project

@@ -1,4 +1,4 @@
-"""Commands that take something away: what was made of the documents, or the project itself."""
+"""Commands that take something away: an export of what was made, or the project itself."""
 
 from __future__ import annotations
 
@@ -86,18 +86,12 @@ def purge(
 
     project = find_cached_project(name) or ProjectFolder.open(name)
     others = ", ".join(map(str, found_sources(project)))
-    if others:
-        also = f", and what 'engine find' keeps of {others}"
-    else:
-        also = ""
+    also = f", and what 'engine find' keeps of {others}" if others else ""
     size = format_files_and_size(*extent(project))
-    agree(
-        harmless(f"Delete {project.path}{also}: {size}? Your documents stay."),
-        yes,
-        "purge",
-    )
+    agree(harmless(f"Delete {project.path}{also}: {size}? Your documents stay."), yes, "purge")
     done = remove(project)
     if as_json:
         print_json(done)
     else:
-        print("".join(harmless(line) + "\n" for line in done.lines()), end="")
+        for line in done.lines():
+            print(harmless(line))
