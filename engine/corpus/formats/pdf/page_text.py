@@ -23,6 +23,8 @@ _MAX_LOOKED_AT = 200  # letters behind a piece
 _MAX_WORDS = 8
 _MIN_LETTERS = 0.7  # of a piece, for each time that it is as wide as high
 _SAME_PLACE = 0.02  # points
+_SAME_LETTERS = 16  # that are compared at once
+_MAX_STEPS = 40  # letters
 _WITHIN = 0.3  # points
 _WORD_BEGIN = re.compile(r"(?<=\s)\S")
 _MARK = re.compile(r"[^\W_]")
@@ -173,6 +175,10 @@ class PageText:
         ):
             if self._begins_at(found.start(), piece):
                 return found.start()
+        if number - 1 in self._starts:
+            index = self._find_end(self._starts[number - 1], start)
+            if index and self._begins_at(index, piece):
+                return index
         x, y = self._begin_of(piece)
         index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _WITHIN, _WITHIN)
         count = self._fast.count_objects
@@ -187,6 +193,23 @@ class PageText:
             else:
                 low = middle + 1
         return max(0, low - 1)
+
+    def _find_end(self, start: int, about: int) -> int:
+        """The index of the first letter behind the text object of a letter, looked for around
+        another; 0 if it is not near.
+        """
+        object_of = self._fast.object_of
+        own = object_of(start)
+        index = min(max(about, start + 1), self._count - 1)
+        for _ in range(_MAX_STEPS):
+            if object_of(index) != own:
+                break
+            index += 1
+        while index > start + 1 and object_of(index - 1) != own:
+            index -= 1
+        while index < self._count and not object_of(index):
+            index += 1  # a blank or a line end that PDFium adds
+        return index if index < self._count else 0
 
     def _begin_of(self, piece: Piece) -> tuple[float, float]:
         """A place within the first letter of a piece."""
@@ -216,9 +239,19 @@ def _aligned(codes: Sequence[int], plain: str) -> list[str]:
     PDFium leaves some out: line ends before superscripts, letters beyond the page. Both halves of a
     sign make one.
     """
+    written = "".join(map(chr, codes))
     letters: list[str] = []
     at = 0
-    for code in codes:
+    index = 0
+    while index < len(codes):
+        same = plain[at : at + _SAME_LETTERS]
+        if same and written.startswith(same, index):
+            letters += same
+            at += len(same)
+            index += len(same)
+            continue
+        code = codes[index]
+        index += 1
         char = plain[at : at + 1]
         is_half = 0xD800 <= code < 0xDC00 and char > "\uffff"
         is_hyphen = char == LINE_END and code in _HYPHEN_CODES
