@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import islice
 
 from engine.corpus.formats.pdf.calls import TextPage
-from engine.corpus.formats.pdf.layout import Piece, raised_pieces
+from engine.corpus.formats.pdf.layout import Piece, raised_pieces, turned_box
 from engine.corpus.formats.runs.superscripts import as_superscript
 from engine.corpus.text.hyphens import LINE_END
 
@@ -82,7 +82,7 @@ class PageText:
 
     def raise_marks(self) -> None:
         """Write the superscripts of the page as such."""
-        for number in list(dict.fromkeys(raised_pieces(self.pieces)))[:_MAX_RAISED]:
+        for number in list(dict.fromkeys(raised_pieces(self.turned)))[:_MAX_RAISED]:
             if not self.is_known:
                 return
             start = self.start(number)
@@ -95,8 +95,8 @@ class PageText:
             before = "".join(self.letters[max(0, start - 20) : start])
             shown = as_superscript(core, before)
             if shown != core:
-                if number + 1 < len(self.pieces) and _follows(
-                    self.pieces[number], self.pieces[number + 1]
+                if number + 1 < len(self.turned) and _follows(
+                    self.turned[number], self.turned[number + 1]
                 ):
                     raised = raised.rstrip("\r\n")
                 self.letters[start:end] = [
@@ -104,7 +104,7 @@ class PageText:
                     *[""] * (end - start - 1),
                 ]
                 self._changed = True
-                if number and _follows(self.pieces[number - 1], self.pieces[number]):
+                if number and _follows(self.turned[number - 1], self.turned[number]):
                     self._drop_line_end(start)
 
     def _letter_beside(self, start: int, core: str) -> int:
@@ -138,7 +138,8 @@ class PageText:
         x = c_double()
         y = c_double()
         self._raw.FPDFText_GetCharOrigin(self._page, index, byref(x), byref(y))
-        return y.value
+        _, height, _, _ = turned_box((x.value, y.value, x.value, y.value), self.quarters)
+        return height
 
     def text(self, first: int, last: int) -> str:
         """The letters from one piece to another, with a blank behind them where PDFium sees one."""
