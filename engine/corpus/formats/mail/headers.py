@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import groupby
 from urllib.parse import unquote_to_bytes
 
 from engine.core.characters import clean
@@ -171,7 +171,7 @@ class FieldDecoder:
         declared = decode_declared(data, charset)
         if declared is not None:
             return declared
-        text = decode_plausibly(data, chain(self._charsets, self._guess_encodings(data)))
+        text = decode_plausibly(data, self._charsets, self._guess_encodings(data))
         if text is not None:
             return text
         texts = (_decode_strictly(data, codec) for codec in self._charsets)

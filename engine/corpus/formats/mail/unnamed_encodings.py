@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, pairwise
 from unicodedata import name
@@ -16,6 +16,7 @@ _NOBODY_WRITES = re.compile(
     "|[\u0152\u0178\u0192\u02c6\u02dc\u2020\u2021\u2030].*"
     "[\u0152\u0178\u0192\u02c6\u02dc\u2020\u2021\u2030]"
 )
+_KANA = re.compile("[\u3040-\u30ff]")
 _LETTERS = re.compile(r"[^\W\d_]")
 _OF_EAST_ASIA = frozenset(
     (
@@ -32,20 +33,19 @@ _OF_EAST_ASIA = frozenset(
 _BESIDE_GUESSES = ("cp1252", "cp1250", "cp1251")
 _FREQUENT = {
     "cp932": ((0x82, 0x83), (0x88, 0x97)),
-    "euc_jp": ((0xA4, 0xA5), (0xB0, 0xCF)),
-    "cp949": ((0xB0, 0xC8),),
     "gb18030": ((0xB0, 0xD7), (0xA1, 0xA3)),
+    "cp949": ((0xB0, 0xC8),),
     "big5": ((0xA4, 0xC6), (0xA1, 0xA3)),
 }
 """Of encodings of two bytes a character: the first bytes of characters in everyday use."""
 
 
-def decode_plausibly(data: bytes, codecs: Iterable[str]) -> str | None:
-    """Bytes as text in the first of some codecs that gives words, else in one of the usual ones.
+def decode_plausibly(data: bytes, named: Iterable[str], guessed: Iterable[str]) -> str | None:
+    """Bytes as text in the first codec that gives words: `named`, `guessed`, or a usual one.
 
     None if none does.
     """
-    for codec in chain(codecs, _BESIDE_GUESSES):
+    for codec in chain(named, _without_kana(data, guessed), _BESIDE_GUESSES):
         with suppress(UnicodeError, LookupError, ValueError):
             text = data.decode(codec)
             if is_plausible(text):
@@ -56,6 +56,14 @@ def decode_plausibly(data: bytes, codecs: Iterable[str]) -> str | None:
             if is_plausible(text) and _is_frequent(text, codec, ranges):
                 return text
     return None
+
+
+def _without_kana(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
+    """Guessed codecs, but Japanese only for texts with kana: Chinese looks alike in a few words."""
+    for codec in guessed:
+        is_japanese = codec.replace("-", "_").startswith("euc_j")
+        if not is_japanese or _KANA.search(data.decode(codec, "replace")):
+            yield codec
 
 
 def is_plausible(text: str) -> bool:

@@ -37,6 +37,9 @@ RIGHT = {
         (rb"con{\*\bkmkstart b1}tract{\*\bkmkend b1}ual", "contractual"),
         (rb"one{\pard\par}two", "one\n\ntwo"),
         (rb"c:\\{\b dir}ectory \{x\}", r"c:\directory {x}"),
+        (rb"a{\b b}c{\*\x d}e{\*\y{\z f}}g {\info{\title h}}i{\b j}k", "abceg ijk"),
+        (rb"a{\b b}c{\*\x \{ \\}d", "abcd"),
+        (rb"m{\super 2} Stra{\u223\'df}e{\*\x {\shptxt box}} z", "m² Straße z\n\nbox"),
         (rb"smile {\b x}\u-10179?\u-8704?y", "smile x\U0001f600y"),
     ],
 )
