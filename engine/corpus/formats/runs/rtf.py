@@ -109,7 +109,7 @@ def _token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[by
     """
     return re.compile(
         rb"(?P<other>(?:\\(?!%b(?![A-Za-z]))[A-Za-z]{1,32}(?:-?\d{1,10})? ?"
-        rb"|\{\\\*(?:[^\\{}]++|\\(?!%b(?![A-Za-z]))[^{}])*+\})+)"
+        rb"|\{\\\*(?!\s*\\fldinst)(?:[^\\{}]++|\\(?!%b(?![A-Za-z]))[^{}])*+\})+)"
         rb"|(?P<text>(?:%b)+)|(?P<brace>[{}])"
         rb"|\\(?P<word>[A-Za-z]{1,32})(?P<number>-?\d{1,10})? ?|\\'(?P<byte>[0-9a-fA-F]{2})"
         rb"|\\(?P<sign>[^A-Za-z])"
@@ -128,6 +128,10 @@ _TOKEN_WITHOUT_SYMBOLS = _token_pattern(
 _BRACE = re.compile(rb"[{}]")
 _NOT_VERBATIM = re.compile(rb"\\(?:bin|%b)(?![A-Za-z])" % b"|".join(sorted(_TEXT_WITHIN)))
 """What a group must not hold to be copied as it is: text, or bytes that may look like braces."""
+_SYMBOL_FIELD = re.compile(
+    rb"\bSYMBOL\s+(0[xX][0-9A-Fa-f]{1,4}|\d{1,5})\s[^{}]{0,40}?\\\\f\s+\"?([^\"\\{};]{1,40})"
+)
+_EMPTY_RESULT = re.compile(rb"\}+\s*\{\\fldrslt(?:[{\s]|\\[a-z]+-?\d* ?)*+\}")
 _MIN_RAISED = 3  # half points
 _BEFORE = 40  # characters
 _MAX_GROUPS = 10_000
@@ -158,6 +162,7 @@ class _Rewriting:
     before: str = ""
     skipped: int = 0  # stand-ins of a character that was replaced
     follows_group: bool = False
+    symbol: str = ""  # of a field that shows one and has no result
 
     def write_run(self) -> None:
         """Write the letters that were collected, in a group of their own where one ended before
@@ -194,7 +199,8 @@ def rewrite(content: bytes) -> bytes:
     body = max(0, content.find(b"\\pard"))
     fonts = _read_used_fonts(content, body)
     has_symbols = bool(fonts) or _RAISED.search(content, body) is not None
-    if not has_symbols and not _JOINED.search(content, body):
+    has_fields = _SYMBOL_FIELD.search(content, body) is not None
+    if not has_symbols and not has_fields and not _JOINED.search(content, body):
         return content
     default = _DEFAULT_FONT.search(content)
     if default:
@@ -220,6 +226,8 @@ def rewrite(content: bytes) -> bytes:
                     other_within = _find_other_within(content, position)
                 end = _find_end(content, position, other_within)
                 if end < other_within or end == len(content):
+                    if has_fields:
+                        rewriting.symbol = _read_symbol_field(content, position, end)
                     rewriting.written.append(content[position:end])
                     position = end
     rewriting.write_run()
@@ -248,6 +256,18 @@ def _find_end(content: bytes, start: int, end: int) -> int:
 def _is_escaped(content: bytes, at: int) -> bool:
     before = content[max(0, at - _MAX_BACKSLASHES) : at]
     return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
+
+
+def _read_symbol_field(content: bytes, start: int, end: int) -> str:
+    """What a field shows whose instruction stands between `start` and `end`, such as SYMBOL 254;
+    empty for another field, and for one with a result.
+    """
+    instruction = _SYMBOL_FIELD.search(content, start, end)
+    if not instruction or not _EMPTY_RESULT.match(content, end):
+        return ""
+    code, name = instruction.groups()
+    number = int(code, 16 if code[:2].lower() == b"0x" else 10)
+    return shown_in(symbol_font(name.decode("latin-1").strip()), chr(number))
 
 
 def _add(to: _Rewriting, token: re.Match[bytes]) -> None:
@@ -299,6 +319,9 @@ def _add_brace(to: _Rewriting, brace: bytes) -> None:
     to.follows_group = to.follows_group or not to.state.is_verbatim
     if to.groups:
         to.state = to.groups.pop()
+    if to.symbol and not to.state.is_verbatim:
+        to.add_text(to.symbol)
+        to.symbol = ""
 
 
 def _add_letters(to: _Rewriting, letters: bytes) -> None:
