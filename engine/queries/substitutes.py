@@ -1,16 +1,14 @@
-"""Other words of the same meaning for words of a query, by the language model that writes the
-project's queries.
+"""Substitutes for words of a query, by the language model that writes the project's queries.
 
-What a model has answered is kept in `cache/substitutes-RECIPE.jsonl`, a query a line, so that
-nothing is asked twice. It holds words of queries, and so of documents: what is not asked for any
-more is dropped.
+Answers are kept in `cache/substitutes-RECIPE.jsonl`, one query per line, so that nothing is asked
+twice. As they contain words of queries, answers that are no longer needed are deleted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,17 +26,21 @@ from engine.queries.rules.tokens import fold
 PROMPT = "substitutes"
 PATTERN = "substitutes-*.jsonl"
 SHAPE = Shape("words", (("word", "text"), ("other", "text")))
-LIMIT = 384  # tokens of an answer
-MAX_LENGTH = 60  # characters of a replacement
+LIMIT = 384
+"""Maximum number of tokens in an answer."""
+MAX_LENGTH = 60
+"""Maximum number of characters of a substitute."""
 MAX_WORDS = 12
-Found = dict[str, str]
+"""Maximum number of words that are asked about in a query."""
+Substitutes = dict[str, str]
+"""Word in lower case → another word."""
 
 
 def language_model(snapshot: ProjectSnapshot) -> str:
-    """What names the language model that would be asked, and how; empty where the project's
-    queries come from none.
+    """Return the fingerprint of the language model and of how it is asked.
 
-    Raises SettingsError or ModelError where the one that is named is not there.
+    Empty if no language model writes the project's queries. Raises SettingsError or ModelError if
+    the named one is missing.
     """
     if backend_of(snapshot) not in MODELS:
         return ""
@@ -52,52 +54,51 @@ def substitutes(
     context: StageContext,
     queries: Sequence[tuple[str, Sequence[str]]],
     progress: Callable[[int], None],
-) -> tuple[list[Found], str]:
-    """For each query and its words: lower-case word → another, of those for which the model
-    knows one; and the model's name.
+) -> tuple[list[Substitutes], str]:
+    """Return the known substitutes for the words of each query, and the model's name.
 
-    Raises SettingsError, ModelError or StageError where the model cannot be asked, CancelledError;
+    Raises SettingsError, ModelError or StageError if the model cannot be asked, CancelledError;
     answers so far are kept.
     """
     path = context.project.path / "cache" / f"substitutes-{language_model(context)}.jsonl"
-    former = _read(path)
-    kept = dict[str, Found]()
+    cached = _read(path)
+    used: dict[str, Substitutes] = {}
     model: ChatModel | None = None
-    found = []
+    results = []
     try:
-        for number, (query, words) in enumerate(queries):
+        for number, (query, words) in enumerate(queries, 1):
             if context.should_stop():
                 raise CancelledError("Cancelled.")
-            wanted = list(dict.fromkeys(word.lower() for word in words))[:MAX_WORDS]
-            key = _key(query, wanted)
-            answer = kept.get(key, former.get(key))
+            distinct = list(dict.fromkeys(word.lower() for word in words))[:MAX_WORDS]
+            key = _key(query, distinct)
+            answer = used.get(key, cached.get(key))
             if answer is None:
                 model = model or open_chat(context, context, context.should_stop)
-                answer = _answered(model, query, wanted, context.settings.training.seed)
+                answer = _ask(model, query, distinct, context.settings.training.seed)
                 if answer is not None:
-                    _write(path, {**former, **kept, key: answer})
+                    _write(path, {**cached, **used, key: answer})
             if answer is not None:
-                kept[key] = answer
-            found.append(answer or {})
-            progress(number + 1)
+                used[key] = answer
+            results.append(answer or {})
+            progress(number)
     finally:
         if model is not None:
             model.close()
-    if former.keys() - kept.keys():
-        _write(path, kept)
+    if cached.keys() - used.keys():
+        _write(path, used)
     forget_substitutes(context.project.path, but=path)
-    return found, _name(context)
+    return results, _model_name(context)
 
 
 def forget_substitutes(project: Path, but: Path | None = None) -> None:
-    """Drop all answers that are kept in a project's folder, `but` those of one file."""
+    """Delete all answers in a project's folder, except one file."""
     for path in (project / "cache").glob(PATTERN):
         if path != but:
             path.unlink(missing_ok=True)
 
 
-def _name(snapshot: ProjectSnapshot) -> str:
-    """As the report calls it: a file's or a model's name, or the server's address."""
+def _model_name(snapshot: ProjectSnapshot) -> str:
+    """Return the name of the model's file or of the model, or else the server's address."""
     settings = with_backend(snapshot).queries
     if backend_of(snapshot) == "endpoint":
         return settings.endpoint_model or f"at {settings.endpoint}"
@@ -106,13 +107,12 @@ def _name(snapshot: ProjectSnapshot) -> str:
     return gguf_file(snapshot.project.path, settings.model).name
 
 
-def _answered(model: ChatModel, query: str, words: Sequence[str], seed: int) -> Found | None:
-    """None where asking again may bring more, such as of a server that was busy."""
+def _ask(model: ChatModel, query: str, words: Sequence[str], seed: int) -> Substitutes | None:
+    """Ask for substitutes; None if it may help to ask again, such as after a busy server."""
     if not words:
         return {}
-    message = load_prompt(PROMPT).filled(
-        {"query": query.replace("=", " "), "words": ", ".join(words)}
-    )
+    values = {"query": query.replace("=", " "), "words": ", ".join(words)}
+    message = load_prompt(PROMPT).filled(values)
     try:
         reply = model.complete(Request(message, SHAPE, len(words), LIMIT, seed))
         entries = SHAPE.read(reply.text)
@@ -120,46 +120,41 @@ def _answered(model: ChatModel, query: str, words: Sequence[str], seed: int) -> 
         return {} if error.lasting else None
     except BadAnswerError:
         return {}
-    return dict(
-        _usable(entries[:-1] if reply.cut else entries, set(words))
-    )  # a word that was cut is none
+    if reply.cut:
+        entries = entries[:-1]  # the last one may be incomplete
+    return _select_usable(entries, set(words))
 
 
-def _usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Iterator[tuple[str, str]]:
+def _select_usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Substitutes:
+    usable = {}
     for entry in entries:
         word = entry["word"].strip().lower()
         other = " ".join(entry["other"].split())
-        if (
-            word in words
-            and other
-            and other.isprintable()
-            and len(other) <= MAX_LENGTH
-            and word not in fold(other)
-        ):
-            yield word, other
+        if word not in words or word in fold(other):
+            continue
+        if other and other.isprintable() and len(other) <= MAX_LENGTH:
+            usable[word] = other
+    return usable
 
 
-def _read(path: Path) -> dict[str, Found]:
-    """Answers by key. A line that makes no sense is asked for again."""
-    found = {}
+def _read(path: Path) -> dict[str, Substitutes]:
+    """Read the answers by key; malformed lines are skipped and asked about again."""
+    answers = {}
     with suppress(OSError):
         for line in path.read_text(encoding="utf-8").splitlines():
             with suppress(ValueError, KeyError, TypeError):
                 entry = json.loads(line)
-                found[entry["key"]] = {
-                    str(word): str(other) for word, other in entry["words"].items()
-                }
-    return found
+                words = {str(word): str(other) for word, other in entry["words"].items()}
+                answers[entry["key"]] = words
+    return answers
 
 
-def _write(path: Path, answers: Mapping[str, Found]) -> None:
+def _write(path: Path, answers: Mapping[str, Substitutes]) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_text(
-        path,
-        "".join(json.dumps({"key": key, "words": found}) + "\n" for key, found in answers.items()),
-    )
+    lines = [json.dumps({"key": key, "words": words}) for key, words in answers.items()]
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def _key(query: str, words: Sequence[str]) -> str:
-    """The order of a query's words stays out of the cache."""
+    """Return a hash of a query and its words, so that the cache does not contain the query."""
     return hashlib.blake2b(json.dumps([query, *words]).encode(), digest_size=16).hexdigest()
