@@ -190,6 +190,10 @@ for _name, _text in {
 def import_queries(
     name: ProjectName,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL, a JSON array, or qrels/NAME.tsv (BEIR)")],
+    validation: Annotated[
+        bool,
+        typer.Option("--validation", help="do not train on them: they decide when training stops, as a dev split does"),
+    ] = False,
 ) -> None:
     """Add training queries.
 
@@ -198,7 +202,7 @@ def import_queries(
     A "grade" of 1 or more says how relevant the evidence is (for the loss plackett_luce). A query may be there once per answer.
     """
     with opened(name) as project:
-        count = project.import_queries(path)
+        count = project.import_queries(path, validation=validation)
         backend = project.settings().queries.backend
     print(f"{count} queries were imported.", file=sys.stderr)
     if backend not in ("imported", "both"):

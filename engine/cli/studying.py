@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,10 +55,17 @@ def study(
         ),
     ] = None,
     queries: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="training queries of a BEIR folder: JSONL, or its qrels/train.tsv; may repeat; else extractive ones",
+        ),
+    ] = None,
+    validation: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="training queries of a BEIR folder: JSONL, or its qrels/train.tsv; else extractive ones",
+            help="with --queries: queries that stop the training; qrels/dev.tsv beside a qrels/train.tsv if left out",
         ),
     ] = None,
     output: Annotated[
@@ -88,7 +95,8 @@ def study(
         [named_model(one) for one in model or ()],
         seeds,
         assigned(changes or []),
-        queries,
+        queries or [],
+        validation or _find_dev_split(queries or []),
         output,
         dry_run,
         as_json,
@@ -109,7 +117,8 @@ class _Request:
     models: list[str]
     seeds: int
     settings: dict[str, Any]
-    queries: Path | None
+    queries: list[Path]
+    validation: Path | None
     output: Path | None
     dry_run: bool
     as_json: bool
@@ -150,7 +159,9 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
     from engine.experiments.study.workspace import basis_of
 
     found: list[dict[str, Any]] = []
-    names, output, queries = request.names, request.output, request.queries
+    names = request.names
+    output = request.output
+    queries = request.queries
     ends = [Path(name).name for name in names]
     for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
         place = output
@@ -161,14 +172,14 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
             raise UsageError(
                 f"{name} is a project, which has training queries.",
                 "--queries gives them to a BEIR folder.",
-                f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries))}' first.",
+                f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries[0]))}' first.",
                 code="queries-of-a-project",
             )
         of_data: dict[str, Any] = {}
         if is_beir:
             of_data = {key: one for key, one in request.settings.items() if key.partition(".")[0] in DATA_SECTIONS}
         of_trainings = {key: one for key, one in request.settings.items() if key not in of_data}
-        with _project(name, place, queries, of_data) as project:
+        with _project(name, place, request, of_data) as project:
             basis, chunks = basis_of(project.folder)
             cells = study_cells(project.folder, wanted, chunks, request.models, request.seeds, of_trainings)
             work = StudyRun(project.folder, wanted, cells, basis, place)
@@ -204,10 +215,19 @@ def sweep(
         _run(StudyRun(project.folder, sweep_of(cells), cells, basis), name, dry_run, force, as_json)
 
 
+def _find_dev_split(queries: Sequence[Path]) -> Path | None:
+    """Return qrels/dev.tsv where the training queries are the qrels/train.tsv beside it."""
+    for path in queries:
+        dev = path.with_name("dev.tsv")
+        if path.name == "train.tsv" and dev.is_file():
+            return dev
+    return None
+
+
 @contextmanager
-def _project(name: str, output: Path | None, queries: Path | None, settings: dict[str, Any]) -> Iterator[Project]:
+def _project(name: str, output: Path | None, request: _Request, settings: dict[str, Any]) -> Iterator[Project]:
     """The project of that name; of a BEIR folder one beside the page, or in the user's data folder, brought up to its queries: the
-    same for every --model, another for other `queries` and `settings` of the data."""
+    same for every --model, another for other queries and `settings` of the data."""
     from engine.cli.run_view import RunView
     from engine.experiments.benchmark import beir_project
     from engine.project.folder import locate
@@ -219,15 +239,20 @@ def _project(name: str, output: Path | None, queries: Path | None, settings: dic
             yield project
         return
     path = dataset.absolute()
-    chosen: dict[str, Any] = {"queries": str(queries.absolute())} if queries else {}
-    chosen |= {"settings": settings} if settings else {}
+    chosen: dict[str, Any] = {}
+    if request.queries:
+        chosen["queries"] = [str(file.absolute()) for file in request.queries]
+    if request.validation:
+        chosen["validation"] = str(request.validation.absolute())
+    if settings:
+        chosen["settings"] = settings
     identity = fingerprint(path=str(path), **chosen)[:8]
     place = output / "project" if output else locate(f"study-{path.name}-{identity}")
     sections: dict[str, dict[str, Any]] = {}
     for key, value in settings.items():
         section, _, setting = key.partition(".")
         sections.setdefault(section, {})[setting] = value
-    made = beir_project(place, dataset, queries, sections)
+    made = beir_project(place, dataset, request.queries, sections, request.validation)
     print(harmless(f"Project: {place}"), file=sys.stderr)
     with stoppable() as stop, RunView() as snapshot:
         made.run(("ingest", "index", "generate"), on_event=snapshot, should_stop=stop)

@@ -6,13 +6,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.core.records import Chunk, Document, Query
+from engine.core.records import Chunk, Document, Query, Split
 from engine.project.folder import ProjectFolder
 from engine.queries.filters.evidence import is_distinctive
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
 from engine.written_queries.beir import ImportedQuery
-from engine.written_queries.imports import graded_queries
+from engine.written_queries.imports import graded_queries, has_validation_queries
 
 _KEY = 24
 
@@ -36,7 +36,8 @@ def attach_imported(items: Iterable[ImportedQuery], chunks: Sequence[Chunk], doc
         if hit is not None:
             chunk, evidence = hit
             text = " ".join(item.text.split())
-            found.append(Query(text, item.kind, chunk.id, chunk.document_id, evidence, imported=True))
+            split: Split = "validation" if item.validation else "train"
+            found.append(Query(text, item.kind, chunk.id, chunk.document_id, evidence, split, imported=True))
             continue
         reason = Reason.EVIDENCE_NOT_FOUND if any(item.evidence) else Reason.NO_EVIDENCE
         query = Query(item.text, item.kind, 0, 0, next(iter(item.evidence), ""), imported=True)
@@ -48,10 +49,11 @@ def graded_answers(
     project: ProjectFolder, queries: Sequence[Query], chunks: Sequence[Chunk], documents: Sequence[Document]
 ) -> dict[str, dict[int, int]]:
     """Text of a training query → id of a chunk that holds its imported evidence → grade, without chunks that held-out or validation
-    queries ask for; empty where no import has a grade."""
+    queries ask for; empty where no import has a grade. Validation queries of a file of their own keep no chunk from training."""
     items, found = graded_queries(project), defaultdict[str, dict[int, int]](dict)
     trained = {query.text for query in queries if query.split == "train"}
-    aside = {query.chunk_id for query in queries if query.split != "train"}
+    untrained = ("heldout",) if has_validation_queries(project) else ("heldout", "validation")
+    aside = {query.chunk_id for query in queries if query.split in untrained}
     for grade in sorted({item.grade or 1 for item in items}):
         same = [item for item in items if (item.grade or 1) == grade]
         for query in attach_imported(same, chunks, documents).kept:

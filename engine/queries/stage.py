@@ -17,7 +17,7 @@ from engine.queries import rejection
 from engine.queries.choosing import AUTO, EXTRACTIVE, IMPORTED, MODELS, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.filters.consistency import EVERYDAY_TOP, consistency_filter, format_share, max_depth
-from engine.queries.heldout import cap_queries, least_of, related_in, split_documents, text_keys
+from engine.queries.heldout import assign_split, cap_queries, least_of, related_in, split_documents, text_keys
 from engine.queries.opening import check_kinds, check_model, writer_noted
 from engine.queries.recipe import current_defaults, filter_encoder, recipe
 from engine.queries.rejection import Filtered, Reason, Rejected
@@ -278,7 +278,12 @@ def _capped(context: StageContext, found: Filtered) -> Filtered:
 
 
 def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
-    """A third of the held-out documents' queries decide when training stops, the others what is used."""
+    """A third of the held-out documents' queries decide when training stops, the others what is used.
+
+    Validation queries of a file of their own stay what they are, see `_split_beside_validation`.
+    """
+    if any(query.split == "validation" for query in queries):
+        return _split_beside_validation(context, queries)
     documents = context.store.documents()
     keys = text_keys(documents, related_in(context.store, documents))
     groups = {query.document_id: keys[query.document_id] for query in queries}
@@ -288,6 +293,29 @@ def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[
         return _split_by_parts(context, queries, chunks)
     sides = split_documents(groups, context.settings.evaluation.heldout_share, context.settings.training.seed)
     return [replace(query, split=sides.get(query.document_id, "train")) for query in queries]
+
+
+def _split_beside_validation(context: StageContext, queries: list[Query]) -> list[Query]:
+    """Return all imported queries as they were read: trained on, or for validation.
+
+    Generated ones are held out by document, of documents that no imported query asks for; none of them stops the training.
+    """
+    documents = context.store.documents()
+    keys = text_keys(documents, related_in(context.store, documents))
+    asked = {keys[query.document_id] for query in queries if query.imported}
+    free = {query.document_id: keys[query.document_id] for query in queries}
+    free = {document: key for document, key in free.items() if key not in asked}
+    seed = context.settings.training.seed
+    aside = assign_split(free, context.settings.evaluation.heldout_share, seed)
+    count = sum(query.split == "validation" for query in queries)
+    context.choose(
+        "validation queries", count, "a file of them was imported; all other imported queries are trained on"
+    )
+    found = []
+    for query in queries:
+        held_out = not query.imported and query.document_id in aside
+        found.append(replace(query, split="heldout") if held_out else query)
+    return found
 
 
 def _split_by_parts(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:

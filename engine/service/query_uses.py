@@ -14,7 +14,9 @@ from engine.queries.document_written import untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
 from engine.training.dataset import MIN_TO_STOP, generated_for_stopping, train_rows, written_for_stopping
+from engine.training.recipe import graded_of_source
 from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import has_validation_queries
 
 Use = tuple[QueryUse, UnusedReason | None]
 
@@ -28,7 +30,7 @@ class QueryUses:
         queries, chunks = store.queries(), store.chunks()
         self._backend, self._use_judged = made_by(snapshot), settings.evaluation.use_judged
         self._present = {chunk.id for chunk in chunks}
-        self._trained = {queries[row].id for row in train_rows(settings, queries, chunks)}
+        self._trained = {queries[row].id for row in train_rows(settings, queries, chunks, graded_of_source(snapshot))}
         held_out = heldout_queries(snapshot, chunks)
         self._held_out = {query.id for query in held_out}
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
@@ -41,7 +43,9 @@ class QueryUses:
         free = untrained(snapshot, chunks, self.written) if self._made else expected_untrained(snapshot, self.written)
         self._as_evidence = {query for group in deciding_groups(snapshot, free, chunks) for query in group}
         self._untrained = set(free)
-        stopping = written_for_stopping(queries, self.written, chunks, related_in(store, store.documents()))
+        stopping: list[DocumentQuery] = []
+        if not has_validation_queries(snapshot.project):
+            stopping = written_for_stopping(queries, self.written, chunks, related_in(store, store.documents()))
         rows = generated_for_stopping(queries, chunks, self._backend)
         enough = len(stopping) + len(rows) >= MIN_TO_STOP
         self._stopping = set(stopping) if enough else set()

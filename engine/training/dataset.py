@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,8 +25,9 @@ from engine.ranking.sampling import SampledLists, sample_lists
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.recipe import teacher_folder
+from engine.training.recipe import graded_of_source, is_of_source, teacher_folder
 from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import has_validation_queries
 
 MIN_QUERIES = 20
 HARD_PER_QUERY = 10
@@ -35,24 +36,37 @@ MIN_TO_STOP = 60
 deviation), so with 60 a difference of 5 points is two standard errors: about what an adaptation gains, or loses."""
 
 
-def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
-    """The training queries whose chunks exist, of these the share that is wanted; a larger share holds the smaller ones."""
+def train_rows(
+    settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk], graded: Collection[str] = ()
+) -> list[int]:
+    """The training queries whose chunks exist, of these the share that is wanted; a larger share holds the smaller ones.
+
+    `graded`: the texts of those that were imported with a grade, by which `training.query_source` tells them apart.
+    """
     present = {chunk.id for chunk in chunks}
-    rows = [row for row, query in enumerate(queries) if query.split == "train" and query.chunk_id in present]
+    source = settings.training.query_source
+    rows = [
+        row
+        for row, query in enumerate(queries)
+        if query.split == "train" and query.chunk_id in present and is_of_source(query.text, source, graded)
+    ]
     if settings.training.query_share == 1 or not rows:
         return rows
     wanted = max(1, round(settings.training.query_share * len(rows)))
     return [rows[place] for place in cap_queries([queries[row].text for row in rows], wanted, settings.training.seed)]
 
 
-def why_untrained(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
+def why_untrained(
+    settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk], graded: Collection[str] = ()
+) -> str:
     """Why no adapter can be trained: of this encoder, or from so little; empty where one can."""
     if not (encoder := encoder_source(settings.encoder)).trains:
         return f"the encoder {encoder.name} cannot be trained"
     if len(chunks) < 2:
         return "the documents make a single chunk"
-    if (count := len(train_rows(settings, queries, chunks))) < MIN_QUERIES:
-        return f"{count} training queries are too few to learn from (at least {MIN_QUERIES} are needed)"
+    if (count := len(train_rows(settings, queries, chunks, graded))) < MIN_QUERIES:
+        named = {"all": "training", "graded": "graded", "generated": "generated"}[settings.training.query_source]
+        return f"{count} {named} queries are too few to learn from (at least {MIN_QUERIES} are needed)"
     return ""
 
 
@@ -71,13 +85,14 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     if config.method != "FT":
         # the masked words of all documents are learnt, and titles of some decide what comes into use
         chunks = stripped(chunks, untrained(context, chunks, document_queries(context.store)))
-    rows = train_rows(context.settings, queries, chunks)
+    graded_only = graded_of_source(context)
+    rows = train_rows(context.settings, queries, chunks, graded_only)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     places = _positions(ranked.ids, position)
     stopping, chunks = _stopping(context, queries, chunks, places)
     lists = sampled_lists(context, ranked, rows, position) if config.uses_lists else None
     graded: Mapping[str, Mapping[int, int]] = {}
-    if config.objective == "plackett_luce":
+    if config.objective == "plackett_luce" and context.settings.training.query_source != "generated":
         graded = graded_answers(context.project, queries, chunks, context.store.documents())
     grades = [{position[id]: grade for id, grade in graded.get(queries[row].text, {}).items()} for row in rows]
     positives = np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64)
@@ -128,10 +143,12 @@ def _stopping(
     context: StageContext, queries: Sequence[Query], chunks: list[Chunk], places: NDArray[np.int64]
 ) -> tuple[StoppingQueries, list[Chunk]]:
     """Document-written queries and those worded as questions, pooled, with the chunks without what the former ask; none where they
-    are fewer than `MIN_TO_STOP`, and the chunks as they are."""
+    are fewer than `MIN_TO_STOP`, and the chunks as they are. Where a file of validation queries was imported, these alone."""
     store = context.store
-    related = related_in(store, store.documents())
-    written = written_for_stopping(queries, document_queries(store), chunks, related)
+    written: list[DocumentQuery] = []
+    if not has_validation_queries(context.project):
+        related = related_in(store, store.documents())
+        written = written_for_stopping(queries, document_queries(store), chunks, related)
     rows = generated_for_stopping(queries, chunks, made_by(context))
     count = len(written) + len(rows)
     if count < MIN_TO_STOP:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,12 @@ from engine.core.errors import ModelError
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
 from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.config import ALL_WEIGHTS_RATE, PRESETS, SHARED_CHUNKS, WRITTEN_QUERIES, TrainingConfig
+from engine.written_queries.imports import graded_texts
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
+    from engine.settings.training_schema import QuerySource
     from engine.training.data import TrainingData
 
 
@@ -23,8 +26,29 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
 
     Raises SettingsError for values that do not go together.
     """
-    count = snapshot.store.query_counts()[1].get("train", 0)
-    return over_queries(config_of(with_backend(snapshot)), snapshot.settings, count)
+    config = config_of(with_backend(snapshot))
+    if not config.epochs:
+        return config
+    return over_queries(config, snapshot.settings, _count_training_queries(snapshot))
+
+
+def is_of_source(text: str, source: QuerySource, graded: Collection[str]) -> bool:
+    """Return whether a training query is of `training.query_source`. `graded`: texts of the queries imported with a grade."""
+    return source == "all" or (text in graded) == (source == "graded")
+
+
+def graded_of_source(snapshot: ProjectSnapshot) -> frozenset[str]:
+    """Return the texts of the queries imported with a grade, where `training.query_source` tells them apart."""
+    return frozenset() if snapshot.settings.training.query_source == "all" else graded_texts(snapshot.project)
+
+
+def _count_training_queries(snapshot: ProjectSnapshot) -> int:
+    source = snapshot.settings.training.query_source
+    if source == "all":
+        return snapshot.store.query_counts()[1].get("train", 0)
+    graded = graded_of_source(snapshot)
+    queries = [query for query in snapshot.store.queries() if query.split == "train"]
+    return sum(is_of_source(query.text, source, graded) for query in queries)
 
 
 def over_queries(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:

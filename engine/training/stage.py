@@ -23,6 +23,7 @@ from engine.training.config import TrainingConfig
 from engine.training.history import write_history
 from engine.training.recipe import (
     fitting_checks,
+    graded_of_source,
     resolve_config,
     scope_reason,
     teacher_choice,
@@ -94,7 +95,7 @@ class TrainStage(Stage):
         from engine.training.dataset import training_data, why_untrained
 
         queries, chunks = context.store.queries(), context.store.chunks()
-        reason = why_untrained(context.settings, queries, chunks)
+        reason = why_untrained(context.settings, queries, chunks, graded_of_source(context))
         if reason:
             return _without_adapter(context, reason)
         from engine.encoders.for_project import training_hardware
@@ -164,7 +165,8 @@ def _check_memory(settings: Settings, config: TrainingConfig) -> None:
 
 def _graded(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
     """The imported files, where grades in them count."""
-    if config.objective != "plackett_luce" or not graded_queries(snapshot.project):
+    graded_count = config.objective == "plackett_luce" or snapshot.settings.training.query_source != "all"
+    if not graded_count or not graded_queries(snapshot.project):
         return {}
     return {"grades": imports_fingerprint(snapshot.project, "queries")}
 
@@ -181,6 +183,8 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
     """Settings that came later count where they are set only: adapters of before are not trained anew."""
     added = {"query_share": settings.training.query_share, "lists_per_query": settings.ranking.lists_per_query}
     changed: dict[str, Any] = {name: value for name, value in added.items() if value != 1}
+    if settings.training.query_source != "all":
+        changed["query_source"] = settings.training.query_source
     if not settings.ranking.keep_evidence:
         changed["keep_evidence"] = False
     return changed

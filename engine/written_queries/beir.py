@@ -35,13 +35,14 @@ class MalformedError(DatasetError):
 class ImportedQuery:
     """A training query that the user brings. `document` names where the evidence stands: a title, path or id. `grade`: how relevant
     that is, from 1; a query may come several times, with other evidence. `kind`: what it is worded as, `imported` where its file
-    does not say it."""
+    does not say it. `validation`: it only decides when training stops."""
 
     text: str
     evidence: tuple[str, ...] = ()
     document: str | None = None
     grade: int | None = None
     kind: QueryKind = "imported"
+    validation: bool = False
 
 
 class BeirReader:

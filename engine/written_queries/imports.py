@@ -30,6 +30,7 @@ from engine.written_queries.beir import (
 Row = TypeVar("Row")
 MARKS_FILE = "judgments-app.jsonl"  # hits that the user marked: rewritten with every mark, unlike imported files
 MARKED = "user:"  # what the keys of its queries begin with
+VALIDATION = "queries-validation-"  # what the names of files with validation queries begin with
 JUDGING = "judging"  # the lock of who marks hits, or brings file and database in line
 JUDGING_SECONDS = 5.0  # that another mark of this project may take
 
@@ -53,11 +54,12 @@ def import_judgments(project: ProjectFolder, path: Path, split: str = "test", *,
     return len(judged)
 
 
-def import_queries(project: ProjectFolder, path: Path) -> int:
+def import_queries(project: ProjectFolder, path: Path, *, validation: bool = False) -> int:
     """Add training queries from JSONL ({query, evidence?, document?, kind?}), a JSON array, or qrels/SPLIT.tsv of a BEIR folder;
     returns how many were read.
 
-    They are used when `queries.backend` is `imported` or `both`. Raises DatasetError that names file and line.
+    They are used when `queries.backend` is `imported` or `both`. `validation`: they are not trained on, but decide when training
+    stops, and all other imported queries are trained on. Raises DatasetError that names file and line.
     """
     queries = read_training_queries(path)
     if not queries:
@@ -65,7 +67,9 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
             f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' per line.",
             code="dataset-empty",
         )  # fmt: skip
-    keep_rows(project, "queries-*.jsonl", (_query_row(query) for query in queries))
+    keep_rows(
+        project, f"{VALIDATION}*.jsonl" if validation else "queries-*.jsonl", (_query_row(query) for query in queries)
+    )
     return len(queries)
 
 
@@ -177,14 +181,27 @@ def import_beside(context: StageContext, corpora: Iterable[Path]) -> None:
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
     """All training queries imported so far, without repeats, in order of import file and line.
 
-    Of one that is there with a kind and without, as a file imported before kinds were kept may be, the kind counts."""
+    Of one that is there with a kind and without, as a file imported before kinds were kept may be, the kind counts; one that was
+    also imported for validation is not trained on."""
     found: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
     for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
+        validation = path.name.startswith(VALIDATION)
         for query in read_queries_jsonl(path):
+            query = replace(query, validation=validation)
             former = found.setdefault((query.text, query.evidence), query)
-            if former.kind == "imported" and query.kind != "imported":
-                found[query.text, query.evidence] = replace(former, kind=query.kind)
+            kind = query.kind if former.kind == "imported" else former.kind
+            found[query.text, query.evidence] = replace(former, kind=kind, validation=former.validation or validation)
     return list(found.values())
+
+
+def has_validation_queries(project: ProjectFolder) -> bool:
+    """Return whether queries were imported that only decide when training stops."""
+    return any((project.path / "imports").glob(f"{VALIDATION}*.jsonl"))
+
+
+def graded_texts(project: ProjectFolder) -> frozenset[str]:
+    """Return the texts of the imported queries that have a grade, as training queries have them."""
+    return frozenset(" ".join(query.text.split()) for query in imported_queries(project) if query.grade)
 
 
 def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:

@@ -118,8 +118,8 @@ class StudyRun:
         try:
             project.run(STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop)
             if black_box:
-                rows = compare_with_black_box(copy, cell.key, watch, should_stop or (lambda: False))
-                kept: dict[str, Any] = {"rows": rows, "reason": ""}
+                rows, reason = compare_with_black_box(copy, cell.key, watch, should_stop or (lambda: False))
+                kept: dict[str, Any] = {"rows": rows, "reason": reason}
             else:
                 kept = figures_of(project, spent.get("train"))
                 if seconds := kept.get("training_seconds"):

@@ -58,6 +58,9 @@ def write_csv(study: Mapping[str, Any]) -> str:
     for column in study["columns"]:
         name = column_name(column)
         head += [name, f"{name}, low", f"{name}, high"]
+    noted = any(row.get("reason") for row in study["rows"])
+    if noted:
+        head.append("note")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
@@ -69,6 +72,8 @@ def write_csv(study: Mapping[str, Any]) -> str:
                 cells += ["" if value.get(part) is None else str(value[part]) for part in ("value", "low", "high")]
             else:
                 cells += [_as_text(value) if isinstance(value, str) else "" if value is None else str(value), "", ""]
+        if noted:
+            cells.append(_as_text(row.get("reason", "")))
         writer.writerow(cells)
     return text.getvalue()
 

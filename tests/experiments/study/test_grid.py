@@ -54,6 +54,7 @@ def test_cells_that_train_the_same_are_known() -> None:
     assert twins("ranking.k=20,100,1000", of=settings(training={"objective": "infonce"})) == [None, None, 2]
     assert twins("training.objective=mixed", "training.steps=200,100") == [None, None]
     assert twins("training.query_share=1,0.5") == [None, None]
+    assert twins("training.query_source=all,graded,generated") == [None, None, None]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_every_row_is_an_encoder_that_can_be_measured(project: ProjectFolder, tm
         trained = sum(isinstance(event, TrainStep) for event in seen)
         again = {name: encoder.encode_queries([QUERY]) for name, encoder in systems(context, tmp_path / "study", 4)}
     assert widths == {
-        "black box": 32, "small model": 32, "concatenation": 64, "small model, tuned": 32,
+        "black box": 32, "small model": 32, "concatenation": 64, "tuned small model": 32,
         "concatenation after tuning": 64, "linear map": 32, "linear map of rank 4": 32, "Mafin": 64, "λ-Mafin": 64,
     }  # fmt: skip
     for name, row in table.items():
@@ -63,7 +63,7 @@ def test_every_row_is_an_encoder_that_can_be_measured(project: ProjectFolder, tm
         for metric, values in row.items():
             assert 0 <= values.min() <= values.max() <= 1, f"{name} {metric}"
         np.testing.assert_allclose(again[name], vectors[name], atol=1e-6, err_msg=name)
-    black_box, small, tuned = (vectors[name] for name in ("black box", "small model", "small model, tuned"))
+    black_box, small, tuned = (vectors[name] for name in ("black box", "small model", "tuned small model"))
     np.testing.assert_allclose(vectors["concatenation"], joined_arrays(black_box, small), atol=1e-6)
     np.testing.assert_allclose(vectors["concatenation after tuning"], joined_arrays(black_box, tuned), atol=1e-6)
     own = {name: found[:, 32:] for name, found in vectors.items() if name.endswith("Mafin")}  # with a loss of their own

@@ -75,7 +75,7 @@ def test_the_copy_has_what_the_stages_need_and_no_documents(project: ProjectFold
     before = (project.path / "project.toml").read_bytes()
     copy = workspace(project).open()
     assert sorted(path.name for path in copy.path.iterdir() if path.is_dir()) == [
-        "adapters", "cache", "lexical", "rankings", "reports",
+        "adapters", "cache", "imports", "lexical", "rankings", "reports",
     ]  # fmt: skip
     assert copy.settings().evaluation.interpolation_weights == []
     assert not copy.settings().evaluation.robustness
@@ -251,7 +251,7 @@ def test_other_weights_in_the_folder_of_the_small_model_are_measured_anew(
     for seed in (1, 2):
         shutil.rmtree(small, ignore_errors=True)
         build_tiny_model(small, seed=seed)
-        (cell,) = study_cells(project, study_of("mafin-t1"), 10)
+        cell, _ = study_cells(project, study_of("mafin-t1"), 10)
         found.append((cell.key, basis_of(project)[0].data))
     assert all(one != other for one, other in zip(*found, strict=True)), "sweeps have the basis alone"
 
