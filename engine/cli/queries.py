@@ -1,4 +1,6 @@
-"""Commands about queries: some of them before a run makes them all, those that it made or left out, and the models that write."""
+"""Commands about queries: some of them before a run makes them all, those that it made or left
+out, and the models that write.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,15 @@ if TYPE_CHECKING:
 def sample(
     name: ProjectName,
     count: Annotated[
-        int, typer.Option(metavar="N", help="chunks to use, spread over the documents", min=1, max=200)
+        int,
+        typer.Option(metavar="N", help="chunks to use, spread over the documents", min=1, max=200),
     ] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Show training queries for a few chunks. They are made as project.toml says; nothing is stored."""
+    """Show training queries for a few chunks.
+
+    They are made as project.toml says; nothing is stored.
+    """
     from engine.queries.sample import sample as take
 
     with opened(name) as project, stoppable() as stop:
@@ -39,23 +45,35 @@ def sample(
 @app.command()
 def queries(
     name: ProjectName,
-    rejected: Annotated[bool, typer.Option("--rejected", help="list the queries that were left out, and why")] = False,
+    rejected: Annotated[
+        bool, typer.Option("--rejected", help="list the queries that were left out, and why")
+    ] = False,
     by_origin: Annotated[
-        bool, typer.Option("--origin", help="list all queries, also titles and headings, and what each is used for")
+        bool,
+        typer.Option(
+            "--origin", help="list all queries, also titles and headings, and what each is used for"
+        ),
     ] = False,
     origin: Annotated[
-        str | None, typer.Argument(metavar="ORIGIN", help="with --origin: only this origin, such as heading")
+        str | None,
+        typer.Argument(metavar="ORIGIN", help="with --origin: only this origin, such as heading"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the training queries of a project. With --origin, lists all queries and what each is used for."""
+    """List the training queries of a project.
+
+    With --origin, lists all queries and what each is used for.
+    """
     from engine.core.errors import UsageError
 
     if rejected and (by_origin or origin is not None):
         raise UsageError(
-            "--rejected and --origin cannot be used together.", "Queries that were left out are listed by reason, not by origin.",
-            "Use one.", code="options-conflict", command="queries",
-        )  # fmt: skip
+            "--rejected and --origin cannot be used together.",
+            "Queries that were left out are listed by reason, not by origin.",
+            "Use one.",
+            code="options-conflict",
+            command="queries",
+        )
     with opened(name) as project:
         if by_origin or origin is not None:
             found = project.queries_by_origin(origin)
@@ -73,8 +91,12 @@ def _list(rows: list[QueryRow], nothing: str) -> None:
 
     for row in rows:
         print(f"{query_label(row.kind)}: {harmless(row.text)}")
-        print(f"    {harmless(row.reason or query_label(row.split))}  {harmless(row.path)}".rstrip())
-    counts = Counter(words_of(row.code) if row.code else row.reason or query_label(row.split) for row in rows)
+        print(
+            f"    {harmless(row.reason or query_label(row.split))}  {harmless(row.path)}".rstrip()
+        )
+    counts = Counter(
+        words_of(row.code) if row.code else row.reason or query_label(row.split) for row in rows
+    )
     summary = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
     print(summary or nothing, file=sys.stderr)
 
@@ -83,7 +105,10 @@ def _list_by_origin(found: QueriesByOrigin) -> None:
     from engine.core.messages.queries import UNUSED
 
     for query in found.queries:
-        why = f": {UNUSED[query.reason]}" if query.reason else ""
+        if query.reason:
+            why = f": {UNUSED[query.reason]}"
+        else:
+            why = ""
         print(f"{query.origin} ({query.use}{why}): {harmless(query.text)}")
         if query.path:
             print(f"    {harmless(query.path)}")
@@ -103,7 +128,9 @@ def _show(found: QuerySample) -> None:
         if item.problem:
             print(f"  no result: {harmless(item.problem)}")
         for query in item.queries:
-            print(f"  {'✓' if query.kept else '✗'} {query_label(query.kind)}: {harmless(query.text)}")
+            print(
+                f"  {'✓' if query.kept else '✗'} {query_label(query.kind)}: {harmless(query.text)}"
+            )
             if query.evidence:
                 print(f"      from: {harmless(query.evidence)}")
             if query.reason:
@@ -124,24 +151,34 @@ def models(
         typer.Argument(metavar="ACTION", help="list; add: copy a file into the folder of models"),
     ] = "list",
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="to add: a GGUF file")] = None,
-    link: Annotated[bool, typer.Option("--link", help="add: link to the file instead of copying it")] = False,
+    link: Annotated[
+        bool, typer.Option("--link", help="add: link to the file instead of copying it")
+    ] = False,
     name: Annotated[str, typer.Option(metavar="NAME", help="add: another name for the file")] = "",
     context: Annotated[
         int, typer.Option(metavar="N", help="context, in tokens, that must fit into memory", min=1)
     ] = 4096,
     as_json: AsJson = False,
 ) -> None:
-    """List or add language models (GGUF files). Says whether each fits into the memory of this machine."""
+    """List or add language models (GGUF files).
+
+    Says whether each fits into the memory of this machine.
+    """
     from engine.core.errors import UsageError
     from engine.gguf.library import add_model, list_models
 
     if (action == "add") != (file is not None):
-        raise UsageError("A file is named to be added.", "", "Try 'engine models', or 'engine models add FILE'.")
+        raise UsageError(
+            "A file is named to be added.", "", "Try 'engine models', or 'engine models add FILE'."
+        )
     if file is not None:
         with stoppable() as stop:
             added = add_model(file, link=link, name=name, should_stop=stop)
         print_json({"path": str(added)}) if as_json else print(added)
-        print(f"Set queries.backend to gguf and queries.model to {added.name} to use it.", file=sys.stderr)
+        print(
+            f"Set queries.backend to gguf and queries.model to {added.name} to use it.",
+            file=sys.stderr,
+        )
         return
     found = list_models(context)
     if as_json:
@@ -158,12 +195,18 @@ def _show_models(found: list[ModelFile]) -> None:
         if model.parameters is not None:
             parts = [model.architecture or "", model.quantisation or ""]
             parts += [f"{model.parameters / 1e9:.2g} billion parameters"]
-            parts += [f"context {model.context}", "chat template" if model.chat_template else "no chat template"]
+            parts += [
+                f"context {model.context}",
+                "chat template" if model.chat_template else "no chat template",
+            ]
             print(harmless("    " + ", ".join(parts)))
         if model.problem:
             print(harmless(f"    ✗ {model.problem}"))
         else:
-            sign = "✓ fits" if model.fits else "✗ does not fit into the free memory"
+            if model.fits:
+                sign = "✓ fits"
+            else:
+                sign = "✗ does not fit into the free memory"
             print(f"    {sign}: it takes {size_text(model.memory)}")
         print(harmless(f"    {model.path}"))
     if not found:
