@@ -140,10 +140,7 @@ class Evaluation:
         else:
             weights = (0.0,)
         for weight in weights:
-            self._rank_by(
-                self.rankers.candidate(weight),
-                general=self.adapter is not None and weight in (0.0, 1.0),
-            )
+            self._rank_by(self.rankers.candidate(weight), general=self.adapter is not None)
 
     def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
         """`general`: measure, too, how it answers questions of general knowledge, and how far

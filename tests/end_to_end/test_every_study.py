@@ -123,7 +123,7 @@ def is_explained(study: Study, system: str, column: str) -> bool:
     if column in (STEP, "training seconds"):
         return name in UNTRAINED or name.startswith(("linear map", "concatenation"))
     if column.endswith("ndcg@10"):
-        return name.startswith("interpolated") or (column.startswith("Δ") and name == "base")
+        return column.startswith("Δ") and name == "base"
     if column.startswith("Δ to only finetune"):
         return system == "tuned small model" or system in UNTRAINED
     if column.startswith(("Δ", "loss of")):

@@ -233,9 +233,11 @@ def density_charts(found: Mapping[str, Any], shown: Mapping[str, str]) -> list[t
 
 def _distances(report: Mapping[str, Any]) -> str:
     found = (report["general"] or {}).get("distances")
-    if found:
-        return distance_chart(found, {name: _names(report)(name) for name in found["systems"]})
-    return ""
+    if not found:
+        return ""
+    name_of = _names(report)
+    shown = {name: name_of(name) for name in found["systems"] if not name.startswith(INTERPOLATED)}
+    return distance_chart(found, shown)
 
 
 def distance_chart(found: Mapping[str, Any], shown: Mapping[str, str]) -> str:

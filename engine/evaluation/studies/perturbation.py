@@ -194,6 +194,14 @@ class Perturber:
         """
         return [text[slice(*span)] for span in self._changeable(text, codes=True)]
 
+    def shared_words(self, text: str, answer: Collection[str]) -> list[str]:
+        """Return those words and codes of a text that its answer has, too, as they stand.
+
+        `answer`: the terms of the answer.
+        """
+        terms = frozenset(answer)
+        return [word for word in self.words(text) if self._is_in(word, terms)]
+
     def _changeable(self, text: str, *, codes: bool) -> list[tuple[int, int]]:
         if codes:
             found = sorted([*_spans(text), *_code_spans(text)])

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from engine.metrics.bootstrap import SAMPLES
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.queries.heldout import cap_queries
+from engine.queries.substitutes import Question
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Rankers
@@ -45,6 +46,7 @@ Rankings = Mapping[str, NDArray[np.int64]]
 Terms = Callable[[str], list[str]]
 Words = Sequence[tuple[str, Sequence[str]]]
 Asker = Callable[[Words], tuple[list[dict[str, str]], str]]
+KeywordChooser = Callable[[Sequence[Question]], Sequence[Collection[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +106,19 @@ class Trial:
 
 
 def make_trial(
-    source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None
+    source: QuerySet,
+    chunks: Sequence[Chunk],
+    terms: Terms,
+    seed: int = 0,
+    ask: Asker | None = None,
+    choose: KeywordChooser | None = None,
 ) -> Trial | None:
     """The usable queries of `source`, at most `MAX_QUERIES`, under every condition that changes
     any, of which the first is `clean`; None where there are none.
 
-    `ask`: gives a language model's own words for those of each query, and its name.
+    `ask`: gives a language model's own words for those of each query, and its name. `choose`: gives
+    the keywords that it finds among the words that a query shares with its answer; all of them are
+    keywords where it names none.
     """
     usable = [row for row, judgment in enumerate(source.judgments) if judgment.usable]
     if not usable:
@@ -123,7 +132,11 @@ def make_trial(
     perturber = Perturber(
         terms, corpus_synonyms([chunks[place].text for place in sample], wanted, terms), seed
     )
-    answers = _answer_terms([source.judgments[row] for row in rows], chunks, terms)
+    asked = [source.judgments[row] for row in rows]
+    answers = _answer_terms(asked, chunks, terms)
+    keywords = answers
+    if choose:
+        keywords = _keyword_terms(choose, perturber, asked, answers, chunks, terms)
     words = [perturber.words(source.texts[row]) for row in rows]
     own, model = (
         ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)])
@@ -135,9 +148,10 @@ def make_trial(
     conditions = []
     changed = []
     for condition in CONDITIONS:
+        targets = keywords if condition.kind.endswith("shared") else answers
         found = [
-            perturber.perturb(source.texts[row], condition, answer, others)
-            for row, answer, others in zip(rows, answers, own, strict=True)
+            perturber.perturb(source.texts[row], condition, target, others)
+            for row, target, others in zip(rows, targets, own, strict=True)
         ]
         if condition.kind != "clean" and not any(one.changed for one in found):
             continue
@@ -154,6 +168,27 @@ def make_trial(
         synonyms = Synonyms()
     perturbed = QuerySet(source.name, "perturbed", judgments, matches)
     return Trial(source, perturbed, len(rows), tuple(conditions), tuple(changed), synonyms)
+
+
+def _keyword_terms(
+    choose: KeywordChooser,
+    perturber: Perturber,
+    judgments: Sequence[Judgment],
+    answers: Sequence[frozenset[str]],
+    chunks: Sequence[Chunk],
+    terms: Terms,
+) -> list[frozenset[str]]:
+    """Return the terms of each query's keywords; those of its answer where none were named."""
+    passages = _answer_passages(judgments, chunks, terms)
+    questions = []
+    for judgment, answer, passage in zip(judgments, answers, passages, strict=True):
+        words = perturber.shared_words(judgment.text, answer)
+        questions.append(Question(judgment.text, words, passage))
+    found = []
+    for words, answer in zip(choose(questions), answers, strict=True):
+        of_words = frozenset(term for word in words for term in terms(word))
+        found.append(of_words or answer)
+    return found
 
 
 def _share(words: Sequence[Sequence[str]], own: Sequence[Mapping[str, str]]) -> float:
@@ -244,6 +279,28 @@ def _answer_terms(
     return answers
 
 
+def _answer_passages(
+    judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms
+) -> list[str]:
+    """Return the text of the right chunk that shares most terms with each query; empty if none."""
+    of_chunk = {chunk.id: chunk for chunk in chunks}
+    of_document: dict[int, list[Chunk]] = defaultdict(list)
+    for chunk in chunks:
+        of_document[chunk.document_id].append(chunk)
+    passages = []
+    for judgment in judgments:
+        right: list[Chunk] = []
+        for key in sorted(judgment.grades):
+            if judgment.level == "document":
+                right += of_document[key]
+            elif key in of_chunk:
+                right.append(of_chunk[key])
+        query = frozenset(terms(judgment.text))
+        texts = [chunk.text for chunk in right]
+        passages.append(max(texts, key=lambda text: len(query & set(terms(text))), default=""))
+    return passages
+
+
 def _key(place: int, system: str) -> str:
     return f"{place} {system}"
 
@@ -252,11 +309,13 @@ def language_model_of(snapshot: ProjectSnapshot) -> str:
     """What names the language model whose synonyms are taken; empty where none can be asked, or
     robustness is not.
     """
-    from engine.queries.substitutes import language_model
+    from engine.queries.substitutes import KEYWORDS, language_model
 
     try:
         if snapshot.settings.evaluation.robustness:
-            return language_model(snapshot)
+            return " ".join(
+                filter(None, (language_model(snapshot), language_model(snapshot, KEYWORDS)))
+            )
         return ""
     except EngineError:
         return ""
@@ -303,9 +362,13 @@ class RobustnessStudy:
         context = self._context
         settings = self._context.settings
         terms = content_terms(context.need(LexicalInfo).info.language)
-        ask = self._ask if language_model_of(context) else None
+        ask = None
+        choose = None
+        if language_model_of(context):
+            ask = self._ask
+            choose = self._choose_keywords
         trials = (
-            make_trial(one, self._rankers.chunks, terms, settings.training.seed, ask)
+            make_trial(one, self._rankers.chunks, terms, settings.training.seed, ask, choose)
             for one in sets
         )
         trial = next((trial for trial in trials if trial), None)
@@ -345,6 +408,24 @@ class RobustnessStudy:
                     queries, vectors, one.rankings[BM25], candidate.similarity
                 )
             self._context.check_stop()
+
+    def _choose_keywords(self, questions: Sequence[Question]) -> list[frozenset[str]]:
+        """Return a language model's choice of keywords; none, and a warning, if it cannot be asked."""
+        from engine.queries.substitutes import keywords
+
+        def progress(done: int) -> None:
+            self._context.progress(done, len(questions), "queries whose keywords are looked for")
+
+        try:
+            return keywords(self._context, questions, progress)
+        except CancelledError:
+            raise
+        except EngineError as error:
+            self._context.warn(
+                "All words that a query shares with its answer count as keywords, without the"
+                f" language model: {error.what} {error.why}"
+            )
+            return [frozenset() for _ in questions]
 
     def _ask(self, words: Words) -> tuple[list[dict[str, str]], str]:
         """A language model's own words; nothing, and a warning, where it cannot be asked."""
