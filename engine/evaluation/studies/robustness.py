@@ -136,7 +136,13 @@ def make_trial(
     answers = _answer_terms(asked, chunks, terms)
     keywords = answers
     if choose:
-        keywords = _keyword_terms(choose, perturber, asked, answers, chunks, terms)
+        texts = [source.texts[row] for row in rows]
+        passages = _answer_passages(texts, asked, chunks, terms)
+        questions = [
+            Question(text, perturber.shared_words(text, answer), passage)
+            for text, answer, passage in zip(texts, answers, passages, strict=True)
+        ]
+        keywords = _keyword_terms(choose(questions), answers, terms)
     words = [perturber.words(source.texts[row]) for row in rows]
     own, model = (
         ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)])
@@ -171,23 +177,13 @@ def make_trial(
 
 
 def _keyword_terms(
-    choose: KeywordChooser,
-    perturber: Perturber,
-    judgments: Sequence[Judgment],
-    answers: Sequence[frozenset[str]],
-    chunks: Sequence[Chunk],
-    terms: Terms,
+    keywords: Sequence[Collection[str]], answers: Sequence[frozenset[str]], terms: Terms
 ) -> list[frozenset[str]]:
-    """Return the terms of each query's keywords; those of its answer where none were named."""
-    passages = _answer_passages(judgments, chunks, terms)
-    questions = []
-    for judgment, answer, passage in zip(judgments, answers, passages, strict=True):
-        words = perturber.shared_words(judgment.text, answer)
-        questions.append(Question(judgment.text, words, passage))
+    """Return the terms of each query's keywords; those of its answer where it has none."""
     found = []
-    for words, answer in zip(choose(questions), answers, strict=True):
-        of_words = frozenset(term for word in words for term in terms(word))
-        found.append(of_words or answer)
+    for words, answer in zip(keywords, answers, strict=True):
+        of_words = [term for word in words for term in terms(word)]
+        found.append(frozenset(of_words) or answer)
     return found
 
 
@@ -280,7 +276,7 @@ def _answer_terms(
 
 
 def _answer_passages(
-    judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms
+    texts: Sequence[str], judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms
 ) -> list[str]:
     """Return the text of the right chunk that shares most terms with each query; empty if none."""
     of_chunk = {chunk.id: chunk for chunk in chunks}
@@ -288,16 +284,16 @@ def _answer_passages(
     for chunk in chunks:
         of_document[chunk.document_id].append(chunk)
     passages = []
-    for judgment in judgments:
+    for text, judgment in zip(texts, judgments, strict=True):
         right: list[Chunk] = []
         for key in sorted(judgment.grades):
             if judgment.level == "document":
                 right += of_document[key]
             elif key in of_chunk:
                 right.append(of_chunk[key])
-        query = frozenset(terms(judgment.text))
-        texts = [chunk.text for chunk in right]
-        passages.append(max(texts, key=lambda text: len(query & set(terms(text))), default=""))
+        shared = [len(set(terms(text)) & set(terms(chunk.text))) for chunk in right]
+        best = shared.index(max(shared)) if shared else None
+        passages.append("" if best is None else right[best].text)
     return passages
 
 
@@ -313,9 +309,8 @@ def language_model_of(snapshot: ProjectSnapshot) -> str:
 
     try:
         if snapshot.settings.evaluation.robustness:
-            return " ".join(
-                filter(None, (language_model(snapshot), language_model(snapshot, KEYWORDS)))
-            )
+            names = (language_model(snapshot), language_model(snapshot, KEYWORDS))
+            return " ".join(filter(None, names))
         return ""
     except EngineError:
         return ""
@@ -410,7 +405,7 @@ class RobustnessStudy:
             self._context.check_stop()
 
     def _choose_keywords(self, questions: Sequence[Question]) -> list[frozenset[str]]:
-        """Return a language model's choice of keywords; none, and a warning, if it cannot be asked."""
+        """Return a language model's choice of keywords; warn if it cannot be asked."""
         from engine.queries.substitutes import keywords
 
         def progress(done: int) -> None:

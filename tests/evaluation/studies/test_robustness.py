@@ -20,7 +20,7 @@ from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import products_of, rank_within
 from engine.evaluation.studies import robustness
 from engine.evaluation.studies.fusion import FusionChoice
-from engine.evaluation.studies.perturbation import CONDITIONS, MASK
+from engine.evaluation.studies.perturbation import CONDITIONS
 from engine.evaluation.studies.robustness import (
     RobustnessStudy,
     Trial,
