@@ -54,7 +54,11 @@ def study(
     ] = False,
     model: Annotated[
         Texts,
-        typer.Option(metavar="FOLDER", help="encoder to use instead of the project's; may repeat"),
+        typer.Option(
+            metavar="MODEL",
+            help="encoder to use instead of the project's: a folder, a GGUF file, or a server as"
+            " ADDRESS#NAME; may repeat",
+        ),
     ] = None,
     seeds: Annotated[
         int,
@@ -123,7 +127,7 @@ def study(
         )
     request = _Request(
         names,
-        [named_model(one) for one in model or ()],
+        [one if "://" in one else named_model(one) for one in model or ()],
         seeds,
         assigned(changes or []),
         queries or [],
