@@ -73,11 +73,10 @@ def graded_answers(
     items = graded_queries(project)
     found = defaultdict[str, dict[int, int]](dict)
     trained = {query.text for query in queries if query.split == "train"}
-    if has_validation_queries(project):
-        untrained = ("heldout",)
-    else:
-        untrained = ("heldout", "validation")
-    aside = {query.chunk_id for query in queries if query.split in untrained}
+    asking: set[Split] = {"heldout"}
+    if not has_validation_queries(project):
+        asking.add("validation")
+    aside = {query.chunk_id for query in queries if query.split in asking}
     for grade in sorted({item.grade or 1 for item in items}):
         same = [item for item in items if (item.grade or 1) == grade]
         for query in attach_imported(same, chunks, documents).kept:

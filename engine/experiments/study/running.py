@@ -258,7 +258,7 @@ def study_cells(
 
 
 @contextmanager
-def _key_withheld(own: Settings, changes: Changes) -> Iterator[None]:
+def _key_withheld(own: Settings, changes: Mapping[str, Any]) -> Iterator[None]:
     """Hide the key from a server that project.toml does not name.
 
     It is not hidden if the study's own settings allow a public server.
