@@ -115,13 +115,6 @@ def test_a_setting_that_is_none_names_the_nearest(axis: str, near: str) -> None:
     assert f"'{near}'" in caught.value.to_do
 
 
-def test_a_setting_may_have_its_name_of_before() -> None:
-    assert changes("training.side=both,query") == [
-        {"training.adapter_scope": "both"},
-        {"training.adapter_scope": "query"},
-    ]
-
-
 @pytest.mark.parametrize(
     ("axes", "error", "code", "value"),
     [
