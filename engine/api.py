@@ -241,11 +241,11 @@ class Project:
         """The training queries with their documents, or those that were left out when they were
         made, and why.
         """
-        from engine.service.queries import listed
+        from engine.service.queries import list_queries
 
         with closing(self.folder.store()) as store:
             ProjectSnapshot(self.folder, self.settings(), store).need(QueriesInfo)
-            return listed(store, rejected)
+            return list_queries(store, rejected)
 
     def queries_by_origin(self, origin: str | None = None) -> QueriesByOrigin:
         """All queries that the project has, with those that its documents hold (titles, headings

@@ -106,9 +106,9 @@ def _help_the_leader() -> None:
     """Of several processes that were launched together, all but the first only help it to train,
     and then end.
     """
-    from engine.training.compute.launch import follows
+    from engine.training.compute.launch import is_follower
 
-    if follows():
+    if is_follower():
         from engine.training.distributed import follow
 
         follow()

@@ -176,13 +176,13 @@ def _shown(name: str, key: str) -> str:
 def _change(name: str, key: str, value: Any) -> None:
     from engine.cli.status_text import to_refresh
     from engine.core.messages.project import WhatIf
-    from engine.service.options import changed
+    from engine.service.options import change_settings
     from engine.service.status import what_if
 
     before = _shown(name, key)
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
-        settings = changed(project.folder, {key: value})
+        settings = change_settings(project.folder, {key: value})
         remarks = list(_remarks(project.folder, settings, key, shlex.quote(name)))
     after = _shown(name, key)
     print(

@@ -114,7 +114,7 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
     `report` gets the name of each step as it begins. Raises UsageError where a file is there
     already, ResourceError where the kernel cannot refuse sockets, StageError where a command fails.
     """
-    from engine.evaluation.reporting.page import pages
+    from engine.evaluation.reporting.page import build_environment
 
     data = target.with_suffix(".json")
     for path in (target, data):
@@ -167,7 +167,7 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
         places=places,
     )
     with disk_errors(f"The proof could not be written to {target}."):
-        write_text(target, pages().get_template("proof.html.j2").render(proof=proof))
+        write_text(target, build_environment().get_template("proof.html.j2").render(proof=proof))
         write_text(data, json.dumps(asdict(proof), indent=1, ensure_ascii=False))
     return proof
 

@@ -17,7 +17,7 @@ from engine.core.records import Chunk, Document
 from engine.export.source import Source
 from engine.project.store.artifact_info import LexicalInfo, VectorsInfo
 from engine.search.listing import MIN_DEPTH
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,7 +135,7 @@ def search_facts(source: Source) -> dict[str, Any]:
     lexical = source.need(LexicalInfo)
     vectors = source.need(VectorsInfo)
     form = source.index.form
-    with closing(Loaded(source.project)) as loaded:
+    with closing(LoadedProject(source.project)) as loaded:
         chosen = loaded.fusion(source.settings.search)
     semantic = source.vectors("semantic")
     own: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.evaluation.judgments import Judgment, from_queries, relevant_chunks
+from engine.evaluation.judgments import Judgment, judge_generated, judge_queries
 from engine.evaluation.lists.preferences import read_preferences
 from engine.export.serving import fields_of
 from engine.export.source import Source
@@ -80,13 +80,13 @@ def write_beir(source: Source, folder: Path) -> None:
     """
     chunks = source.store.chunks()
     documents = source.store.documents(with_text=True)
-    judged = relevant_chunks(source.store.judged(), chunks, documents)
+    judged = judge_queries(source.store.judged(), chunks, documents)
     titles = {document.id: document.title for document in documents}
     names = {chunk.id: str(chunk.id) for chunk in chunks}
     of_chunks = [("test", one) for one in judged if one.level == "chunk" and one.usable]
     for query in source.store.queries():
         if query.chunk_id in names:
-            of_chunks.append((query.split, from_queries([query], {})[0]))
+            of_chunks.append((query.split, judge_generated([query], {})[0]))
     rows = (
         {"_id": names[one.id], "title": titles[one.document_id], "text": one.text} for one in chunks
     )

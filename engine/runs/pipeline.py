@@ -369,7 +369,11 @@ class Run:
         arguments = [str(self.project.path), stage, wanted, self.id, *["force"] * forced]
         pipe = subprocess.PIPE
         child = spawn(
-            "engine.runs.stage_process", arguments, launch.inherited(), stdin=pipe, stdout=pipe
+            "engine.runs.stage_process",
+            arguments,
+            launch.child_environment(),
+            stdin=pipe,
+            stdout=pipe,
         )
         try:
             asked, answer = self._attend(child, stage)

@@ -16,7 +16,7 @@ from engine.core.messages.project import StageState
 from engine.evaluation.document_set import deciding_groups
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot, stage_fingerprint
-from engine.queries.document_written import untrained
+from engine.queries.document_written import find_untrained
 from engine.runs import estimate, pipeline
 from engine.runs.estimate import Rates, Workload
 from engine.training.config import TrainingConfig
@@ -294,7 +294,7 @@ def test_as_many_queries_are_expected_as_will_be_asked(finished_built: Path) -> 
         work = estimate.workload(snapshot)
         written = document_queries(store)
         asked = deciding_groups(
-            snapshot, untrained(snapshot, store.chunks(), written), store.chunks()
+            snapshot, find_untrained(snapshot, store.chunks(), written), store.chunks()
         )
         judged = len(store.judged())
     assert 0 < len(asked) < len(written)

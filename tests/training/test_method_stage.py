@@ -20,7 +20,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import AdapterInfo, TrainingHistory
 from engine.project.store.artifacts import Artifact
-from engine.queries.document_written import untrained
+from engine.queries.document_written import find_untrained
 from engine.runs.progress import ResumePoint, resume_point
 from engine.training import dataset
 from engine.training.data import TrainingData
@@ -92,7 +92,9 @@ def test_titles_that_decide_are_not_pre_trained_on(project: ProjectFolder) -> No
         )
         chunks = store.chunks()
         titles = [
-            one for one in untrained(context, chunks, document_queries(store)) if one.start >= 0
+            one
+            for one in find_untrained(context, chunks, document_queries(store))
+            if one.start >= 0
         ]
         assert titles
         config = resolve_config(context)

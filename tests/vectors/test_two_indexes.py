@@ -41,7 +41,7 @@ from engine.project.store.artifact_info import InUseInfo, SemanticVectorsInfo, V
 from engine.project.store.artifacts import INCOMPLETE
 from engine.runs import pipeline
 from engine.runs.pipeline import stage_of, stage_status
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
 
 __all__ = ["two_encoders", "two_encoders_built"]
@@ -49,7 +49,7 @@ __all__ = ["two_encoders", "two_encoders_built"]
 
 def scores_of(project: ProjectFolder, mode: Any) -> dict[int, float]:
     """What an index of a mode gives for a query, by chunk."""
-    with closing(Loaded(project)) as loaded:
+    with closing(LoadedProject(project)) as loaded:
         _, index, vector = loaded.query_vector(QUERY, mode)
         ids, found = index.search(vector, 100)
     return dict(zip(ids.tolist(), found.tolist(), strict=True))

@@ -70,7 +70,7 @@ def judge(
     """
     from engine.cli.judging.hits import JudgingSession, show_summary
     from engine.cli.judging.lists import compare_lists
-    from engine.service.judging_queue import KnownAnswers, named, read_queries, worth_judging
+    from engine.service.judging_queue import KnownAnswers, name_queries, read_queries, worth_judging
     from engine.service.pooling import open_pooler
     from engine.service.system_lists import SystemLists
 
@@ -78,7 +78,11 @@ def judge(
     with opened(name) as project:
         if lists:
             compare_lists(
-                project.folder, named(wanted), _list_mode(mode), shlex.quote(name), as_json=as_json
+                project.folder,
+                name_queries(wanted),
+                _list_mode(mode),
+                shlex.quote(name),
+                as_json=as_json,
             )
             return
         system_lists = SystemLists(project.folder, _list_mode(mode))
@@ -90,7 +94,7 @@ def judge(
                 own = worth_judging(project.folder)
             session = JudgingSession(project.folder, pooler, KnownAnswers(project.folder))
             ended = session.hold(
-                named(wanted) if own is None else own, None if own is None else most
+                name_queries(wanted) if own is None else own, None if own is None else most
             )
         finally:
             pooler.close()

@@ -12,7 +12,7 @@ from engine.project.stage import fingerprint
 from engine.settings.edit import with_changes
 from engine.settings.load import toml_value, validate, value_of
 from engine.settings.schema import Settings
-from engine.training.recipe import config_of, over_queries
+from engine.training.recipe import config_of, set_steps
 
 SECTIONS = ("ranking", "training")
 _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
@@ -169,7 +169,7 @@ def cell_key(
 def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
     """Training steps of a cell on so many training queries, at most."""
     changed = changed_settings(settings, cell.changes)
-    config = over_queries(config_of(changed), changed, queries)
+    config = set_steps(config_of(changed), changed, queries)
     parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
     return parts + (config.pretrain_steps if config.method != "FT" else 0)
 

@@ -15,14 +15,14 @@ from engine.core.records import Chunk
 from engine.encoders.for_project import cached, chunk_vectors, training_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.comparison import Floats, compared, measure
+from engine.evaluation.comparison import Floats, compare_values, measure
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.experiments.study.measures import Values
 from engine.metrics.retrieval import MAFIN
 from engine.project.stage import StageContext
 from engine.settings.training_schema import Augmentation
-from engine.training.recipe import fitting_checks, graded_of_source, resolve_config
+from engine.training.recipe import graded_of_source, limit_epochs, resolve_config
 
 if TYPE_CHECKING:
     from engine.core.events import Event
@@ -89,7 +89,7 @@ def systems(
     config = resolve_config(context)
     data = training_data(context, config)
     hardware = training_hardware(context)
-    config = fitting_checks(config, data, context.settings)
+    config = limit_epochs(config, data, context.settings)
 
     searched = (
         config.objective == "plackett_luce" and context.settings.training.label_smoothing is None
@@ -162,7 +162,7 @@ def measured(
     rows = one.usable()
     vectors = chunk_vectors(context, encoder, chunks)
     queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
-    ids, _ = rankers.nearest(queries, vectors, rankers.allowed(one), encoder.similarity)
+    ids, _ = rankers.nearest(queries, vectors, rankers.find_allowed(one), encoder.similarity)
     return measure(ids[rows], [one.judgments[row] for row in rows], rankers.document_of, MAFIN)
 
 
@@ -188,7 +188,7 @@ def compare_with_black_box(
     trained = [name for name in values if name not in UNTRAINED]
     pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
     pairs |= {(name, TUNED): MAFIN for name in trained if name != TUNED}
-    figures, gaps = compared(
+    figures, gaps = compare_values(
         values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed
     )
     rows: dict[str, Values] = {

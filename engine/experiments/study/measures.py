@@ -11,7 +11,7 @@ from typing import Any
 from engine.core.figures import Interval
 from engine.core.records import Chunk
 from engine.core.systems import BASE
-from engine.evaluation.comparison import compared, measure
+from engine.evaluation.comparison import compare_values, measure
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers, rank_all
@@ -191,14 +191,14 @@ def merged_ndcg(
     for candidate in map(rankers.candidate, (0.0, *weights)):
         queries = candidate.query_vectors(judged.texts)
         vectors = candidate.chunk_vectors(chunks)
-        allowed = rankers.allowed(judged)
+        allowed = rankers.find_allowed(judged)
         ids, _ = rankers.nearest(queries, vectors, allowed, candidate.similarity)
         values[candidate.name] = measure(ids[rows], judgments, rankers.document_of, ("ndcg@10",))
     pairs = {(name, BASE): ("ndcg@10",) for name in values if name != BASE}
     settings = context.settings
     samples = settings.evaluation.bootstrap_samples
     clusters = clusters_of(judgments)
-    figures, gaps = compared(values, pairs, samples, settings.training.seed, clusters)
+    figures, gaps = compare_values(values, pairs, samples, settings.training.seed, clusters)
     return {
         name: {
             "ndcg@10": asdict(figures[name]["ndcg@10"]),

@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.core.disk import disk_errors, write_text
 from engine.evaluation.reporting.charts import Bar, Line, gap_chart, line_chart
-from engine.evaluation.reporting.page import density_charts, distance_chart, pages
-from engine.evaluation.reporting.report import plain
+from engine.evaluation.reporting.page import build_environment, density_charts, distance_chart
+from engine.evaluation.reporting.report import to_json_types
 from engine.experiments.study.catalogue import STEP, UNTRAINED, Chart, Study
 from engine.experiments.study.grid import Cell
 from engine.experiments.study.measures import (
@@ -169,7 +169,7 @@ def write_study(
             for cell, known, kept in cells
         ],
     }
-    found: dict[str, Any] = plain(data)
+    found: dict[str, Any] = to_json_types(data)
     charts = [svg for chart in study.charts for svg in _drawn(chart, study, rows, cells) if svg]
     with disk_errors("The page of the study could not be written."):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -208,7 +208,7 @@ def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
 def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
     from markupsafe import Markup
 
-    page = pages()
+    page = build_environment()
     page.filters |= {"shown": shown, "measure": column_name}
     drawn = [Markup(svg) for svg in charts]  # charts.py escapes every label
     return page.get_template("study.html.j2").render(study=found, charts=drawn)
