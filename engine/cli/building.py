@@ -235,6 +235,13 @@ def import_queries(
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="JSONL, a JSON array, or qrels/NAME.tsv (BEIR)")
     ],
+    validation: Annotated[
+        bool,
+        typer.Option(
+            "--validation",
+            help="do not train on them: they decide when training stops, as a dev split does",
+        ),
+    ] = False,
 ) -> None:
     """Add training queries.
 
@@ -244,7 +251,7 @@ def import_queries(
     answer.
     """
     with opened(name) as project:
-        count = project.import_queries(path)
+        count = project.import_queries(path, validation=validation)
         backend = project.settings().queries.backend
     print(f"{count} queries were imported.", file=sys.stderr)
     if backend not in ("imported", "both"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from engine.core.messages.search import Found, Hit
 
 BAR_WIDTH = 40  # columns of 100 percent
+MAX_COLUMN = 40  # characters of a column of a study, beyond which its texts are broken
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
@@ -218,21 +219,25 @@ def differences_in_use(table: FigureTable, method: str) -> Differences:
 
 
 def show_study(found: Mapping[str, Any], console: Console) -> None:
-    """The table of a study, as its JSON gives it."""
-    from engine.experiments.study.tables import shown, shown_interval
+    """The table of a study, as its JSON gives it; one with more columns than fit, in several
+    parts below each other.
+    """
+    from engine.experiments.study.tables import column_name, shown, shown_interval
 
-    table = _table(
-        f"{found['source']}: {found['shows']}",
-        "",
-        *(name.partition("|")[0] for name in found["columns"]),
-    )
-    for row in found["rows"]:
-        values = [row["values"].get(name) for name in found["columns"]]
-        table.add_row(
-            row["label"],
-            *("\n".join(filter(None, (shown(one), shown_interval(one)))) for one in values),
+    names = [column_name(column) for column in found["columns"]]
+    labels = [harmless(row["label"]) for row in found["rows"]]
+    columns = []
+    for column in found["columns"]:
+        values = [row["values"].get(column) for row in found["rows"]]
+        columns.append(
+            [f"{harmless(shown(value))}\n{shown_interval(value)}".rstrip() for value in values]
         )
-    console.print(table)
+    title = f"{found['source']}: {found['shows']}"
+    for start, end in _parts_that_fit(labels, names, columns, console.width):
+        table = _table(title if start == 0 else "", "", *names[start:end])
+        for number, label in enumerate(labels):
+            table.add_row(Text(label), *(Text(cells[number]) for cells in columns[start:end]))
+        console.print(table)
     for cell in found["cells"]:
         if cell["reason"]:
             name = ", ".join(filter(None, (cell["model"], cell["label"])))
@@ -247,6 +252,30 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
         console.print(
             f"{' and '.join(one['of'])}: r = {'–' if one['r'] is None else format(one['r'], '.3f')}"
         )
+
+
+def _parts_that_fit(
+    labels: Sequence[str], names: Sequence[str], columns: Sequence[Sequence[str]], width: int
+) -> list[tuple[int, int]]:
+    """Return the first and the last + 1 of the columns that fit beside the labels, part by part;
+    at least one a part.
+
+    A heading may be broken between words, a cell between lines.
+    """
+    room = width - max((len(label) for label in labels), default=0) - 4
+    parts = []
+    start = 0
+    left = room
+    for place, (name, cells) in enumerate(zip(names, columns, strict=True)):
+        lines = [name[:20], *name.split(), *(line for cell in cells for line in cell.split("\n"))]
+        wanted = min(max(map(len, lines), default=0), MAX_COLUMN) + 3
+        if wanted > left and place > start:
+            parts.append((start, place))
+            start = place
+            left = room
+        left -= wanted
+    parts.append((start, len(names)))
+    return parts
 
 
 def _gap(gap: Difference) -> str:

@@ -19,7 +19,9 @@ from engine.training.dataset import (
     train_rows,
     written_for_stopping,
 )
+from engine.training.recipe import graded_of_source
 from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import has_validation_queries
 
 Use = tuple[QueryUse, UnusedReason | None]
 
@@ -38,7 +40,10 @@ class QueryUses:
         self._backend = made_by(snapshot)
         self._use_judged = settings.evaluation.use_judged
         self._present = {chunk.id for chunk in chunks}
-        self._trained = {queries[row].id for row in train_rows(settings, queries, chunks)}
+        self._trained = {
+            queries[row].id
+            for row in train_rows(settings, queries, chunks, graded_of_source(snapshot))
+        }
         held_out = heldout_queries(snapshot, chunks)
         self._held_out = {query.id for query in held_out}
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
@@ -56,9 +61,11 @@ class QueryUses:
         for group in deciding_groups(snapshot, free, chunks):
             self._as_evidence.update(group)
         self._untrained = set(free)
-        stopping = written_for_stopping(
-            queries, self.written, chunks, related_in(store, store.documents())
-        )
+        stopping: list[DocumentQuery] = []
+        if not has_validation_queries(snapshot.project):
+            stopping = written_for_stopping(
+                queries, self.written, chunks, related_in(store, store.documents())
+            )
         rows = generated_for_stopping(queries, chunks, self._backend)
         self._stopping: set[DocumentQuery] = set()
         self._generated_stopping: set[int] = set()

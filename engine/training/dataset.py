@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,8 +25,9 @@ from engine.ranking.sampling import SampledLists, sample_lists
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.recipe import teacher_folder
+from engine.training.recipe import graded_of_source, is_of_source, teacher_folder
 from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import has_validation_queries
 
 MIN_QUERIES = 20
 HARD_PER_QUERY = 10
@@ -38,15 +39,24 @@ difference of 5 points is two standard errors: about what an adaptation gains or
 """
 
 
-def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
+def train_rows(
+    settings: Settings,
+    queries: Sequence[Query],
+    chunks: Sequence[Chunk],
+    graded: Collection[str] = (),
+) -> list[int]:
     """Return the rows of training queries whose chunks exist, or the wanted share of them.
 
-    A larger share contains the smaller ones.
+    A larger share contains the smaller ones. `graded`: the texts of those that were imported with a
+    grade, by which `training.query_source` selects.
     """
+    source = settings.training.query_source
     present = {chunk.id for chunk in chunks}
     rows = []
     for row, query in enumerate(queries):
-        if query.split == "train" and query.chunk_id in present:
+        if query.split != "train" or query.chunk_id not in present:
+            continue
+        if is_of_source(query.text, source, graded):
             rows.append(row)
     if settings.training.query_share == 1 or not rows:
         return rows
@@ -55,18 +65,24 @@ def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Ch
     return [rows[index] for index in cap_queries(texts, wanted, settings.training.seed)]
 
 
-def why_untrained(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
+def why_untrained(
+    settings: Settings,
+    queries: Sequence[Query],
+    chunks: Sequence[Chunk],
+    graded: Collection[str] = (),
+) -> str:
     """Return why no adapter can be trained, empty if it can."""
     encoder = encoder_source(settings.encoder)
     if not encoder.trains:
         return f"the encoder {encoder.name} cannot be trained"
     if len(chunks) < 2:
         return "the documents make a single chunk"
-    count = len(train_rows(settings, queries, chunks))
+    count = len(train_rows(settings, queries, chunks, graded))
     if count < MIN_QUERIES:
+        source = settings.training.query_source
+        named = "training" if source == "all" else source
         return (
-            f"{count} training queries are too few to learn from (at least {MIN_QUERIES} are"
-            " needed)"
+            f"{count} {named} queries are too few to learn from (at least {MIN_QUERIES} are needed)"
         )
     return ""
 
@@ -85,7 +101,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         # decide what comes into use.
         written = document_queries(context.store)
         chunks = strip_chunks(chunks, find_untrained(context, chunks, written))
-    rows = train_rows(context.settings, queries, chunks)
+    rows = train_rows(context.settings, queries, chunks, graded_of_source(context))
     row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
     ranked_rows = _rows_of(ranked.ids, row_of)
     stopping, chunks = _choose_stopping_queries(context, queries, chunks, ranked_rows)
@@ -94,7 +110,8 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         lists = sampled_lists(context, ranked, rows, row_of)
     texts = [queries[row].text for row in rows]
     grades: list[dict[int, int]] = []
-    if config.objective == "plackett_luce":
+    source = context.settings.training.query_source
+    if config.objective == "plackett_luce" and source != "generated":
         grades = _grade_chunks(context, queries, texts, chunks, row_of)
     positives = np.array([row_of[queries[row].chunk_id] for row in rows], dtype=np.int64)
     graded_rows: list[int] = []
@@ -216,11 +233,14 @@ def _choose_stopping_queries(
     """Return validation queries, and the chunks without the document-written ones among them.
 
     Document-written queries and those worded as questions are pooled. If they are fewer than
-    `MIN_TO_STOP`, there are none, and the chunks are unchanged.
+    `MIN_TO_STOP`, there are none, and the chunks are unchanged. If a file of validation queries was
+    imported, these alone are returned.
     """
     store = context.store
-    related = related_in(store, store.documents())
-    written = written_for_stopping(queries, document_queries(store), chunks, related)
+    written: list[DocumentQuery] = []
+    if not has_validation_queries(context.project):
+        related = related_in(store, store.documents())
+        written = written_for_stopping(queries, document_queries(store), chunks, related)
     rows = generated_for_stopping(queries, chunks, made_by(context))
     count = len(written) + len(rows)
     if count < MIN_TO_STOP:

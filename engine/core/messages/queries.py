@@ -31,7 +31,7 @@ UNUSED: dict[UnusedReason, str] = {
     "document-trained": "training uses its document",
     "document-to-train": "training is expected to use its document",
     "over-limit": "more than evaluation.max_heldout",
-    "share": "beyond training.query_share",
+    "share": "beyond training.query_share, or not of training.query_source",
     "unfit-stop": "validation, and extractive or too few to stop the training",
     "model-measured": "those of a language model are measured",
     "chunk-gone": "its passage is gone",

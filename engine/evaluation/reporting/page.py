@@ -245,7 +245,8 @@ def _distances(report: Mapping[str, Any]) -> str:
     if not distances:
         return ""
     label = _system_labels(report)
-    return distance_chart(distances, {name: label(name) for name in distances["systems"]})
+    names = [name for name in distances["systems"] if not name.startswith(INTERPOLATED)]
+    return distance_chart(distances, {name: label(name) for name in names})
 
 
 def distance_chart(distances: Mapping[str, Any], labels: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from engine.project.stage import fingerprint
 Changes = dict[str, Any]
 STEP = "step"
 """The column that says which training step a row is of."""
-UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model")
+UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model", "concatenation")
 """Systems that no training changes; what was done to the queries follows after a comma."""
 FIXED: Changes = {
     "training.keep": "last",

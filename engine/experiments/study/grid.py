@@ -150,6 +150,8 @@ def cell_key(
         depth = min(depth, config.negative_ranks[1])
         for name in ("teacher", "teacher_temperature", "target", "target_entropy"):
             del recipe[name]
+    if changed.training.query_source != "all":
+        recipe["query_source"] = changed.training.query_source
     measured = {
         name: value for name, value in changes.items() if name.partition(".")[0] not in SECTIONS
     }

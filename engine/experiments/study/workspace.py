@@ -21,7 +21,7 @@ from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
 
 FOLDER = "sweep"
-_COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
+_COPIED = ("imports", "lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
 _MEASURED_BY = (
     "heldout_share",
     "max_heldout",

@@ -82,6 +82,7 @@ def test_the_copy_has_what_the_stages_need_and_no_documents(project: ProjectFold
     assert sorted(path.name for path in copy.path.iterdir() if path.is_dir()) == [
         "adapters",
         "cache",
+        "imports",
         "lexical",
         "rankings",
         "reports",
@@ -304,7 +305,7 @@ def test_other_weights_in_the_folder_of_the_small_model_are_measured_anew(
     for seed in (1, 2):
         shutil.rmtree(small, ignore_errors=True)
         build_tiny_model(small, seed=seed)
-        (cell,) = study_cells(project, study_of("mafin-t1"), 10)
+        cell, _ = study_cells(project, study_of("mafin-t1"), 10)
         found.append((cell.key, basis_of(project)[0].data))
     assert all(one != other for one, other in zip(*found, strict=True)), (
         "sweeps have the basis alone"
