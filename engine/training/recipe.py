@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
+from engine.models.installed import find_installed_folder
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
 from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.config import ALL_WEIGHTS_RATE, PRESETS, SHARED_CHUNKS, WRITTEN_QUERIES, TrainingConfig
@@ -134,6 +135,8 @@ def teacher_folder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEn
         return None
     try:
         path = (snapshot.project.path / Path(config.cross_encoder).expanduser()).absolute()
+        if not path.is_dir():
+            path = find_installed_folder(config.cross_encoder) or path
         return resolve_cross_encoder(path, snapshot.project.path / "cache")
     except (OSError, ValueError, RuntimeError) as error:  # a path that no folder can have, or a home that is not known
         raise ModelError(

@@ -6,15 +6,16 @@ from textual.content import Content
 
 from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.widgets.plain import plain
-from engine.core.messages.queries import ModelFile
+from engine.core.messages.models import ListedModel
 from engine.core.text import size_text
 
 NONE_FOUND = "No GGUF file was found in bmembed's folder or those of LM Studio, Ollama and Hugging Face."
 
 
-async def find_models(context: int) -> tuple[ModelFile, ...]:
-    """The models, each with whether `context` tokens fit into memory. Raises EngineError."""
-    return parsed(tuple[ModelFile, ...], await command("models", "--context", str(context), "--json"))
+async def find_models(context: int) -> tuple[ListedModel, ...]:
+    """The language models on this machine, each with whether `context` tokens fit into memory. Raises EngineError."""
+    listed = parsed(tuple[ListedModel, ...], await command("models", "--context", str(context), "--json"))
+    return tuple(model for model in listed if model.kind == "language model" and model.here)
 
 
 def models_note(count: int) -> str:
@@ -22,7 +23,7 @@ def models_note(count: int) -> str:
     return f"{count} GGUF file{'s' if count > 1 else ''} on this machine; Enter takes one:" if count else NONE_FOUND
 
 
-def model_line(model: ModelFile) -> Content:
+def model_line(model: ListedModel) -> Content:
     """`✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
     kind = " ".join(part for part in (model.architecture, model.quantisation) if part)
     facts = ", ".join(part for part in (model.place, size_text(model.size), kind) if part)
@@ -32,7 +33,7 @@ def model_line(model: ModelFile) -> Content:
     )
 
 
-def _verdict(model: ModelFile) -> tuple[str, str, str]:
+def _verdict(model: ListedModel) -> tuple[str, str, str]:
     if model.problem:
         return "✗", model.problem, "$text-error"
     if not model.fits:
