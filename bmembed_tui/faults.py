@@ -1,4 +1,6 @@
-"""A fault of the app's own: recorded in a private file, shown in a sentence; the terminal sees no traceback."""
+"""A fault of the app's own: recorded in a private file, shown in a sentence; the terminal sees
+no traceback.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from engine.core.errors import fault_record
 
 
 def record(error: BaseException) -> Path | None:
-    """Write the traceback to the user's state folder, without messages and values of variables: they may quote a document.
+    """Write the traceback to the user's state folder, without messages and values of variables:
+    they may quote a document.
 
     Returns the file, or None where it cannot be written.
     """
@@ -31,8 +34,12 @@ def record(error: BaseException) -> Path | None:
 def fault_message(error: BaseException) -> str:
     """What the user reads."""
     path = record(error)
-    where = f"Its record is in {path}." if path else "Its record could not be written."
+    if path:
+        where = f"Its record is in {path}."
+    else:
+        where = "Its record could not be written."
     return (
-        f"Error: bmembed-tui had an internal fault ({type(error).__name__}).\n{where}\n"
-        "The project is intact, and a run continues. Start the app again; if this happens again, report it with that record."
+        f"Error: bmembed-tui had an internal fault ({type(error).__name__}).\n{where}\nThe project"
+        " is intact, and a run continues. Start the app again; if this happens again, report it"
+        " with that record."
     )

@@ -29,7 +29,8 @@ def keymap_file() -> Path:
 def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
     """Binding id → keys, comma-separated, as Textual wants it; empty without a file.
 
-    Raises SettingsError for a file that is not TOML, an unknown id (with the nearest known one) or keys that are no text.
+    Raises SettingsError for a file that is not TOML, an unknown id (with the nearest known one) or
+    keys that are no text.
     """
     path = keymap_file()
     try:
@@ -38,15 +39,23 @@ def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
         return {}
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{path} cannot be read.", reason_of(error), "Correct it, or delete it.", code="keymap-invalid"
+            f"{path} cannot be read.",
+            reason_of(error),
+            "Correct it, or delete it.",
+            code="keymap-invalid",
         ) from error
-    return {name: _keys(path, name, value, known) for name, value in data.items() if name not in GONE}
+    return {
+        name: _keys(path, name, value, known) for name, value in data.items() if name not in GONE
+    }
 
 
 def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) -> str:
     if name not in known:
         near = nearest(name, known)
-        hint = f"Did you mean '{near}'?" if near else "Delete the line."
+        if near:
+            hint = f"Did you mean '{near}'?"
+        else:
+            hint = "Delete the line."
         raise SettingsError(
             f"{path}: there is no action '{name}'.",
             "The app has no action of this name.",
@@ -54,7 +63,13 @@ def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) ->
             code="keymap-unknown-action",
         )
     given = value if isinstance(value, list) else [value]
-    keys = [part.strip() for key in given if isinstance(key, str) for part in key.split(",") if part.strip()]
+    keys = [
+        part.strip()
+        for key in given
+        if isinstance(key, str)
+        for part in key.split(",")
+        if part.strip()
+    ]
     if not keys or len(keys) < len(given):
         raise SettingsError(
             f"{path}: '{name}' has no key.",
@@ -74,23 +89,34 @@ def _called(key: str) -> str:
 def known_bindings() -> dict[str, Binding]:
     """Every key of the app that can be changed, by its id. Imports all of the app."""
     for module in walk_packages([str(Path(__file__).parent)], "bmembed_tui."):
-        if not module.name.startswith("bmembed_tui.window") and not module.name.endswith(("__main__", ".plot")):
+        if not module.name.startswith("bmembed_tui.window") and not module.name.endswith(
+            ("__main__", ".plot")
+        ):
             import_module(module.name)
     kinds: list[type[DOMNode]] = [DOMNode]
     for kind in kinds:  # grows with the subclasses of those that were looked at
         kinds += (one for one in kind.__subclasses__() if one not in kinds)
-    own = (one for kind in kinds if kind.__module__.startswith("bmembed_tui.") for one in kind.BINDINGS)
+    own = (
+        one for kind in kinds if kind.__module__.startswith("bmembed_tui.") for one in kind.BINDINGS
+    )
     return {one.id: one for one in own if isinstance(one, Binding) and one.id is not None}
 
 
 def write_template(known: Mapping[str, Binding]) -> Path:
-    """Make the file with every action and its key as a comment, if it is not there yet; returns its path.
+    """Make the file with every action and its key as a comment, if it is not there yet; returns
+    its path.
 
     Raises EngineError where it cannot be written.
     """
     path = keymap_file()
-    lines = ["# Keys of bmembed-tui. Take the '# ' away and change the keys; several as a list.", ""]
-    lines += [f"# {json.dumps(key)} = {json.dumps(known[key].key)}   # {known[key].description}" for key in known]
+    lines = [
+        "# Keys of bmembed-tui. Take the '# ' away and change the keys; several as a list.",
+        "",
+    ]
+    lines += [
+        f"# {json.dumps(key)} = {json.dumps(known[key].key)}   # {known[key].description}"
+        for key in known
+    ]
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -99,6 +125,9 @@ def write_template(known: Mapping[str, Binding]) -> Path:
                 file.write("\n".join(lines) + "\n")
     except OSError as error:
         raise EngineError(
-            f"{path} cannot be written.", reason_of(error), "Check the permissions of the folder.", code="write-failed"
+            f"{path} cannot be written.",
+            reason_of(error),
+            "Check the permissions of the folder.",
+            code="write-failed",
         ) from error
     return path

@@ -45,7 +45,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 async def begun(wanted: str | None) -> EngineClient | None:
-    """The engine for the project that will be opened, by all appearances: it takes as long to load as the app, and meanwhile."""
+    """The engine for the project that will be opened, by all appearances: it takes as long to
+    load as the app, and meanwhile.
+    """
     from bmembed_tui.client.engine_client import EngineClient
     from bmembed_tui.home.recents import listed
     from engine.core.errors import EngineError
@@ -59,6 +61,8 @@ async def begun(wanted: str | None) -> EngineClient | None:
 
 
 def _located(name: str) -> Path:
-    from engine.project.folder import locate  # it loads the settings, which the list of projects does without
+    from engine.project.folder import (
+        locate,
+    )  # it loads the settings, which the list of projects does without
 
     return locate(name)

@@ -1,4 +1,6 @@
-"""The app's end of the pipes: as textual's own web driver, and it leaves when the window is gone."""
+"""The app's end of the pipes: as textual's own web driver, and it leaves when the window is
+gone.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ _COPY = "\x1b]52;c;"
 
 
 class PipeDriver(WebDriver):
-    """Packets on standard input and output. Copied text goes to the window as such, whose clipboard it is."""
+    """Packets on standard input and output.
+
+    Copied text goes to the window as such, whose clipboard it is.
+    """
 
     def write(self, data: str) -> None:
         if data.startswith(_COPY) and data.endswith("\a"):

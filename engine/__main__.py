@@ -6,7 +6,9 @@ from pathlib import Path
 
 
 def _forget_current_folder() -> None:
-    """`python -m` looks in the current folder first: a file there must not pass for an installed library."""
+    """`python -m` looks in the current folder first: a file there must not pass for an installed
+    library.
+    """
     try:
         current = os.path.realpath(os.getcwd())  # noqa: PTH109
     except OSError:

@@ -20,45 +20,80 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-LONG = (  # files that take longest, in the order in which they begin: at the end no worker is left alone with one
-    "cluster/test_nodes.py", "end_to_end/test_kill.py", "end_to_end/test_export.py", "app/project/test_following.py",
-    "app/steps/test_train.py", "app/steps/test_query_sample.py", "export/test_searched_elsewhere.py",
-    "app/steps/test_search.py", "app/test_hostile_text.py", "app/steps/test_documents.py", "end_to_end/test_detached.py",
-    "corpus/sandbox/test_sandbox.py", "end_to_end/test_cli_processes.py", "app/steps/test_queries.py",
-    "end_to_end/test_bad_input.py", "export/bundle/test_moving.py", "app/test_app.py", "end_to_end/test_terminal.py",
-    "app/test_garbage.py", "end_to_end/test_several_processes.py", "app/steps/test_model.py",
-    "end_to_end/test_study.py", "queries/llm/test_gguf_bars.py", "app/test_leaving.py",
-    "end_to_end/test_small_model.py", "end_to_end/test_export_broken_off.py", "end_to_end/test_report_page.py",
-    "cli/test_judge_command.py", "end_to_end/test_incremental.py",
-    "queries/test_auto_backend.py", "app/dialogs/test_export.py", "app/steps/test_search_filters.py",
-    "end_to_end/test_shared_project.py", "runs/test_watching.py", "app/settings/test_screen.py",
+# files that take longest, in the order in which they begin: at the end no worker is left alone with
+# one
+LONG = (
+    "cluster/test_nodes.py",
+    "end_to_end/test_kill.py",
+    "end_to_end/test_export.py",
+    "app/project/test_following.py",
+    "app/steps/test_train.py",
+    "app/steps/test_query_sample.py",
+    "export/test_searched_elsewhere.py",
+    "app/steps/test_search.py",
+    "app/test_hostile_text.py",
+    "app/steps/test_documents.py",
+    "end_to_end/test_detached.py",
+    "corpus/sandbox/test_sandbox.py",
+    "end_to_end/test_cli_processes.py",
+    "app/steps/test_queries.py",
+    "end_to_end/test_bad_input.py",
+    "export/bundle/test_moving.py",
+    "app/test_app.py",
+    "end_to_end/test_terminal.py",
+    "app/test_garbage.py",
+    "end_to_end/test_several_processes.py",
+    "app/steps/test_model.py",
+    "end_to_end/test_study.py",
+    "queries/llm/test_gguf_bars.py",
+    "app/test_leaving.py",
+    "end_to_end/test_small_model.py",
+    "end_to_end/test_export_broken_off.py",
+    "end_to_end/test_report_page.py",
+    "cli/test_judge_command.py",
+    "end_to_end/test_incremental.py",
+    "queries/test_auto_backend.py",
+    "app/dialogs/test_export.py",
+    "app/steps/test_search_filters.py",
+    "end_to_end/test_shared_project.py",
+    "runs/test_watching.py",
+    "app/settings/test_screen.py",
     "training/test_distributed.py",
-)  # fmt: skip
-# As in the product's own processes. Torch, which some test modules import, reads it once: spinning OpenMP threads of four workers
-# on two cores cost seven times what the trainings of tests do.
+)
+# As in the product's own processes. Torch, which some test modules import, reads it once: spinning
+# OpenMP threads of four workers on two cores cost seven times what the trainings of tests do.
 os.environ.setdefault("OMP_WAIT_POLICY", QUIET["OMP_WAIT_POLICY"])
 restore_child_signal()  # tests ask how their processes ended, whatever started pytest
-settings.register_profile("no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("no wall time")
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Python looks for no garbage while test modules are imported, nor later among what they have imported."""
+    """Python looks for no garbage while test modules are imported, nor later among what they
+    have imported.
+    """
     with uncollected():
         yield
     gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files of `LONG` first; everything else stays in its order. A test that is tried again says why it depends on time."""
+    """The files of `LONG` first; everything else stays in its order.
+
+    A test that is tried again says why it depends on time.
+    """
     root = Path(__file__).parent
     turns = {root / name: turn for turn, name in enumerate(LONG)}
     items.sort(key=lambda item: turns.get(item.path, len(LONG)))
     for item in items:
         if any(not mark.kwargs.get("reason") for mark in item.iter_markers("flaky")):
-            raise pytest.UsageError(f"{item.nodeid}: flaky needs a reason=…, why it depends on time")
+            raise pytest.UsageError(
+                f"{item.nodeid}: flaky needs a reason=…, why it depends on time"
+            )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -83,7 +118,9 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def own_data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_data_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """The place of the user's data, where no graph is that another test has left."""
     folder = tmp_path_factory.mktemp("data")
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
@@ -106,7 +143,10 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def new_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
-    """A small real project: a few of the sample's documents and its judged questions. Nothing was run yet."""
+    """A small real project: a few of the sample's documents and its judged questions.
+
+    Nothing was run yet.
+    """
 
     def make(path: Path) -> None:
         encoder = {"model": str(tiny_model), "device": "cpu", "dtype": "float32"}
@@ -130,9 +170,13 @@ def finished_built(tmp_path_factory: pytest.TempPathFactory, new_built: Path) ->
 
 @pytest.fixture
 def adapted(finished_built: Path, tmp_path: Path) -> ProjectFolder:
-    """A copy of the project after an adaptation, with base in use: its judged questions are too few."""
+    """A copy of the project after an adaptation, with base in use: its judged questions are too
+    few.
+    """
     ignored = shutil.ignore_patterns("project.db-*")
-    return ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "adapted", ignore=ignored)))
+    return ProjectFolder(
+        Path(shutil.copytree(finished_built, tmp_path / "adapted", ignore=ignored))
+    )
 
 
 @pytest.fixture
@@ -151,12 +195,16 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def without_llama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither this process nor those that it starts can import llama_cpp, as where the extra `llm` is not installed."""
+    """Neither this process nor those that it starts can import llama_cpp, as where the extra
+    `llm` is not installed.
+    """
     folder = tmp_path / "blocked"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text("import sys\nsys.modules['llama_cpp'] = None\n")
     monkeypatch.setitem(sys.modules, "llama_cpp", None)  # type: ignore[arg-type]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH")))))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    )
 
 
 @pytest.fixture
@@ -167,7 +215,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if shutil.which("mount") is None or os.name != "posix":
         pytest.skip("there is no mount command to make a small disk with")
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if made.returncode:
         pytest.skip(f"a small disk cannot be mounted: {made.stderr.strip()}")

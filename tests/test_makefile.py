@@ -12,16 +12,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MOST_LINES_OF_MAKE = (
-    5  # before those of `engine demo` (tests/end_to_end/test_demo.py), which may be 55: `make demo` prints 60
-)
+# before those of `engine demo` (tests/end_to_end/test_demo.py), which may be 55: `make demo` prints
+# 60
+MOST_LINES_OF_MAKE = 5
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
 @pytest.fixture
 def demo(tmp_path: Path) -> list[str]:
-    """`make demo` in an environment where all but llama.cpp is installed, with a pip that does what the file `pip` says."""
-    for name, text in (("engine", f"echo engine >> {tmp_path}/order\necho RESULT"), ("python", f". {tmp_path}/pip")):
+    """`make demo` in an environment where all but llama.cpp is installed, with a pip that does
+    what the file `pip` says.
+    """
+    for name, text in (
+        ("engine", f"echo engine >> {tmp_path}/order\necho RESULT"),
+        ("python", f". {tmp_path}/pip"),
+    ):
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / "bin" / name).chmod(0o755)
@@ -29,7 +34,9 @@ def demo(tmp_path: Path) -> list[str]:
     return ["make", f"VENV={tmp_path}", "COMPILER=c++", "demo"]
 
 
-def test_installing_takes_few_lines_and_names_the_log_of_pip(demo: list[str], tmp_path: Path) -> None:
+def test_installing_takes_few_lines_and_names_the_log_of_pip(
+    demo: list[str], tmp_path: Path
+) -> None:
     (tmp_path / ".installed").unlink()
     talks = 'case "$*" in *"-qq --progress-bar off"*) ;; *) seq 200 ;; esac'
     (tmp_path / "pip").write_text(f'{talks}\necho "$*" >> {tmp_path}/order')
@@ -41,12 +48,15 @@ def test_installing_takes_few_lines_and_names_the_log_of_pip(demo: list[str], tm
     everything, shown, extra = (tmp_path / "order").read_text().splitlines()
     assert f"--log {log}" in everything
     assert (everything.split()[-2:], shown, extra.split()[-2:]) == (
-        ["--editable", "."], "engine", ["--editable", ".[llm]"],
-    )  # fmt: skip
+        ["--editable", "."],
+        "engine",
+        ["--editable", ".[llm]"],
+    )
 
 
 @pytest.mark.parametrize(
-    ("pip", "more", "installed"), [("exit 0", [], True), ("exit 1", [], False), ("exit 0", ["COMPILER="], False)]
+    ("pip", "more", "installed"),
+    [("exit 0", [], True), ("exit 1", [], False), ("exit 0", ["COMPILER="], False)],
 )
 def test_the_result_comes_first_and_stands_whatever_becomes_of_llama_cpp(
     demo: list[str], tmp_path: Path, pip: str, more: list[str], installed: bool
@@ -56,14 +66,25 @@ def test_the_result_comes_first_and_stands_whatever_becomes_of_llama_cpp(
     assert done.returncode == 0, done.stderr
     result, _, rest = done.stdout.partition("RESULT")
     assert "llama.cpp" not in result
-    assert ("make llm" in rest, (tmp_path / ".installed-llm").exists()) == (not installed, installed)
+    assert ("make llm" in rest, (tmp_path / ".installed-llm").exists()) == (
+        not installed,
+        installed,
+    )
 
 
 def test_an_interrupt_says_how_to_add_llama_cpp(demo: list[str], tmp_path: Path) -> None:
     (tmp_path / "pip").write_text(f"touch {tmp_path}/begun\nexec sleep 60")
-    demo[:0] = ["env", "--default-signal"]  # a shell's background processes ignore SIGINT, and other parents SIGCHLD
+    demo[:0] = [
+        "env",
+        "--default-signal",
+    ]  # a shell's background processes ignore SIGINT, and other parents SIGCHLD
     running = subprocess.Popen(
-        demo, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        demo,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     while not (tmp_path / "begun").exists():
         time.sleep(0.05)

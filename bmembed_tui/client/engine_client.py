@@ -1,4 +1,7 @@
-"""The app's only way to the engine: requests to `engine serve`, other commands. Long, as both start and end processes alike."""
+"""The app's only way to the engine: requests to `engine serve`, other commands.
+
+Long, as both start and end processes alike.
+"""
 
 from __future__ import annotations
 
@@ -52,27 +55,37 @@ def parsed(kind: type[T], data: Any) -> T:
         return from_json(kind, data)
     except MessageError as error:
         raise StageError(
-            "The engine's answer cannot be read.", reason_of(error), "Reinstall bmembed: its parts may have different versions.",
+            "The engine's answer cannot be read.",
+            reason_of(error),
+            "Reinstall bmembed: its parts may have different versions.",
             code="answer-invalid",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def engine_command(*arguments: str) -> list[str]:
-    """The command line of an `engine` command, by this very Python, safe from modules of the current folder."""
+    """The command line of an `engine` command, by this very Python, safe from modules of the
+    current folder.
+    """
     return [sys.executable, "-P", "-m", "engine", *arguments]
 
 
 def engine_environment() -> dict[str, str]:
-    """The environment of engine processes: errors as JSON, the same packages as this process has."""
+    """The environment of engine processes: errors as JSON, the same packages as this process
+    has.
+    """
     return dict(os.environ, BMEMBED_ERRORS="json", PYTHONPATH=import_path(), PYTHONUTF8="1")
 
 
 async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
-    """Run `engine ARGUMENTS` to its end; returns its standard output as JSON, or as text where it is none.
+    """Run `engine ARGUMENTS` to its end; returns its standard output as JSON, or as text where
+    it is none.
 
-    `good`: exit codes whose output counts. Raises the EngineError that the command ended with. A cancelled task ends the process.
+    `good`: exit codes whose output counts. Raises the EngineError that the command ended with. A
+        cancelled task ends the process.
     """
-    process = await _spawn(engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
+    process = await _spawn(
+        engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    )
     try:
         output, messages = await process.communicate()
     except asyncio.CancelledError:
@@ -102,9 +115,13 @@ async def order(*arguments: str) -> Any:
 def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            line, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=engine_environment(),
+            line,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            env=engine_environment(),
             start_new_session=True,
-        )  # fmt: skip
+        )
     except OSError as error:
         raise _not_started(error) from error
 
@@ -112,18 +129,25 @@ def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
 async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
-            *line, stdin=stdin, stdout=asyncio.subprocess.PIPE, stderr=stderr, limit=LINE_LIMIT,
-            env=engine_environment(), start_new_session=True,
-        )  # fmt: skip
+            *line,
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
+            limit=LINE_LIMIT,
+            env=engine_environment(),
+            start_new_session=True,
+        )
     except OSError as error:
         raise _not_started(error) from error
 
 
 def _not_started(error: OSError) -> EngineError:
     return StageError(
-        "The engine could not be started.", reason_of(error), "Free some memory or reinstall bmembed, then try again.",
+        "The engine could not be started.",
+        reason_of(error),
+        "Free some memory or reinstall bmembed, then try again.",
         code="engine-not-started",
-    )  # fmt: skip
+    )
 
 
 def _printed(output: bytes) -> Any:
@@ -138,7 +162,9 @@ def _failed(messages: bytes, name: str, code: int | None) -> EngineError:
     """The error on the last line that a command wrote; where it wrote none, that line."""
     error, last = _last_error(messages)
     return error or StageError(
-        f"'engine {name}' ended with exit code {code}.", last or "It gave no reason.", code="engine-command-failed"
+        f"'engine {name}' ended with exit code {code}.",
+        last or "It gave no reason.",
+        code="engine-command-failed",
     )
 
 
@@ -181,7 +207,9 @@ class EngineClient:
         request = {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
         try:
             assert process.stdin is not None
-            with suppress(ConnectionError, OSError):  # it has ended: whoever reads its answers says why
+            with suppress(
+                ConnectionError, OSError
+            ):  # it has ended: whoever reads its answers says why
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 await process.stdin.drain()
             return await future
@@ -189,7 +217,9 @@ class EngineClient:
             self._waiting.pop(key, None)
 
     async def begin(self) -> None:
-        """Start the process before there is anything to ask: it loads what it takes to say how far the project is."""
+        """Start the process before there is anything to ask: it loads what it takes to say how
+        far the project is.
+        """
         process = await self._started()
         assert process.stdin is not None
         process.stdin.write(b'{"jsonrpc": "2.0", "method": "status"}\n')
@@ -202,7 +232,8 @@ class EngineClient:
         self._closed = True
         if self.starting is not None:  # one that is being started is ended, too
             await asyncio.wait([self.starting])
-        process, self.process = self.process, None
+        process = self.process
+        self.process = None
         if process is not None:
             try:
                 await _end(process)
@@ -218,13 +249,17 @@ class EngineClient:
             if self.starting is None:
                 self.starting = asyncio.create_task(self._start())
                 self.starting.add_done_callback(_retrieve)
-            await asyncio.shield(self.starting)  # a question given up would leave a process that nobody can end
+            await asyncio.shield(
+                self.starting
+            )  # a question given up would leave a process that nobody can end
         raise _gone()
 
     async def _start(self) -> None:
         line = engine_command("serve", str(self.project), "--stdio")
         try:
-            said = await asyncio.to_thread(tempfile.TemporaryFile)  # a pipe that nobody reads would hold it up
+            said = await asyncio.to_thread(
+                tempfile.TemporaryFile
+            )  # a pipe that nobody reads would hold it up
             self.process = await _spawn(line, asyncio.subprocess.PIPE, said.fileno())
             self._reader = asyncio.create_task(self._read(self.process, said))
         finally:
@@ -274,7 +309,10 @@ def _error(data: Mapping[str, Any]) -> EngineError:
     if isinstance(data.get("data"), Mapping):
         return EngineError.from_dict(data["data"])
     return StageError(
-        "The engine could not answer.", str(data.get("message", "")), "Try again.", code="engine-no-answer"
+        "The engine could not answer.",
+        str(data.get("message", "")),
+        "Try again.",
+        code="engine-no-answer",
     )
 
 
@@ -284,14 +322,19 @@ def _output_tail(said: IO[bytes]) -> bytes:
 
 
 def _gone(words: bytes = b"", code: int | None = None) -> EngineError:
-    """Why the process has ended, from what it wrote last; one that was killed could not write why."""
+    """Why the process has ended, from what it wrote last; one that was killed could not write
+    why.
+    """
     error, last = _last_error(words if code and code > 0 else b"")
     why = last or "It may have run out of memory."
-    return error or GoneError("The engine's search process has ended.", why, "Try again: the app restarts it.")
+    return error or GoneError(
+        "The engine's search process has ended.", why, "Try again: the app restarts it."
+    )
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Wait for the end of a process that says no more; it is killed where it does not end by itself.
+    """Wait for the end of a process that says no more; it is killed where it does not end by
+    itself.
 
     Not at once: killing looks whether it has ended, which hides its exit code from asyncio.
     """
@@ -304,7 +347,10 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 
 def _let_go(process: asyncio.subprocess.Process) -> None:
-    """Close its pipes now: asyncio would do it when the loop is closed, and print a traceback. What still runs is killed."""
+    """Close its pipes now: asyncio would do it when the loop is closed, and print a traceback.
+
+    What still runs is killed.
+    """
     process._transport.close()  # type: ignore[attr-defined]
 
 

@@ -51,12 +51,16 @@ HELP_WAYS: dict[Help, str] = {
 def in_app(commands: Iterable[str]) -> str:
     """What does here what the commands do: a sentence; empty where the app has none of them."""
     ways = dict.fromkeys(WAYS[name] for name in commands if name in WAYS)
-    return f"In the app: {'; '.join(ways)}." if ways else ""
+    if ways:
+        return f"In the app: {'; '.join(ways)}."
+    return ""
 
 
 def advice(error: EngineError) -> str:
     """What to do, and what does that in the app."""
-    return with_ways(error.to_do, CODES.get(error.code, error.commands)) if error.to_do else ""
+    if error.to_do:
+        return with_ways(error.to_do, CODES.get(error.code, error.commands))
+    return ""
 
 
 def next_step(step: NextStep) -> str:

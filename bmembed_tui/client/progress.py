@@ -13,19 +13,27 @@ BAR = 12
 
 def count(number: int, noun: str) -> str:
     """`1 chunk`, `1,200 chunks`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    if number == 1:
+        return f"{number:,} {noun}"
+    return f"{number:,} {noun}s"
 
 
 def bar(share: float, columns: int = BAR) -> str:
     """`███░░░`: a share from 0 to 1."""
-    full = round(max(0.0, min(1.0, share)) * columns) if math.isfinite(share) else 0
+    if math.isfinite(share):
+        full = round(max(0.0, min(1.0, share)) * columns)
+    else:
+        full = 0
     return "█" * full + "░" * (columns - full)
 
 
 def doing(run: RunState) -> str:
     """`▶ Reading the documents ███░ 3 of 4 files`."""
     what = STAGE_WORDS.get(run.current, "starting")
-    return f"{'‖ paused:' if run.paused else '▶'} {what}{format_progress(run, ' ', with_bar=True) or ' …'}"
+    return (
+        f"{'‖ paused:' if run.paused else '▶'}"
+        f" {what}{format_progress(run, ' ', with_bar=True) or ' …'}"
+    )
 
 
 def format_progress(run: RunState, before: str = " · ", *, with_bar: bool = False) -> str:
@@ -36,6 +44,9 @@ def format_progress(run: RunState, before: str = " · ", *, with_bar: bool = Fal
     progress = stage.progress if stage else None
     if progress is None or progress.done >= progress.total:  # what is over is not what it does now
         return ""
-    drawn = f"{bar(progress.done / progress.total)} " if with_bar else ""
+    if with_bar:
+        drawn = f"{bar(progress.done / progress.total)} "
+    else:
+        drawn = ""
     item = f", now {progress.item}" if progress.item else ""
     return f"{before}{drawn}{progress.done:,} of {progress.total:,} {progress.unit}{item}"

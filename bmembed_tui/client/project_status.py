@@ -39,7 +39,9 @@ def step_of(stage: str) -> str:
 
 def titles(stages: Iterable[str]) -> str:
     """The steps of some stages as the sidebar calls them, each once: `Documents, Index`."""
-    return ", ".join(dict.fromkeys(step.title for stage in stages for step in STEPS if stage in step.stages))
+    return ", ".join(
+        dict.fromkeys(step.title for stage in stages for step in STEPS if stage in step.stages)
+    )
 
 
 def at_work(run: RunState) -> str:
@@ -47,30 +49,43 @@ def at_work(run: RunState) -> str:
     return titles([run.current]) or "starting"
 
 
-def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset[str] = frozenset()) -> str:
-    """What the sidebar shows: done, running, paused, failed, stale, to do, none where generation kept no query, or keywords
-    where search knows no others yet.
+def step_state(
+    step: Step, status: ProjectStatus, run: RunState, seen: frozenset[str] = frozenset()
+) -> str:
+    """What the sidebar shows: done, running, paused, failed, stale, to do, none where generation
+    kept no query, or keywords where search knows no others yet.
 
-    Empty while nothing is known. The encoder has no stage: it is done when the user has been there, or it was used.
+    Empty while nothing is known. The encoder has no stage: it is done when the user has been there,
+    or it was used.
     """
     if not status.stages:
         return ""
     if run.current in step.stages and (status.running or _at_work(run)):
         return "paused" if run.paused else "running"
-    if any(run.stages[stage].state == "failed" for stage in step.stages if stage in run.stages) and not status.done(
-        *step.stages
-    ):
+    if any(
+        run.stages[stage].state == "failed" for stage in step.stages if stage in run.stages
+    ) and not status.done(*step.stages):
         return "failed"
     if step.key == "model":
-        return "done" if step.key in seen or status.built("generate") or status.built("embed") else "to do"
+        if step.key in seen or status.built("generate") or status.built("embed"):
+            return "done"
+        return "to do"
     if step.key == "search":
-        return "done" if status.done("embed") else "stale" if status.built("embed") else _by_keywords(status)
+        if status.done("embed"):
+            return "done"
+        if status.built("embed"):
+            return "stale"
+        return _by_keywords(status)
     if step.key == "queries" and status.done("generate") and status.counts.get("queries") == 0:
         return "none"
     if step.key == "index" and status.built("index") and not status.built("rank"):
         return _by_keywords(status)
     states = {status.state(stage) for stage in step.stages}
-    return "done" if states == {"done"} else "to do" if "to do" in states else "stale"
+    if states == {"done"}:
+        return "done"
+    if "to do" in states:
+        return "to do"
+    return "stale"
 
 
 def _by_keywords(status: ProjectStatus) -> str:
@@ -78,5 +93,7 @@ def _by_keywords(status: ProjectStatus) -> str:
 
 
 def _at_work(run: RunState) -> bool:
-    """Whether the run's own events say that its stage goes on: they are ahead of the status, which takes a while to ask for."""
+    """Whether the run's own events say that its stage goes on: they are ahead of the status,
+    which takes a while to ask for.
+    """
     return run.running and run.current in run.stages and run.stages[run.current].state == "running"

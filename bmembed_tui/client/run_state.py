@@ -1,4 +1,7 @@
-"""What a run has reported so far, as one value that screens draw from. Pure: events in, state out."""
+"""What a run has reported so far, as one value that screens draw from.
+
+Pure: events in, state out.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ WARNINGS = 100
 
 @dataclass
 class StageRun:
-    """One stage of a run. `state`: waiting, running, done, skipped, failed or lost. `choices`: by setting."""
+    """One stage of a run.
+
+    `state`: waiting, running, done, skipped, failed or lost. `choices`: by setting.
+    """
 
     stage: str
     state: str = "waiting"
@@ -33,9 +39,12 @@ class StageRun:
 
 @dataclass
 class RunState:
-    """Everything that screens show of a run. `state`: none, running, done, failed, cancelled or lost.
+    """Everything that screens show of a run.
 
-    `lost`: its process has ended without a word, as after kill -9 or a power failure. `steps` of a long training are
+    `state`: none, running, done, failed, cancelled or lost.
+
+    `lost`: its process has ended without a word, as after kill -9 or a power failure. `steps` of a
+        long training are
     thinned evenly, and never more than `CURVE_POINTS`. `warnings`: those that belong to no stage.
     """
 
@@ -72,7 +81,9 @@ class RunState:
         stage = self.stages.get(self.current)
         if stage is not None and stage.state == "running":
             stage.state = LOST
-        self.state, self.paused, self.current = LOST, False, ""
+        self.state = LOST
+        self.paused = False
+        self.current = ""
 
     def apply(self, event: events.Event) -> None:
         match event:
@@ -87,44 +98,68 @@ class RunState:
             case events.Choice():
                 self._stage(event.stage).choices[event.setting] = event
             case events.Warned():
-                warnings = self.warnings if event.stage == RUN else self._stage(event.stage).warnings
+                if event.stage == RUN:
+                    warnings = self.warnings
+                else:
+                    warnings = self._stage(event.stage).warnings
                 warnings[:] = [*warnings, event.text][-WARNINGS:]
             case events.Paused() | events.Resumed():
                 self.paused = isinstance(event, events.Paused)
-            case events.StageStarted() | events.StageSkipped() | events.StageFinished() | events.StageFailed():
+            case (
+                events.StageStarted()
+                | events.StageSkipped()
+                | events.StageFinished()
+                | events.StageFailed()
+            ):
                 self._turn(event)
             case events.RunFinished():
-                self.state, self.seconds, self.paused, self.current = event.state, event.seconds, False, ""
+                self.state = event.state
+                self.seconds = event.seconds
+                self.paused = False
+                self.current = ""
 
     def _begin(self, event: events.RunStarted | events.RunEstimated) -> None:
         if isinstance(event, events.RunEstimated):
             self.estimate = event
             return
-        self.run, self.state = event.run, "running"
+        self.run = event.run
+        self.state = "running"
         self.stages = {stage: StageRun(stage) for stage in event.stages}
 
     def _stage(self, name: str) -> StageRun:
         return self.stages.setdefault(name, StageRun(name))
 
     def _turn(
-        self, event: events.StageStarted | events.StageSkipped | events.StageFinished | events.StageFailed
+        self,
+        event: (
+            events.StageStarted | events.StageSkipped | events.StageFinished | events.StageFailed
+        ),
     ) -> None:
         stage = self._stage(event.stage)
         match event:
             case events.StageStarted():
-                stage.state, stage.reason, stage.fingerprint = "running", event.reason, event.fingerprint
-                self.current, self.paused = event.stage, False
+                stage.state = "running"
+                stage.reason = event.reason
+                stage.fingerprint = event.fingerprint
+                self.current = event.stage
+                self.paused = False
             case events.StageSkipped():
-                stage.state, stage.reason = "skipped", event.reason
+                stage.state = "skipped"
+                stage.reason = event.reason
             case events.StageFinished():
-                stage.state, stage.seconds, stage.summary = "done", event.seconds, event.summary
+                stage.state = "done"
+                stage.seconds = event.seconds
+                stage.summary = event.summary
                 stage.peak_memory_mb = event.peak_memory_mb
             case events.StageFailed():
-                stage.state, self.error = "failed", EngineError.from_dict(event.error)
+                stage.state = "failed"
+                self.error = EngineError.from_dict(event.error)
 
 
 def add_step(steps: list[events.TrainStep], event: events.TrainStep) -> None:
-    """Append a step; later ones, of before a training was resumed from a checkpoint, are dropped."""
+    """Append a step; later ones, of before a training was resumed from a checkpoint, are
+    dropped.
+    """
     while steps and steps[-1].step >= event.step:
         steps.pop()
     if len(steps) >= CURVE_POINTS:
@@ -145,8 +180,11 @@ def add_held_out(checks: list[events.HeldOut], event: events.HeldOut) -> None:
 
 
 def evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """Places of about `most` of the rising `numbers`, as far from one another as can be; the first is one of them."""
-    gap, places = (numbers[-1] - numbers[0]) / most, [0]
+    """Places of about `most` of the rising `numbers`, as far from one another as can be; the
+    first is one of them.
+    """
+    gap = (numbers[-1] - numbers[0]) / most
+    places = [0]
     for place, number in enumerate(numbers):
         if place and number - numbers[places[-1]] >= gap:
             places.append(place)

@@ -24,7 +24,8 @@ class LogReader:
     """Reads an event log a batch at a time, without what later events of the batch replace."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.offset = path, 0
+        self.path = path
+        self.offset = 0
 
     def batch(self) -> tuple[list[Event], bool]:
         """The next events, and whether more is waiting. Never raises.
@@ -45,7 +46,9 @@ class LogReader:
         with self.path.open("rb") as file:
             file.seek(self.offset)
             data = file.read(BATCH_BYTES)
-            while len(data) >= BATCH_BYTES and b"\n" not in data[-BATCH_BYTES:]:  # one very long line
+            while (
+                len(data) >= BATCH_BYTES and b"\n" not in data[-BATCH_BYTES:]
+            ):  # one very long line
                 more = file.read(BATCH_BYTES)
                 if not more:
                     break
@@ -62,11 +65,17 @@ class LogReader:
 def worth_decoding(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Lines without those that a later one replaces.
 
-    Of progress that follows on progress the last counts; of very many steps in a row some, and always the last.
+    Of progress that follows on progress the last counts; of very many steps in a row some, and
+    always the last.
     """
     for kind, block in groupby(lines, _kind):
         same = list(block)
-        stride = len(same) if kind == Progress.name else 1 + len(same) // STEPS_KEPT if kind == TrainStep.name else 1
+        if kind == Progress.name:
+            stride = len(same)
+        elif kind == TrainStep.name:
+            stride = 1 + len(same) // STEPS_KEPT
+        else:
+            stride = 1
         yield from same[(len(same) - 1) % stride :: stride]
 
 
@@ -78,12 +87,17 @@ def _kind(line: bytes) -> str:
 
 
 class RunWatch:
-    """Tails `runs/ID/events.jsonl` from its beginning. `on_change` is called in the event loop, at most five times a second,
-    for the first time when all that was written before is read."""
+    """Tails `runs/ID/events.jsonl` from its beginning.
+
+    `on_change` is called in the event loop, at most five times a second, for the first time when
+    all that was written before is read.
+    """
 
     def __init__(self, folder: Path, on_change: Callable[[RunState], object]) -> None:
-        self.folder, self.state = folder, RunState()
-        self._on_change, self._log = on_change, LogReader(folder / EVENTS)
+        self.folder = folder
+        self.state = RunState()
+        self._on_change = on_change
+        self._log = LogReader(folder / EVENTS)
         self._task: asyncio.Task[None] | None = None
         self._reading = asyncio.Lock()
         self._changed = False  # since `on_change` was called last, whoever read it
@@ -107,7 +121,8 @@ class RunWatch:
             more = await self._next()
             due = time.monotonic() - shown >= POLL_SECONDS
             if self._changed and due and (self._log.offset >= history or not more):
-                self._changed, shown = False, time.monotonic()
+                self._changed = False
+                shown = time.monotonic()
                 self._on_change(self.state)
             if not more:
                 if self.state.over and not self._changed:
@@ -117,7 +132,8 @@ class RunWatch:
     async def _next(self) -> bool:
         """Take in a batch; returns whether more is waiting.
 
-        A batch that is being read is taken in also when nobody waits for it any longer: it is not read again.
+        A batch that is being read is taken in also when nobody waits for it any longer: it is not
+        read again.
         """
         return await asyncio.shield(asyncio.ensure_future(self._take()))
 

@@ -1,4 +1,6 @@
-"""The offer to make search better: what adaptation does, how long it takes here, and what it could show."""
+"""The offer to make search better: what adaptation does, how long it takes here, and what it
+could show.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,28 @@ from engine.core.errors import EngineError
 from engine.core.messages.offer import AdaptationOffer
 from engine.project.folder import ProjectFolder
 
-NOW, BY_STEPS, NOT_NOW = "now", "steps", "no"
-WHAT = "The encoder learns the words of your documents from queries made from them. You can search meanwhile."
+NOW = "now"
+BY_STEPS = "steps"
+NOT_NOW = "no"
+WHAT = (
+    "The encoder learns the words of your documents from queries made from them. You can search"
+    " meanwhile."
+)
 
 
 class AdaptDialog(QuestionDialog):
-    """Closes with `NOW`, `BY_STEPS` or None. Nothing can be started before the estimate is there to read."""
+    """Closes with `NOW`, `BY_STEPS` or None.
+
+    Nothing can be started before the estimate is there to read.
+    """
 
     def __init__(self, project: ProjectFolder) -> None:
         answers = [(NOW, "Adapt now"), (BY_STEPS, "Step by step"), (NOT_NOW, "Not now")]
-        super().__init__("Make search better?", f"{WHAT}\n\nEstimating how long it takes on this machine …", answers)
+        super().__init__(
+            "Make search better?",
+            f"{WHAT}\n\nEstimating how long it takes on this machine …",
+            answers,
+        )
         self._project = project
 
     def on_mount(self) -> None:
@@ -37,10 +51,16 @@ class AdaptDialog(QuestionDialog):
         """Ask the engine, which measures for some seconds."""
         advised = NOW
         try:
-            offer = parsed(AdaptationOffer, await command("adapt", str(self._project.path), "--dry-run", "--json"))
+            offer = parsed(
+                AdaptationOffer,
+                await command("adapt", str(self._project.path), "--dry-run", "--json"),
+            )
             text = "\n".join(by_steps(offer).lines(HELP_WAYS))
             may_be_used = offer.provable or offer.expects
-            advised = NOW if may_be_used and not offer.up_to_date else NOT_NOW
+            if may_be_used and not offer.up_to_date:
+                advised = NOW
+            else:
+                advised = NOT_NOW
             self.query_one(f"#answer-{NOW}").display = not offer.up_to_date
             if offer.up_to_date:
                 self.query_one(".dialog-title", SafeStatic).update("Everything is up to date")
@@ -56,7 +76,10 @@ class AdaptDialog(QuestionDialog):
         focused = self.focused
         for button in self.query(SafeButton):
             button.disabled = False
-            button.variant = "primary" if button.id == f"answer-{advised}" else "default"
+            if button.id == f"answer-{advised}":
+                button.variant = "primary"
+            else:
+                button.variant = "default"
         if focused is None or not isinstance(focused, SafeButton):
             self.query_one(f"#answer-{advised}").focus()
 

@@ -14,13 +14,18 @@ from bmembed_tui.client.in_app import advice
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 
-QUIET_SECONDS = 0.5  # in which a dialog that comes unasked takes no keys: they were meant for what it covers
+QUIET_SECONDS = (
+    0.5  # in which a dialog that comes unasked takes no keys: they were meant for what it covers
+)
 
 
 class ErrorDialog(ModalScreen[str]):
-    """What happened, why, and what to do next. Closes with the key of the action that was chosen, or None.
+    """What happened, why, and what to do next.
 
-    `unasked`: it comes over whatever the user is doing. Enter closes it then, and the first keys are not for it.
+    Closes with the key of the action that was chosen, or None.
+
+    `unasked`: it comes over whatever the user is doing. Enter closes it then, and the first keys
+        are not for it.
     """
 
     AUTO_FOCUS = ""
@@ -31,10 +36,16 @@ class ErrorDialog(ModalScreen[str]):
     ]
 
     def __init__(
-        self, error: EngineError, actions: Sequence[tuple[str, str]] = (), *, unprompted: bool = False
+        self,
+        error: EngineError,
+        actions: Sequence[tuple[str, str]] = (),
+        *,
+        unprompted: bool = False,
     ) -> None:
         super().__init__()
-        self.error, self._actions, self._unprompted = error, actions, unprompted
+        self.error = error
+        self._actions = actions
+        self._unprompted = unprompted
         self._listens = not unprompted
 
     def compose(self) -> ComposeResult:
@@ -47,7 +58,12 @@ class ErrorDialog(ModalScreen[str]):
                     yield SafeStatic(f"→ {advice(self.error)}", classes="error-to-do")
             with Horizontal(classes="dialog-buttons"):
                 for key, label in self._actions:
-                    yield SafeButton(label, id=f"action-{key}", variant="primary", action=f"screen.dismiss({key!r})")
+                    yield SafeButton(
+                        label,
+                        id=f"action-{key}",
+                        variant="primary",
+                        action=f"screen.dismiss({key!r})",
+                    )
                 yield SafeButton("Copy", id="copy", action="screen.copy")
                 variant = "default" if self._actions else "primary"
                 yield SafeButton("Close", id="close", variant=variant, action="screen.dismiss")
@@ -61,7 +77,10 @@ class ErrorDialog(ModalScreen[str]):
 
     def listen(self) -> None:
         """Take keys from now on."""
-        first = self._actions[0][0] if self._actions and not self._unprompted else None
+        if self._actions and not self._unprompted:
+            first = self._actions[0][0]
+        else:
+            first = None
         self._listens = True
         self.query_one(f"#action-{first}" if first else "#close").focus()
 
@@ -69,19 +88,28 @@ class ErrorDialog(ModalScreen[str]):
         return self._listens
 
     def action_copy(self) -> None:
-        """Put the whole text on the clipboard (OSC 52: works over SSH where the terminal allows it)."""
+        """Put the whole text on the clipboard (OSC 52: works over SSH where the terminal allows
+        it).
+        """
         self.app.copy_to_clipboard(f"{type(self.error).__name__}: {self.error}")
         self.notify("The error is on the clipboard.", markup=False)
 
 
 class QuestionDialog(ModalScreen[str]):
-    """A question; closes with the key of the chosen answer, or None. The first answer has the focus."""
+    """A question; closes with the key of the chosen answer, or None.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "cancel", id="dialog.close")]
+    The first answer has the focus.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "cancel", id="dialog.close")
+    ]
 
     def __init__(self, question: str, text: str, answers: Sequence[tuple[str, str]]) -> None:
         super().__init__()
-        self._question, self._text, self._answers = question, text, answers
+        self._question = question
+        self._text = text
+        self._answers = answers
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -91,14 +119,23 @@ class QuestionDialog(ModalScreen[str]):
             with Horizontal(classes="dialog-buttons"):
                 for number, (key, label) in enumerate(self._answers):
                     variant = "default" if number else "primary"
-                    yield SafeButton(label, id=f"answer-{key}", variant=variant, action=f"screen.dismiss({key!r})")
+                    yield SafeButton(
+                        label,
+                        id=f"answer-{key}",
+                        variant=variant,
+                        action=f"screen.dismiss({key!r})",
+                    )
 
     def on_mount(self) -> None:
         self.query_one(f"#answer-{self._answers[0][0]}").focus()
 
 
 def ask(
-    app: App[Any], question: str, text: str, answers: Sequence[tuple[str, str]], **then: Callable[[], object]
+    app: App[Any],
+    question: str,
+    text: str,
+    answers: Sequence[tuple[str, str]],
+    **then: Callable[[], object],
 ) -> None:
     """Show a QuestionDialog; `then`: what to do at an answer, by its key."""
 

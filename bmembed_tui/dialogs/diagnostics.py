@@ -1,4 +1,7 @@
-"""Facts for a bug report: the app, the terminal, the machine, the project's state. No document text, no queries."""
+"""Facts for a bug report: the app, the terminal, the machine, the project's state.
+
+No document text, no queries.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ NOTE = "Errors and paths may contain file and folder names: read this before you
 
 
 class DiagnosticsScreen(ModalScreen[None]):
-    """The facts as text, to read and to copy. `status`: of the open project, None where none is open."""
+    """The facts as text, to read and to copy.
+
+    `status`: of the open project, None where none is open.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f12", "dismiss", "close", id="dialog.close-diagnostics"),
@@ -38,7 +44,8 @@ class DiagnosticsScreen(ModalScreen[None]):
 
     def __init__(self, status: ProjectStatus | None = None, run: RunState | None = None) -> None:
         super().__init__()
-        self._status, self._run = status, run or RunState()
+        self._status = status
+        self._run = run or RunState()
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog diagnostics-dialog"):
@@ -58,7 +65,10 @@ class DiagnosticsScreen(ModalScreen[None]):
     async def look(self) -> None:
         arguments = [self._status.project] if self._status else []
         try:
-            findings = parsed(tuple[Finding, ...], await command("doctor", *arguments, "--json", good=DOCTOR_CODES))
+            findings = parsed(
+                tuple[Finding, ...],
+                await command("doctor", *arguments, "--json", good=DOCTOR_CODES),
+            )
             lines = [f"{one.state:<8} {one.topic}: {one.found} ({one.follows})" for one in findings]
         except EngineError as error:
             lines = [f"engine doctor failed: {error}"]
@@ -66,14 +76,23 @@ class DiagnosticsScreen(ModalScreen[None]):
             self._show(lines)
 
     def _show(self, machine: Iterable[str]) -> None:
-        parts = [("App", self._app()), ("Project", project_facts(self._status, self._run)), ("Machine", machine)]
-        text = "\n\n".join(f"{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in parts)
+        parts = [
+            ("App", self._app()),
+            ("Project", project_facts(self._status, self._run)),
+            ("Machine", machine),
+        ]
+        text = "\n\n".join(
+            f"{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in parts
+        )
         self.query_one(TextArea).load_text(visible(text, lines=True))
 
     def _app(self) -> list[str]:
         size = self.app.size
         return [
-            f"bmembed {__version__}, textual {version('textual')}, Python {platform.python_version()}",
+            (
+                f"bmembed {__version__}, textual {version('textual')}, Python"
+                f" {platform.python_version()}"
+            ),
             f"{platform.platform()}; terminal {size.width}x{size.height}; theme {self.app.theme}",
             *(f"{name}={os.environ[name]}" for name in TERMINAL if name in os.environ),
             f"SSH: {'yes' if 'SSH_CONNECTION' in os.environ else 'no'}",
@@ -88,12 +107,19 @@ def project_facts(status: ProjectStatus | None, run: RunState) -> list[str]:
     """The project's stages and its newest run."""
     if status is None:
         return ["none is open"]
-    lines = [f"{status.project}; " + ", ".join(f"{name}: {count}" for name, count in status.counts.items())]
+    lines = [
+        f"{status.project}; "
+        + ", ".join(f"{name}: {count}" for name, count in status.counts.items())
+    ]
     lines += [f"{stage.stage}: {stage.state} ({stage.reason})" for stage in status.stages]
     lines += [f"run {run.run or 'none'}: {run.state}; going on: {status.running}"]
     choices = (choice for stage in run.stages.values() for choice in stage.choices.values())
-    lines += [f"  {choice.stage}/{choice.setting}: {choice.value} ({choice.reason})" for choice in choices]
-    return lines + [f"  error: {_error_line(error)}" for error in (run.error, status.problem) if error]
+    lines += [
+        f"  {choice.stage}/{choice.setting}: {choice.value} ({choice.reason})" for choice in choices
+    ]
+    return lines + [
+        f"  error: {_error_line(error)}" for error in (run.error, status.problem) if error
+    ]
 
 
 def _error_line(error: EngineError) -> str:

@@ -43,7 +43,10 @@ USUAL = ("adapter", "model")
 
 
 class ExportScreen(ModalScreen[None]):
-    """What to export and where to; then what was written. Closing it ends an export that is being written."""
+    """What to export and where to; then what was written.
+
+    Closing it ends an export that is being written.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "cancel", id="dialog.close-export"),
@@ -98,12 +101,21 @@ class ExportScreen(ModalScreen[None]):
             return
         folder = self.query_one(PathField).path
         self._at_work = True
-        self._show_note(plain("Writing … Cancel stops it and leaves nothing behind.", "$text-muted"))
+        self._show_note(
+            plain("Writing … Cancel stops it and leaves nothing behind.", "$text-muted")
+        )
         try:
             if folder is None or not self._wanted:
-                missing = "Type the name of a new folder." if folder is None else "Choose a part."
-                raise UsageError("Nothing was exported.", "", missing, code="export-incomplete-choice")
-            made = await command("export", str(self._project.path), str(folder), *self._only(), "--json")
+                if folder is None:
+                    missing = "Type the name of a new folder."
+                else:
+                    missing = "Choose a part."
+                raise UsageError(
+                    "Nothing was exported.", "", missing, code="export-incomplete-choice"
+                )
+            made = await command(
+                "export", str(self._project.path), str(folder), *self._only(), "--json"
+            )
             self.outcome = parsed(Exported, made)
             self._done(self.outcome)
         except EngineError as error:
@@ -113,16 +125,31 @@ class ExportScreen(ModalScreen[None]):
             self._at_work = False
 
     def _only(self) -> list[str]:
-        """The usual parts are not insisted on: where no adapter was trained there is a model all the same."""
+        """The usual parts are not insisted on: where no adapter was trained there is a model all
+        the same.
+        """
         if self._wanted == set(USUAL):
             return []
-        return ["--only", "all" if self._wanted == set(PARTS) else ",".join(n for n in PARTS if n in self._wanted)]
+        return [
+            "--only",
+            (
+                "all"
+                if self._wanted == set(PARTS)
+                else ",".join(n for n in PARTS if n in self._wanted)
+            ),
+        ]
 
     def _done(self, made: Exported) -> None:
         if not self.is_attached:
             return
-        lines = [f"✓ {made.folder}: {amount(made.files, made.bytes)}. README.md explains the files."]
-        lines += [f"These contain words from your documents: {', '.join(made.with_text)}."] if made.with_text else []
+        lines = [
+            f"✓ {made.folder}: {amount(made.files, made.bytes)}. README.md explains the files."
+        ]
+        lines += (
+            [f"These contain words from your documents: {', '.join(made.with_text)}."]
+            if made.with_text
+            else []
+        )
         lines += [f"! {note.what} {note.to_do}" for note in made.notes]
         lines += [f"Left out: {name}. {why}" for name, why in made.left_out.items()]
         self._show_note(plain("\n".join(lines), lines=True))
@@ -150,5 +177,7 @@ def free_folder(name: str) -> str:
 def _line(name: str, what: str, is_wanted: bool) -> Content:
     text = "; holds text" if name in WITH_TEXT else ""
     return Content.assemble(
-        plain("✓ " if is_wanted else "· "), plain(f"{name:<10}", "bold"), plain(f" {what}{text}", "$text-muted")
+        plain("✓ " if is_wanted else "· "),
+        plain(f"{name:<10}", "bold"),
+        plain(f" {what}{text}", "$text-muted"),
     )

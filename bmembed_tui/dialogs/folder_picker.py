@@ -23,11 +23,15 @@ from engine.core.text import visible
 class FolderPicker(ModalScreen[Path | None]):
     """Closes with an absolute path that exists, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "cancel", id="dialog.close-picker")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "cancel", id="dialog.close-picker")
+    ]
 
     def __init__(self, title: str, text: str, verb: str) -> None:
         super().__init__()
-        self._title, self._text, self._verb = title, text, verb
+        self._title = title
+        self._text = text
+        self._verb = verb
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog picker-dialog"):
@@ -68,13 +72,18 @@ class FolderPicker(ModalScreen[Path | None]):
         if there:
             self.dismiss(path)
             return
-        what = f"✗ {visible(field.value.strip())} does not exist." if field.value.strip() else "✗ Name a folder first."
+        if field.value.strip():
+            what = f"✗ {visible(field.value.strip())} does not exist."
+        else:
+            what = "✗ Name a folder first."
         self.query_one("#picker-note", SafeStatic).update(plain(what, "$text-error"))
         field.focus()
 
 
 def roots(start: Path | None = None) -> list[tuple[str, Path]]:
-    """Where a tree of folders begins: the wanted folder, the current one, the user's own, and everything."""
+    """Where a tree of folders begins: the wanted folder, the current one, the user's own, and
+    everything.
+    """
     places = [start] if start is not None else []
     for find in (Path.cwd, Path.home):
         with suppress(OSError, RuntimeError):  # it is gone, or nobody knows the home

@@ -17,9 +17,16 @@ from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 GENERAL = """Tab and the arrows move, Enter activates what is selected. The mouse works everywhere.
 Ctrl+P lists everything that can be done here. Ctrl+O puts a letter on every field and button."""
 NAMES = {
-    "question_mark": "?", "plus": "+", "minus": "-", "slash": "/", "escape": "Esc", "enter": "Enter", "space": "Space",
-    "backspace": "Backspace", "delete": "Del",
-}  # fmt: skip
+    "question_mark": "?",
+    "plus": "+",
+    "minus": "-",
+    "slash": "/",
+    "escape": "Esc",
+    "enter": "Enter",
+    "space": "Space",
+    "backspace": "Backspace",
+    "delete": "Del",
+}
 
 
 class HelpDialog(ModalScreen[None]):
@@ -31,7 +38,9 @@ class HelpDialog(ModalScreen[None]):
 
     def __init__(self, title: str, text: str, keys: list[tuple[str, str]]) -> None:
         super().__init__()
-        self._title, self._text, self._keys = title, text, keys
+        self._title = title
+        self._text = text
+        self._keys = keys
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog help-dialog"):
@@ -40,7 +49,9 @@ class HelpDialog(ModalScreen[None]):
                 if self._text:
                     yield SafeStatic(f"{self._text.strip()}\n")
                 yield SafeStatic(GENERAL)
-                yield SafeStatic(Content("\n").join(_line(key, text) for key, text in self._keys), id="help-keys")
+                yield SafeStatic(
+                    Content("\n").join(_line(key, text) for key, text in self._keys), id="help-keys"
+                )
             with Horizontal(classes="dialog-buttons"):
                 yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
 
@@ -61,13 +72,22 @@ def keys_of(screen: Screen[object]) -> list[tuple[str, str]]:
     found: dict[tuple[str, str], list[str]] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
-        if active.enabled and binding.description and (binding.id or binding.show) and not binding.system:
-            found.setdefault((binding.action, binding.description), []).append(key_name(binding.key))
+        if (
+            active.enabled
+            and binding.description
+            and (binding.id or binding.show)
+            and not binding.system
+        ):
+            found.setdefault((binding.action, binding.description), []).append(
+                key_name(binding.key)
+            )
     return [(" ".join(dict.fromkeys(keys)), text) for (_action, text), keys in found.items()]
 
 
 def key_name(key: str) -> str:
     """`ctrl+p` → `Ctrl+P`, `f1` → `F1`, `question_mark` → `?`."""
     *modifiers, last = key.split("+")
-    shown = NAMES.get(last) or (last.upper() if modifiers or (last[:1] == "f" and last[1:].isdigit()) else last)
+    shown = NAMES.get(last) or (
+        last.upper() if modifiers or (last[:1] == "f" and last[1:].isdigit()) else last
+    )
     return "+".join([*(part.capitalize() for part in modifiers), shown])

@@ -18,10 +18,14 @@ LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 
 class JumpScreen(ModalScreen[Widget | None]):
-    """Closes with the widget that was chosen, by its letter or a click on it, or None. Lies over the screen that it was
-    called from."""
+    """Closes with the widget that was chosen, by its letter or a click on it, or None.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "cancel", id="dialog.close-jump")]
+    Lies over the screen that it was called from.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "cancel", id="dialog.close-jump")
+    ]
 
     def __init__(self, targets: Sequence[Widget]) -> None:
         super().__init__()
@@ -52,7 +56,9 @@ class JumpScreen(ModalScreen[Widget | None]):
 
 
 def labels(count: int) -> list[str]:
-    """`count` labels, none the beginning of another: single letters while they suffice, else pairs."""
+    """`count` labels, none the beginning of another: single letters while they suffice, else
+    pairs.
+    """
     if count <= len(LETTERS):
         return list(LETTERS[:count])
     return ["".join(pair) for pair in product(LETTERS, LETTERS)][:count]
@@ -60,4 +66,6 @@ def labels(count: int) -> list[str]:
 
 def targets(widgets: Sequence[Widget]) -> list[Widget]:
     """Those of a focus chain that are visible on the screen."""
-    return [widget for widget in widgets if widget.region.area and widget.visible][: len(LETTERS) ** 2]
+    return [widget for widget in widgets if widget.region.area and widget.visible][
+        : len(LETTERS) ** 2
+    ]

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
 
 
 def here() -> Path | None:
-    """The current folder, unless it is the user's home, or none that anybody would search as a whole."""
+    """The current folder, unless it is the user's home, or none that anybody would search as a
+    whole.
+    """
     try:
         current = Path.cwd()
-        too_much = current in (Path.home(), *Path.home().parents) or (current / "project.toml").is_file()
+        too_much = (
+            current in (Path.home(), *Path.home().parents) or (current / "project.toml").is_file()
+        )
     except (OSError, RuntimeError):  # it is gone, or nobody knows the home
         return None
     return None if too_much else current
@@ -28,20 +32,26 @@ def over(folder: Path, projects: Iterable[Known]) -> list[Path]:
 
 
 def project_over(folder: Path) -> ProjectFolder:
-    """The project over that folder alone, of several the one that was used last, made where there is none. Raises EngineError."""
+    """The project over that folder alone, of several the one that was used last, made where
+    there is none. Raises EngineError.
+    """
     from bmembed_tui.home.projects import known
     from engine.project.folder import ProjectFolder, projects_root
 
     for path in over(folder, known()):
         return ProjectFolder(path)
-    return ProjectFolder.create(projects_root() / suggested_name(folder), {"corpus": {"paths": [str(folder)]}})
+    return ProjectFolder.create(
+        projects_root() / suggested_name(folder), {"corpus": {"paths": [str(folder)]}}
+    )
 
 
 def suggested_name(documents: Path) -> str:
     """A name that is not taken yet, from the name of a folder or file."""
     from engine.project.folder import projects_root
 
-    base = "".join(char if char.isprintable() and char not in '/\\:*?"<>|' else "-" for char in documents.name)
+    base = "".join(
+        char if char.isprintable() and char not in '/\\:*?"<>|' else "-" for char in documents.name
+    )
     base = base.strip(" .-~") or "documents"
     names = [base, *(f"{base}-{number}" for number in range(2, 100))]
     return next((name for name in names if not (projects_root() / name).exists()), base)

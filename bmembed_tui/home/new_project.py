@@ -1,4 +1,6 @@
-"""A new project: which documents, how it is called, where it is kept, how thoroughly it is trained."""
+"""A new project: which documents, how it is called, where it is kept, how thoroughly it is
+trained.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +59,11 @@ class Wanted:
         """The project's folder. Raises UsageError for a name that cannot be one."""
         if not self.name:
             raise UsageError(
-                "The project has no name yet.", "", "Type one, or choose the documents first.",
+                "The project has no name yet.",
+                "",
+                "Type one, or choose the documents first.",
                 code="project-name-invalid",
-            )  # fmt: skip
+            )
         named = locate(self.name)
         if named.parent != projects_root() or self.kept_in is None:  # a path was typed as name
             return named
@@ -69,24 +73,34 @@ class Wanted:
         """Raises InputError where nothing can be read."""
         if not self.typed:
             raise InputError(
-                "No documents are chosen yet.", "", "Type a folder, or pick one in the tree.",
+                "No documents are chosen yet.",
+                "",
+                "Type a folder, or pick one in the tree.",
                 code="documents-not-chosen",
-            )  # fmt: skip
+            )
         if any("\ud800" <= char <= "\udfff" for char in str(self.documents)):
             why = "It has bytes that are not text, which project.toml cannot store."
-            raise InputError("The folder's name cannot be stored.", why, "Rename it.", code="text-not-storable")
+            raise InputError(
+                "The folder's name cannot be stored.", why, "Rename it.", code="text-not-storable"
+            )
         try:
             if self.documents is None or not self.documents.exists():
                 what = f"{self.documents or self.typed} does not exist."
                 raise InputError(
-                    what, "The project would have no documents there.", "Check the path.", code="path-missing"
+                    what,
+                    "The project would have no documents there.",
+                    "Check the path.",
+                    code="path-missing",
                 )
             if self.documents.is_dir():
                 os.scandir(self.documents).close()
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise InputError(
-                f"{self.typed} cannot be read.", f"{why}.", "Choose another folder.", code="file-access"
+                f"{self.typed} cannot be read.",
+                f"{why}.",
+                "Choose another folder.",
+                code="file-access",
             ) from None
 
     def create(self) -> ProjectFolder:
@@ -94,7 +108,9 @@ class Wanted:
         return ProjectFolder.create(self.place(), self.chosen)
 
     def problems(self) -> tuple[EngineError | None, EngineError | None]:
-        return _caught(self.check_documents), _caught(lambda: ProjectFolder.check_new(self.place(), self.chosen))
+        return _caught(self.check_documents), _caught(
+            lambda: ProjectFolder.check_new(self.place(), self.chosen)
+        )
 
 
 def _caught(check: Any) -> EngineError | None:
@@ -103,7 +119,8 @@ def _caught(check: Any) -> EngineError | None:
     except EngineError as error:
         return error
     except (OSError, ValueError) as error:
-        what, to_do = "This folder cannot be used.", "Choose another one."
+        what = "This folder cannot be used."
+        to_do = "Choose another one."
         return UsageError(what, reason_of(error), to_do, code="project-folder-invalid")
     return None
 
@@ -117,7 +134,7 @@ Tab completes a path; the tree below picks one with Enter or a click; in a windo
 Name: what the project is called; it is also a folder's name.
 Kept in: where the project's folder is made. It holds the index, the adapted encoder and the reports.
 Training: everything can be changed later, in the steps and in the settings.
-Enter goes from field to field; on the last one it makes the project."""
+Enter goes from field to field; on the last one it makes the project."""  # noqa: E501
 
     def __init__(self, documents: Path | None = None) -> None:
         super().__init__()
@@ -134,7 +151,9 @@ Enter goes from field to field; on the last one it makes the project."""
             with Horizontal(classes="new-row"):
                 yield SafeLabel("Documents")
                 yield PathField(
-                    placeholder="the folder with your documents: Tab completes", files=True, id="new-documents"
+                    placeholder="the folder with your documents: Tab completes",
+                    files=True,
+                    id="new-documents",
                 )
                 if self.app.is_web:  # in a window: what the system offers
                     yield SafeButton("Browse …", id="browse", action="screen.browse")
@@ -168,15 +187,20 @@ Enter goes from field to field; on the last one it makes the project."""
         options = self.query_one("#new-preset", SafeOptions)
         at = options.highlighted or 0
         with self.prevent(OptionList.OptionHighlighted):
-            options.show([(name, _preset(name, number == at)) for number, name in enumerate(OFFERED)])
+            options.show(
+                [(name, _preset(name, number == at)) for number, name in enumerate(OFFERED)]
+            )
 
     def wanted(self) -> Wanted:
         documents = self.query_one("#new-documents", PathField)
         number = self.query_one("#new-preset", SafeOptions).highlighted or 0
         return Wanted(
-            documents.path, documents.value.strip(), self.query_one("#new-name", Field).value.strip(),
-            self.query_one("#new-place", PathField).path, OFFERED[number],
-        )  # fmt: skip
+            documents.path,
+            documents.value.strip(),
+            self.query_one("#new-name", Field).value.strip(),
+            self.query_one("#new-place", PathField).path,
+            OFFERED[number],
+        )
 
     @property
     def _is_shown(self) -> bool:
@@ -203,7 +227,8 @@ Enter goes from field to field; on the last one it makes the project."""
         self.check()
 
     def _suggest_name(self) -> None:
-        name, path = self.query_one("#new-name", Field), self.query_one("#new-documents", PathField).path
+        name = self.query_one("#new-name", Field)
+        path = self.query_one("#new-documents", PathField).path
         if path is not None and name.value in ("", self._suggested):
             self._suggested = suggested_name(path)
             name.value = self._suggested
@@ -222,11 +247,18 @@ Enter goes from field to field; on the last one it makes the project."""
         self.problems = documents, place = await asyncio.to_thread(wanted.problems)
         if not self._is_shown:
             return
-        self._show_problem("#new-documents-note", documents if wanted.typed and not self._typing else None)
+        self._show_problem(
+            "#new-documents-note", documents if wanted.typed and not self._typing else None
+        )
         shown = place if wanted.name else None
-        self._show_problem("#new-place-note", shown, "" if place else f"Its folder will be {wanted.place()}")
+        self._show_problem(
+            "#new-place-note", shown, "" if place else f"Its folder will be {wanted.place()}"
+        )
         if documents is None and not self._picked and wanted.documents is not None:
-            folder = wanted.documents if wanted.documents.is_dir() else wanted.documents.parent
+            if wanted.documents.is_dir():
+                folder = wanted.documents
+            else:
+                folder = wanted.documents.parent
             self.query_one(FolderTree).show_roots(roots(folder))
         self._picked = False
 
@@ -283,4 +315,6 @@ Enter goes from field to field; on the last one it makes the project."""
 
 def _preset(name: str, is_chosen: bool) -> Content:
     mark = plain("● " if is_chosen else "○ ")
-    return Content.assemble(mark, plain(f"{name:<9}", "bold"), plain(f" {PRESETS[name]}", "$text-muted"))
+    return Content.assemble(
+        mark, plain(f"{name:<9}", "bold"), plain(f" {PRESETS[name]}", "$text-muted")
+    )

@@ -1,4 +1,6 @@
-"""The projects of this machine and what goes on in them, read from their files: for the first screen."""
+"""The projects of this machine and what goes on in them, read from their files: for the first
+screen.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,24 @@ from engine.project.folder import ProjectFolder, known_projects
 
 
 def known() -> list[Known]:
-    """Projects opened lately, then the others of the user's data folder, the newest run first. Never raises."""
+    """Projects opened lately, then the others of the user's data folder, the newest run first.
+
+    Never raises.
+    """
     paths = list(recent())
     with suppress(OSError, EngineError):
-        paths += sorted(known_projects(), key=lambda path: getattr(newest_run(path), "name", ""), reverse=True)
+        paths += sorted(
+            known_projects(), key=lambda path: getattr(newest_run(path), "name", ""), reverse=True
+        )
     return [look_at(path) for path in dict.fromkeys(paths)]
 
 
 def look_at(path: Path) -> Known:
     """What can be said of a project without opening it."""
-    project, running, problem, documents = ProjectFolder(path), False, "", tuple[Path, ...]()
+    project = ProjectFolder(path)
+    running = False
+    problem = ""
+    documents = tuple[Path, ...]()
     try:
         running = project.is_running()
         documents = tuple(project.sources(project.settings()))
@@ -35,7 +45,8 @@ def look_at(path: Path) -> Known:
 
 def run_doing(path: Path) -> str:
     """Step and progress of the newest run: `Train · step 120 of 400`."""
-    state, folder = RunState(), newest_run(path)
+    state = RunState()
+    folder = newest_run(path)
     if folder is not None:
         state.apply_all(LogReader(folder / EVENTS).rest())
     return f"{'paused: ' if state.paused else ''}{at_work(state)}{format_progress(state)}"

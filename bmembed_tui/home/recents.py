@@ -14,7 +14,10 @@ KEPT = 20
 
 @dataclass(frozen=True)
 class Known:
-    """A project on this machine. `doing`: what its run does; `problem`: why it cannot be opened; `documents`: what it is over."""
+    """A project on this machine.
+
+    `doing`: what its run does; `problem`: why it cannot be opened; `documents`: what it is over.
+    """
 
     path: Path
     running: bool = False
@@ -41,7 +44,9 @@ def listed() -> list[Path]:
         found = json.loads(recents_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    return [Path(text) for text in found if isinstance(text, str)] if isinstance(found, list) else []
+    if isinstance(found, list):
+        return [Path(text) for text in found if isinstance(text, str)]
+    return []
 
 
 def _holds_project(path: Path) -> bool:
@@ -52,7 +57,10 @@ def _holds_project(path: Path) -> bool:
 
 
 def remember(path: Path) -> None:
-    """Put a project at the head of the list. The others are not looked at: their disks may be gone, and answer late."""
+    """Put a project at the head of the list.
+
+    The others are not looked at: their disks may be gone, and answer late.
+    """
     paths = [str(path), *(str(other) for other in listed() if other != path)][:KEPT]
     target = recents_file()
     with suppress(OSError):  # a list that cannot be kept must not keep anyone from working

@@ -1,4 +1,6 @@
-"""A project that is taken off the machine: what was removed, and what else may hold text of its documents."""
+"""A project that is taken off the machine: what was removed, and what else may hold text of its
+documents.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,20 @@ REMOVE = "remove"
 def removal_question(project: ProjectFolder) -> QuestionDialog:
     """Closes with `REMOVE` where the user wants it."""
     text = (
-        f"{project.path}\nThe index, the adapted encoder, queries, judgments, reports and settings are deleted for good. "
-        "Your documents and your exports stay."
+        f"{project.path}\nThe index, the adapted encoder, queries, judgments, reports and settings"
+        " are deleted for good. Your documents and your exports stay."
     )
-    return QuestionDialog(f"Remove the project {project.name}?", text, [("keep", "Keep it"), (REMOVE, "Remove it")])
+    return QuestionDialog(
+        f"Remove the project {project.name}?", text, [("keep", "Keep it"), (REMOVE, "Remove it")]
+    )
 
 
 class RemovalScreen(ModalScreen[bool]):
     """Removes a project and shows the outcome. Closes with whether it is gone."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close", id="dialog.close-removal")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "close", id="dialog.close-removal")
+    ]
 
     def __init__(self, project: ProjectFolder) -> None:
         super().__init__()
@@ -43,7 +49,9 @@ class RemovalScreen(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield SafeStatic(f"Removing {self._project.name} …", classes="dialog-title", id="removal-title")
+            yield SafeStatic(
+                f"Removing {self._project.name} …", classes="dialog-title", id="removal-title"
+            )
             with VerticalScroll(classes="dialog-body", id="removal-body"):
                 yield SafeStatic("", id="removal-outcome")
             with Horizontal(classes="dialog-buttons"):
@@ -55,11 +63,15 @@ class RemovalScreen(ModalScreen[bool]):
     @work(exclusive=True, group="removal")
     async def remove_project(self) -> None:
         try:
-            self.outcome = parsed(Purged, await order("purge", str(self._project.path), "--yes", "--json"))
-            title, text = f"{self._project.name} is removed.", plain("\n".join(self.outcome.lines()), lines=True)
+            self.outcome = parsed(
+                Purged, await order("purge", str(self._project.path), "--yes", "--json")
+            )
+            title = f"{self._project.name} is removed."
+            text = plain("\n".join(self.outcome.lines()), lines=True)
         except EngineError as error:
             self.outcome = error
-            title, text = f"{self._project.name} was not removed.", error_text(error)
+            title = f"{self._project.name} was not removed."
+            text = error_text(error)
         if self.is_attached:
             self.query_one("#removal-title", SafeStatic).update(title)
             self.query_one("#removal-outcome", SafeStatic).update(text)

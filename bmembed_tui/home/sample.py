@@ -1,4 +1,6 @@
-"""The sample project: made over the documents that ship with the product, with their queries and judged questions."""
+"""The sample project: made over the documents that ship with the product, with their queries and
+judged questions.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,16 @@ async def import_questions(project: ProjectFolder) -> None:
         await command("import-queries", str(project.path), str(asset_path(SAMPLE_QUERIES)))
     if not any(imports.glob("judgments-*.jsonl")):
         await command("import-judgments", str(project.path), str(asset_path(SAMPLE_QUESTIONS)))
-        await command("import-judgments", str(project.path), str(asset_path(SAMPLE_MEASURING)), "--measure")
+        await command(
+            "import-judgments", str(project.path), str(asset_path(SAMPLE_MEASURING)), "--measure"
+        )
 
 
 def sample_project() -> ProjectFolder:
-    """The first of sample, sample-2 … that is the sample project, or that is free. Raises EngineError where it cannot be made."""
+    """The first of sample, sample-2 … that is the sample project, or that is free.
+
+    Raises EngineError where it cannot be made.
+    """
     documents = str(asset_path("sample/documents"))
     for number in itertools.count(1):
         path = projects_root() / (NAME if number == 1 else f"{NAME}-{number}")

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
 
 PITCH = "Searches your documents on this machine, offline."
-SAMPLE, HERE, NEW, OTHER, ALL = "sample", "here", "new", "other", "all"
+SAMPLE = "sample"
+HERE = "here"
+NEW = "new"
+OTHER = "other"
+ALL = "all"
 AT = "at:"  # then a project's path: the id of its line
 LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
 
@@ -36,10 +40,16 @@ class ProjectOpener(Protocol):
     """What the first screen, and the search in all projects, ask of the app."""
 
     def open_project(
-        self, project: ProjectFolder, step: str | None = None, then: Callable[[Any], object] | None = None,
+        self,
+        project: ProjectFolder,
+        step: str | None = None,
+        then: Callable[[Any], object] | None = None,
         keys: Iterable[events.Key] = (),
-    ) -> None:  # fmt: skip
-        """Show a project. `then`: what to do once its status is known. `keys`: typed for it while it was being opened."""
+    ) -> None:
+        """Show a project.
+
+        `then`: what to do once its status is known. `keys`: typed for it while it was being opened.
+        """
 
     def open_hit(self, project: Path, query: str, hit: Hit) -> None: ...
     def action_search_all(self) -> None: ...
@@ -64,14 +74,15 @@ Try the sample: a small invented company's documents, to see every step in a few
 New project: choose the folder with your documents, or drop it.
 Open another folder: a project that is not in the list, given by its folder.
 Search all projects: their best hits in one list.
-A run in progress stands first: closing the app does not end it."""
+A run in progress stands first: closing the app does not end it."""  # noqa: E501
 
     def __init__(self, wanted: str | None = None) -> None:
         super().__init__()
         self._wanted = wanted
         # What they do, and whether they are still there, is found out later.
         self._known = _by_key(map(Known, listed()))
-        self._opening, self._typed = False, list[events.Key]()
+        self._opening = False
+        self._typed = list[events.Key]()
         self._here = here()
 
     def compose(self) -> ComposeResult:
@@ -107,7 +118,9 @@ A run in progress stands first: closing the app does not end it."""
             self.load()
 
     def _draw(self) -> None:
-        """A run in progress takes the place kept free above the offers: nothing moves under the user's eyes."""
+        """A run in progress takes the place kept free above the offers: nothing moves under the
+        user's eyes.
+        """
         found = sorted(self._known.items(), key=lambda item: not item[1].running)
         first = [(key, _line(known)) for key, known in found[:1] if known.running]
         others = [(key, _line(known)) for key, known in found[len(first) :]]
@@ -116,25 +129,40 @@ A run in progress stands first: closing the app does not end it."""
             *([(HERE, _offer("Search this folder", self._over(self._here)))] if self._here else []),
             (NEW, _offer("New project", "over your own documents")),
             (OTHER, _offer("Open another folder …", "a project that is not in this list")),
-            *([(ALL, _offer("Search all projects", f"{len(found)} at once"))] if len(found) > 1 else []),
+            *(
+                [(ALL, _offer("Search all projects", f"{len(found)} at once"))]
+                if len(found) > 1
+                else []
+            ),
         ]
         choices = self.query_one("#home-choices", SafeOptions)
         with self.app.batch_update():
-            stood_on = self._stood_on(choices, came=bool(first) and not choices.has_class("-running"))
+            stood_on = self._stood_on(
+                choices, came=bool(first) and not choices.has_class("-running")
+            )
             choices.set_class(bool(first), "-running")
             choices.show([*first, *offers, *others], stood_on)
 
     def _over(self, folder: Path) -> str:
         """The folder, and the project that there is for it."""
         paths = over(folder, self._known.values())
-        last = f", the last used of {len(paths)}" if len(paths) > 1 else ""
-        return f"{folder}: opens its project {paths[0].name}{last}" if paths else str(folder)
+        if len(paths) > 1:
+            last = f", the last used of {len(paths)}"
+        else:
+            last = ""
+        if paths:
+            return f"{folder}: opens its project {paths[0].name}{last}"
+        return str(folder)
 
     @staticmethod
     def _stood_on(choices: SafeOptions, came: bool) -> str | None:
-        """The choice to stay at; none, so the first line, where that is where the user stood when a run `came`."""
+        """The choice to stay at; none, so the first line, where that is where the user stood
+        when a run `came`.
+        """
         place = choices.highlighted
-        return None if place is None or (came and place == 0) else choices.get_option_at_index(place).id
+        if place is None or (came and place == 0):
+            return None
+        return choices.get_option_at_index(place).id
 
     @on(OptionList.OptionSelected, "#home-choices")
     def _chosen(self, event: OptionList.OptionSelected) -> None:
@@ -144,7 +172,12 @@ A run in progress stands first: closing the app does not end it."""
         if key == SAMPLE:
             self.open_sample()
         elif key == HERE and (folder := self._here):
-            self._open(str(folder), lambda: project_over(folder), "search", lambda screen: screen.make_searchable())
+            self._open(
+                str(folder),
+                lambda: project_over(folder),
+                "search",
+                lambda screen: screen.make_searchable(),
+            )
         elif key == NEW:
             self.action_new()
         elif key == OTHER:
@@ -187,7 +220,9 @@ A run in progress stands first: closing the app does not end it."""
     def action_other(self) -> None:
         from bmembed_tui.dialogs.folder_picker import FolderPicker
 
-        picker = FolderPicker("Open another folder", "The folder of a project: it holds a project.toml.", "Open")
+        picker = FolderPicker(
+            "Open another folder", "The folder of a project: it holds a project.toml.", "Open"
+        )
         self.app.push_screen(picker, self._picked)
 
     @work(exclusive=True, group="remove")
@@ -212,7 +247,9 @@ A run in progress stands first: closing the app does not end it."""
     def open_sample(self) -> None:
         from bmembed_tui.home.sample import sample_project
 
-        self._open("the sample", sample_project, then=lambda screen: self.give_questions(screen.project))
+        self._open(
+            "the sample", sample_project, then=lambda screen: self.give_questions(screen.project)
+        )
 
     @work(group="questions")
     async def give_questions(self, sample: ProjectFolder) -> None:
@@ -229,9 +266,12 @@ A run in progress stands first: closing the app does not end it."""
         self._open(name, lambda: _opened(name), step)
 
     def _open(
-        self, what: str, find: Callable[[], ProjectFolder], step: str | None = None,
+        self,
+        what: str,
+        find: Callable[[], ProjectFolder],
+        step: str | None = None,
         then: Callable[[Any], object] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Show the project that `find` gives, in a thread. `then`: as `open_project` has it."""
         if not self._opening:
             self._opening = True
@@ -240,7 +280,11 @@ A run in progress stands first: closing the app does not end it."""
 
     @work(group="open")
     async def _show(
-        self, what: str, find: Callable[[], ProjectFolder], step: str | None, then: Callable[[Any], object] | None
+        self,
+        what: str,
+        find: Callable[[], ProjectFolder],
+        step: str | None,
+        then: Callable[[Any], object] | None,
     ) -> None:
         from engine.core.errors import EngineError
 
@@ -258,15 +302,23 @@ A run in progress stands first: closing the app does not end it."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """One project is searched in its step Search."""
-        return len(self._known) > 1 if action == "everywhere" else super().check_action(action, parameters)
+        if action == "everywhere":
+            return len(self._known) > 1
+        return super().check_action(action, parameters)
 
     def action_everywhere(self) -> None:
         self.bmembed.action_search_all()
 
     def take_late_key(self, event: events.Key) -> bool:
-        """What is typed while a project is being opened is for its search, from the letter right after Enter on."""
+        """What is typed while a project is being opened is for its search, from the letter right
+        after Enter on.
+        """
         choices = self.query_one("#home-choices", SafeOptions)
-        if event.key == "enter" and choices.has_focus and (chosen := self._stood_on(choices, came=False)):
+        if (
+            event.key == "enter"
+            and choices.has_focus
+            and (chosen := self._stood_on(choices, came=False))
+        ):
             self._choose(chosen)
         elif self._opening and event.is_printable:
             self._typed.append(event)
@@ -280,7 +332,11 @@ A run in progress stands first: closing the app does not end it."""
         return {
             "New project": ("adapt to your own documents", "new"),
             "Open another folder": ("a project given by its folder", "other"),
-            **({"Search all projects": ("their best hits in one list", "everywhere")} if len(self._known) > 1 else {}),
+            **(
+                {"Search all projects": ("their best hits in one list", "everywhere")}
+                if len(self._known) > 1
+                else {}
+            ),
             "Remove a project": ("the one selected in the list; its documents stay", "remove"),
         }
 
@@ -296,7 +352,9 @@ def _look() -> list[Known]:
 
 
 def _opened(name: str) -> ProjectFolder:
-    """The project of that name or path, its settings checked; while a run goes on in it, it can be watched all the same."""
+    """The project of that name or path, its settings checked; while a run goes on in it, it can
+    be watched all the same.
+    """
     from engine.core.errors import SettingsError
     from engine.project.folder import ProjectFolder
 
@@ -314,9 +372,14 @@ def _offer(action: str, text: str) -> Content:
 
 
 def _line(known: Known) -> Content:
-    name, place = plain(known.path.name, "bold"), plain(f"  {known.path.parent}", "$text-muted")
+    name = plain(known.path.name, "bold")
+    place = plain(f"  {known.path.parent}", "$text-muted")
     if known.running:
-        return Content.assemble(plain("▶ Go to the run in progress  "), name, plain(f"  {known.doing}"))
+        return Content.assemble(
+            plain("▶ Go to the run in progress  "), name, plain(f"  {known.doing}")
+        )
     if known.problem:
-        return Content.assemble(plain("✗ Open  ", "$text-error"), name, plain(f"  {known.problem}", "$text-error"))
+        return Content.assemble(
+            plain("✗ Open  ", "$text-error"), name, plain(f"  {known.problem}", "$text-error")
+        )
     return Content.assemble(plain("  Open  "), name, place)

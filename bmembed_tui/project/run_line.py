@@ -14,14 +14,20 @@ from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus
 from engine.core.text import about
 
-ENDINGS = {"failed": "failed", "cancelled": "was stopped; the next run resumes there", "lost": STOPPED}
+ENDINGS = {
+    "failed": "failed",
+    "cancelled": "was stopped; the next run resumes there",
+    "lost": STOPPED,
+}
 
 
 class RunLine(SafeStatic):
     """One line: project · step · progress."""
 
     def __init__(self, name: str, **options: Any) -> None:
-        super().__init__(Content.assemble(plain(f" {name} ", "bold"), plain("  opening …")), **options)
+        super().__init__(
+            Content.assemble(plain(f" {name} ", "bold"), plain("  opening …")), **options
+        )
         self._name = name
         self._drawn: str | None = None
 
@@ -36,7 +42,9 @@ class RunLine(SafeStatic):
 def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if run.running or (status.running and not run.over):
         how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
-        return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}" if run.current else requested or "starting …"
+        if run.current:
+            return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}"
+        return requested or "starting …"
     if requested:
         return requested
     if run.state in ENDINGS and not (run.state == "cancelled" and status.done(*_broken_off(run))):
@@ -45,7 +53,9 @@ def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
         return f"✗ {status.problem.what}"
     counts = status.counts
     parts = (count(counts.get(f"{noun}s", 0), noun) for noun in ("document", "chunk"))
-    return " · ".join(parts) if counts else ""
+    if counts:
+        return " · ".join(parts)
+    return ""
 
 
 def _broken_off(run: RunState) -> list[str]:
@@ -54,9 +64,17 @@ def _broken_off(run: RunState) -> list[str]:
 
 
 def _whole(run: RunState) -> str:
-    """` · about 15 minutes in all`; empty where nothing is known. The line has no room for each step."""
+    """` · about 15 minutes in all`; empty where nothing is known.
+
+    The line has no room for each step.
+    """
     found = run.estimate
     if found is None or not found.seconds:
         return ""
-    without = f" without {titles(found.unknown)}" if found.unknown else " in all"
-    return f" · {about(sum(found.seconds.values()), 'roughly' if found.rough else 'about')}{without}"
+    if found.unknown:
+        without = f" without {titles(found.unknown)}"
+    else:
+        without = " in all"
+    return (
+        f" · {about(sum(found.seconds.values()), 'roughly' if found.rough else 'about')}{without}"
+    )

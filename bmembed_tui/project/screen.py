@@ -40,14 +40,20 @@ Then: TypeAlias = "Callable[[ProjectScreen], object]"
 
 
 class ProjectScreen(StepHost):
-    """The wizard. Panes reach the engine through it: `client` for requests, `start_run` and `control` for runs."""
+    """The wizard.
+
+    Panes reach the engine through it: `client` for requests, `start_run` and `control` for runs.
+    """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         STYLES / "project.tcss",
         *(STYLES / f"{step.key}.tcss" for step in STEPS),
     ]
     AUTO_FOCUS: ClassVar[str | None] = ""  # what is typed before the step is there is kept for it
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [
+        (0, "-narrow"),
+        (WIDE, "-wide"),
+    ]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(str(n), f"go('{step.key}')", step.title, show=False, id=f"step.{step.key}")
@@ -60,19 +66,29 @@ class ProjectScreen(StepHost):
     ]
 
     def __init__(
-        self, project: ProjectFolder, step: str | None = None, then: Then | None = None, keys: Iterable[events.Key] = (),
+        self,
+        project: ProjectFolder,
+        step: str | None = None,
+        then: Then | None = None,
+        keys: Iterable[events.Key] = (),
         client: EngineClient | None = None,
-    ) -> None:  # fmt: skip
-        """`then`: what to do once the project's status is known. `keys`: those pressed before this screen was there.
-        `client`: the project's engine, if it runs already."""
+    ) -> None:
+        """`then`: what to do once the project's status is known.
+
+        `keys`: those pressed before this screen was there. `client`: the project's engine, if it
+        runs already.
+        """
         super().__init__(project)
-        self._then, self._early = then, list(keys)
+        self._then = then
+        self._early = list(keys)
         self.client = client or EngineClient(project.path)
         self.client.on_end = self._engine_ended
         self._first_step = step
         self._seen: set[str] = set()
-        self._stale, self._loading = False, False
-        self._run_line, self._sidebar = RunLine(project.name, id="run-line"), Sidebar(id="sidebar")
+        self._stale = False
+        self._loading = False
+        self._run_line = RunLine(project.name, id="run-line")
+        self._sidebar = Sidebar(id="sidebar")
         self._opening = SafeStatic(f"Opening {project.name} …", id="opening")
         self._steps = ContentSwitcher(id="steps", initial=None)
 
@@ -129,15 +145,18 @@ class ProjectScreen(StepHost):
         return self.pane is not None and self.pane.step == step
 
     def _enter(self, pane: StepPane) -> None:
-        """The focus goes to the step, and so do the keys that came before it could take any. Letters that came while the
-        project was being opened go to the search."""
+        """The focus goes to the step, and so do the keys that came before it could take any.
+
+        Letters that came while the project was being opened go to the search.
+        """
         if not pane.is_attached:
             return
         is_typed = any(event.character and event.character.isalpha() for event in self._early)
         if is_typed and self._panes() == [pane] and pane.step != "search":
             self.action_go("search")
             return
-        early, self._early = self._early, []
+        early = self._early
+        self._early = []
         for event in early:
             if event.is_printable and event.character:
                 self._type(event.character)
@@ -153,7 +172,9 @@ class ProjectScreen(StepHost):
         self.go(step)
 
     def take_late_key(self, event: events.Key) -> bool:
-        """A key that nothing took is for the step: typed while it was still being shown, or beside it."""
+        """A key that nothing took is for the step: typed while it was still being shown, or
+        beside it.
+        """
         known = event.key in self.active_bindings
         if not known and (self.pane is None or self._early):
             if event.key == "backspace":
@@ -173,7 +194,9 @@ class ProjectScreen(StepHost):
         return self.pane is not None and self.pane.typed(character)
 
     def _press_in_pane(self, key: str, before: Widget | None) -> None:
-        """A key that means nothing where the focus was `before`; where it means nothing in the step either, all stays."""
+        """A key that means nothing where the focus was `before`; where it means nothing in the
+        step either, all stays.
+        """
         if key in self.active_bindings:
             self.app.simulate_key(key)
         else:
@@ -195,7 +218,10 @@ class ProjectScreen(StepHost):
         self.action_go(str(event.option_id))
 
     def action_leave(self) -> None:
-        """Back to the list of projects; a run goes on. Asks first where patterns are typed and not kept."""
+        """Back to the list of projects; a run goes on.
+
+        Asks first where patterns are typed and not kept.
+        """
         from bmembed_tui.dialogs.confirmations import ask
         from bmembed_tui.widgets.fields import PatternField
 
@@ -203,7 +229,9 @@ class ProjectScreen(StepHost):
             self.dismiss()
             return
         answers = (("stay", "Stay"), ("leave", "Leave"))
-        text = "The patterns that you typed in Documents are not saved. Enter in the field saves them."
+        text = (
+            "The patterns that you typed in Documents are not saved. Enter in the field saves them."
+        )
         ask(self.app, "Leave without saving the patterns?", text, answers, leave=self.dismiss)
 
     def action_settings(self) -> None:
@@ -244,7 +272,10 @@ class ProjectScreen(StepHost):
 
     @work(exclusive=True, group="remove")
     async def action_remove(self) -> None:
-        """Remove the project, after a question, and leave it. The search process ends first: it has files of it open."""
+        """Remove the project, after a question, and leave it.
+
+        The search process ends first: it has files of it open.
+        """
         from bmembed_tui.home.removal import REMOVE, RemovalScreen, removal_question
 
         if await self.app.push_screen_wait(removal_question(self.project)) != REMOVE:
@@ -256,7 +287,9 @@ class ProjectScreen(StepHost):
     # Status
 
     def load(self) -> None:
-        """Read the project's status anew, and show it in every step; while it is being read, read it once more."""
+        """Read the project's status anew, and show it in every step; while it is being read,
+        read it once more.
+        """
         self._stale = True
         if not self._loading:
             self._load()
@@ -272,11 +305,15 @@ class ProjectScreen(StepHost):
             self._loading = False
 
     async def refresh_status(self) -> None:
-        """Read the project's status anew, and show it in every step. Shows an error once, however often it is read."""
+        """Read the project's status anew, and show it in every step.
+
+        Shows an error once, however often it is read.
+        """
         try:
             status = await self.client.ask(ReadStatus())
         except EngineError as error:
-            self._known, self.is_settling = True, False
+            self._known = True
+            self.is_settling = False
             if self.alive:
                 self._show_problem(error)
                 self._enter_first()
@@ -298,7 +335,8 @@ class ProjectScreen(StepHost):
                 pane.show_status(self.status)
 
     def _show_problem(self, error: EngineError | None) -> None:
-        before, self.problem = self.problem, str(error or "")
+        before = self.problem
+        self.problem = str(error or "")
         if error and self.problem != before:
             self.show_error(error)
 
@@ -312,7 +350,10 @@ class ProjectScreen(StepHost):
         return [pane for pane in self._steps.query_children(StepPane) if pane.is_ready]
 
     def _enter_first(self) -> None:
-        """Once: the step that the user left off at. A run that goes on is followed from there, as if nobody had been away."""
+        """Once: the step that the user left off at.
+
+        A run that goes on is followed from there, as if nobody had been away.
+        """
         if self._steps.current is None:
             self._following |= self.status.running and self._first_step is None
             self.go(self._first_step or self._likely_step())
@@ -336,7 +377,9 @@ class ProjectScreen(StepHost):
         if not status.built("ingest"):
             return "documents"
         first = next((stage for stage in STAGES if status.state(stage) != "done"), "ingest")
-        return "queries" if first in ("index", "generate") else step_of(first)
+        if first in ("index", "generate"):
+            return "queries"
+        return step_of(first)
 
     # Drawing
 
@@ -353,5 +396,7 @@ class ProjectScreen(StepHost):
 
 def _pane_type(step: str) -> type[StepPane]:
     """The class of a step, `SearchPane` of `search`; imported when the step is first shown."""
-    kind: type[StepPane] = getattr(import_module(f"bmembed_tui.steps.{step}.pane"), f"{step.capitalize()}Pane")
+    kind: type[StepPane] = getattr(
+        import_module(f"bmembed_tui.steps.{step}.pane"), f"{step.capitalize()}Pane"
+    )
     return kind

@@ -12,14 +12,23 @@ from engine.core.messages.project import ProjectStatus
 
 WIDE = 100  # columns of the terminal from which there is room for the words
 SIGNS = {
-    "done": ("✓", "$text-success"), "running": ("▶", "bold $text-accent"), "paused": ("‖", "bold $text-warning"),
-    "failed": ("✗", "bold $text-error"), "stale": ("~", "$text-warning"), "to do": ("·", "$text-muted"),
-    "none": ("✗", "bold $text-error"), "keywords": ("✓", "$text-success"), "": (" ", ""),
-}  # fmt: skip
+    "done": ("✓", "$text-success"),
+    "running": ("▶", "bold $text-accent"),
+    "paused": ("‖", "bold $text-warning"),
+    "failed": ("✗", "bold $text-error"),
+    "stale": ("~", "$text-warning"),
+    "to do": ("·", "$text-muted"),
+    "none": ("✗", "bold $text-error"),
+    "keywords": ("✓", "$text-success"),
+    "": (" ", ""),
+}
 
 
 class Sidebar(SafeOptions):
-    """The steps; Enter or a click selects one. A sign says the state of each, not a colour alone; where it is wide, a word, too."""
+    """The steps; Enter or a click selects one.
+
+    A sign says the state of each, not a colour alone; where it is wide, a word, too.
+    """
 
     _current = STEPS[0].key
     _drawn = ProjectStatus(), RunState(), STEPS[0].key, frozenset[str]()
@@ -30,7 +39,9 @@ class Sidebar(SafeOptions):
     def on_resize(self) -> None:
         self.draw(*self._drawn)
 
-    def draw(self, status: ProjectStatus, run: RunState, current: str, seen: frozenset[str] = frozenset()) -> None:
+    def draw(
+        self, status: ProjectStatus, run: RunState, current: str, seen: frozenset[str] = frozenset()
+    ) -> None:
         """Show the states. `seen`: steps that the user has been to and left."""
         self._drawn = status, run, current, seen
         words = self.app.size.width >= WIDE

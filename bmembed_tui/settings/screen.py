@@ -1,4 +1,6 @@
-"""The settings, common ones first: what each means, its value, and which stages a change makes stale."""
+"""The settings, common ones first: what each means, its value, and which stages a change makes
+stale.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ from engine.settings.values import Setting, every_setting, from_text, to_text
 
 NAME_WIDTH = 32
 DEFAULT = "-default"  # is no setting's value
-ALL, COMMON = "All settings", "Common settings"
+ALL = "All settings"
+COMMON = "Common settings"
 
 
 class SettingsScreen(Screen[EngineError]):
@@ -39,7 +42,7 @@ class SettingsScreen(Screen[EngineError]):
     HELP = """The settings of this project, the same as in its project.toml: those that people change, and those that are set here.
 Type to find any other, or press "All settings". Enter edits one; an empty value goes back to the default.
 Before a change is saved, the last lines say which steps it puts out of date: the next run does them again.
-What is searchable now stays searchable until then."""
+What is searchable now stays searchable until then."""  # noqa: E501
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", id="settings.back"),
         Binding("ctrl+s", "save", "save", id="settings.save"),
@@ -47,7 +50,8 @@ What is searchable now stays searchable until then."""
 
     def __init__(self, client: EngineClient, project: ProjectFolder) -> None:
         super().__init__()
-        self.client, self._project = client, project
+        self.client = client
+        self._project = project
         self.settings = every_setting()
         self.sections = {section.name: section.help for section in described_sections()}
         self.values: dict[str, Any] = {}
@@ -59,7 +63,9 @@ What is searchable now stays searchable until then."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="settings"):
-            yield SafeStatic(plain(f"Settings of {self._project.name}", "bold"), id="settings-title")
+            yield SafeStatic(
+                plain(f"Settings of {self._project.name}", "bold"), id="settings-title"
+            )
             yield Field(placeholder="type to find any setting", id="find")
             yield SafeOptions(id="setting-list")
             with Vertical(id="setting-details"):
@@ -88,17 +94,24 @@ What is searchable now stays searchable until then."""
         if not self.is_attached:
             return
         self.values = {
-            f"{section}.{key}": value for section, keys in found.settings.items() for key, value in keys.items()
+            f"{section}.{key}": value
+            for section, keys in found.settings.items()
+            for key, value in keys.items()
         }
         self._written = set(found.set)
-        self._preset = {f"training.{key.removeprefix('training.')}": value for key, value in found.preset.items()}
+        self._preset = {
+            f"training.{key.removeprefix('training.')}": value
+            for key, value in found.preset.items()
+        }
         self._draw()
 
     # The list
 
     @on(Input.Changed, "#find")
     def _draw(self) -> None:
-        shown = [setting for setting in self.settings.values() if self.values and self._is_shown(setting)]
+        shown = [
+            setting for setting in self.settings.values() if self.values and self._is_shown(setting)
+        ]
         lines: list[tuple[str, Content]] = []
         for section, group in groupby(shown, lambda setting: setting.name.partition(".")[0]):
             lines += [("", plain(f"{section}: {self.sections[section]}", "$text-muted"))]
@@ -125,12 +138,16 @@ What is searchable now stays searchable until then."""
         self._draw()
 
     def _line(self, setting: Setting) -> Content:
-        value, kind = self.values.get(setting.name), setting.key.kind
+        value = self.values.get(setting.name)
+        kind = setting.key.kind
         if value is not None:
             shown = plain(_value_text(value, kind))
         else:
             standard = _value_text(self._preset.get(setting.name, setting.key.default), kind)
-            shown = plain(f"{standard}  ({'preset' if setting.name in self._preset else 'default'})", "$text-muted")
+            shown = plain(
+                f"{standard}  ({'preset' if setting.name in self._preset else 'default'})",
+                "$text-muted",
+            )
         sign = "•" if setting.name in self._written else " "
         return Content.assemble(plain(f"{sign} {setting.name:<{NAME_WIDTH}} "), shown)
 
@@ -144,14 +161,25 @@ What is searchable now stays searchable until then."""
     def _describe(self) -> None:
         setting = self.chosen
         if setting is None:
-            nothing = "no setting matches" if self.values else "reading the settings …"
+            if self.values:
+                nothing = "no setting matches"
+            else:
+                nothing = "reading the settings …"
             self.query_one("#setting-help", SafeStatic).update(nothing)
             return
-        unset = "from the preset" if setting.name in self._preset else "left out"
-        default = unset if setting.key.default is None else _value_text(setting.key.default, setting.key.kind)
+        if setting.name in self._preset:
+            unset = "from the preset"
+        else:
+            unset = "left out"
+        if setting.key.default is None:
+            default = unset
+        else:
+            default = _value_text(setting.key.default, setting.key.kind)
         facts = "; ".join(filter(None, [setting.range_text, f"default: {default}"]))
         self.query_one("#setting-help", SafeStatic).update(
-            Content.assemble(plain(f"{setting.key.help}\n", lines=True), plain(facts, "$text-muted"))
+            Content.assemble(
+                plain(f"{setting.key.help}\n", lines=True), plain(facts, "$text-muted")
+            )
         )
 
     @on(Input.Submitted, "#find")
@@ -183,11 +211,14 @@ What is searchable now stays searchable until then."""
         if setting.answers:
             answers = [*((answer, answer) for answer in setting.answers), (DEFAULT, "Default")]
             self.app.push_screen(
-                QuestionDialog(setting.name, setting.key.help, answers), lambda answer: self._answered(setting, answer)
+                QuestionDialog(setting.name, setting.key.help, answers),
+                lambda answer: self._answered(setting, answer),
             )
             return
         field = self.query_one("#setting-value", Input)
-        field.value = self._shown_value = visible(to_text(self.values.get(setting.name), setting.key.kind))
+        field.value = self._shown_value = visible(
+            to_text(self.values.get(setting.name), setting.key.kind)
+        )
         self._edited = setting
         field.display = True
         field.focus()
@@ -203,7 +234,8 @@ What is searchable now stays searchable until then."""
 
     @on(Input.Submitted, "#setting-value")
     def _take_value(self) -> None:
-        field, setting = self.query_one("#setting-value", Input), self._edited
+        field = self.query_one("#setting-value", Input)
+        setting = self._edited
         if setting is not None and field.value != self._shown_value:
             self._shown_value = field.value
             self._propose(setting, from_text(field.value, setting))
@@ -231,7 +263,9 @@ What is searchable now stays searchable until then."""
         self.load()
 
     def action_save(self) -> None:
-        """The change that is asked about, or the value in its field; anything else is written already."""
+        """The change that is asked about, or the value in its field; anything else is written
+        already.
+        """
         if (change := self.query_one(ChangeLine)).waiting:
             change.query_one("#change-apply", SafeButton).press()
         elif self._edited is not None:
@@ -242,7 +276,9 @@ What is searchable now stays searchable until then."""
             )
 
     def action_back(self) -> None:
-        """Out of a change that is not agreed to, out of the field that is edited, out of the screen."""
+        """Out of a change that is not agreed to, out of the field that is edited, out of the
+        screen.
+        """
         if self.query_one(ChangeLine).waiting:
             self.query_one(ChangeLine).clear()
         elif self._edited is not None:
@@ -253,4 +289,6 @@ What is searchable now stays searchable until then."""
 
 
 def _value_text(value: Any, kind: str) -> str:
-    return "(empty)" if value in ("", [], None) else to_text(value, kind)
+    if value in ("", [], None):
+        return "(empty)"
+    return to_text(value, kind)

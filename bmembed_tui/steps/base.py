@@ -1,4 +1,6 @@
-"""What every step of the wizard shares: a head, a body that scrolls, a row of buttons, and what it asks of its screen."""
+"""What every step of the wizard shares: a head, a body that scrolls, a row of buttons, and what
+it asks of its screen.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class StepHost(RunScreen):
 
 
 class StepPane(Vertical):
-    """A step. Subclasses give `title`, `help_text`, `compose_body` and `buttons`, and answer the hooks below.
+    """A step.
+
+    Subclasses give `title`, `help_text`, `compose_body` and `buttons`, and answer the hooks below.
 
     The hooks run in the app's event loop and must return at once; slow things are workers.
     """
@@ -60,7 +64,10 @@ class StepPane(Vertical):
     help_text: ClassVar[str] = ""
     """What F1 shows for this step."""
     buttons: ClassVar[dict[str, str]] = {}
-    """The labels of the buttons by the names of their actions. `primary` is what Enter does for a newcomer."""
+    """The labels of the buttons by the names of their actions.
+
+    `primary` is what Enter does for a newcomer.
+    """
     is_ready = False
     """Whether its widgets are there."""
 
@@ -71,7 +78,9 @@ class StepPane(Vertical):
             yield from self.compose_body()
         with Horizontal(classes="step-buttons"):
             for name, label in self.buttons.items():
-                yield SafeButton(label, id=name, variant="primary" if name == "primary" else "default")
+                yield SafeButton(
+                    label, id=name, variant="primary" if name == "primary" else "default"
+                )
 
     def compose_body(self) -> ComposeResult:
         yield from ()
@@ -86,14 +95,18 @@ class StepPane(Vertical):
 
     @property
     def is_attached(self) -> bool:
-        """Whether its widgets are there: a project that is being left is taken apart from its leaves."""
+        """Whether its widgets are there: a project that is being left is taken apart from its
+        leaves.
+        """
         return super().is_attached and not self._pruning
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
         """As usual; never once the project is being left."""
 
         def call() -> Any:
-            return callback(*args, **kwargs) if self.is_attached else None
+            if self.is_attached:
+                return callback(*args, **kwargs)
+            return None
 
         return super().call_after_refresh(call)
 
@@ -102,7 +115,10 @@ class StepPane(Vertical):
         return await self.host.client.ask(request)
 
     def draw(self) -> None:
-        """Show what the host knows. Called at the beginning, and by the two hooks below unless they are overridden."""
+        """Show what the host knows.
+
+        Called at the beginning, and by the two hooks below unless they are overridden.
+        """
 
     def on_mount(self) -> None:
         self.draw()
@@ -114,7 +130,9 @@ class StepPane(Vertical):
         self.draw()
 
     def show_run(self, state: RunState) -> None:
-        """A run has made progress: at most five times a second, and only while this step is visible."""
+        """A run has made progress: at most five times a second, and only while this step is
+        visible.
+        """
         self.draw()
 
     def entered(self) -> None:
@@ -128,11 +146,15 @@ class StepPane(Vertical):
         """The process that answers requests has died: what it had loaded is gone."""
 
     def typed(self, character: str) -> bool:
-        """A character that came before the step's field had the focus; returns whether the step takes it."""
+        """A character that came before the step's field had the focus; returns whether the step
+        takes it.
+        """
         return False
 
     def focus_primary(self) -> None:
-        """Put the focus on what Enter should do; where that cannot be done now, on the first thing that takes keys."""
+        """Put the focus on what Enter should do; where that cannot be done now, on the first
+        thing that takes keys.
+        """
         wanted = [*self.query("#primary").results(Widget), *self.query("*").results(Widget)]
         for widget in wanted:
             if widget.focusable:
@@ -140,11 +162,17 @@ class StepPane(Vertical):
                 return
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """What the command palette offers: name → (help, action). The keys of this step that work here and now."""
+        """What the command palette offers: name → (help, action).
+
+        The keys of this step that work here and now.
+        """
         offers = {}
         for binding in self.BINDINGS:
             if isinstance(binding, Binding) and binding.description:
                 _, name, parameters = parse(binding.action)
                 if self.check_action(name, parameters):
-                    offers[f"{self.title}: {binding.description}"] = (f"key {key_name(binding.key)}", binding.action)
+                    offers[f"{self.title}: {binding.description}"] = (
+                        f"key {key_name(binding.key)}",
+                        binding.action,
+                    )
         return offers

@@ -1,4 +1,6 @@
-"""What a project's screen has to do with runs: starts them, and follows the newest one, whoever started it."""
+"""What a project's screen has to do with runs: starts them, and follows the newest one, whoever
+started it.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,20 @@ from engine.project.folder import ProjectFolder
 
 LOOK_SECONDS = 1.0  # between two looks at whether a run goes on
 REQUESTED = {
-    "pause": "pausing …", "resume": "going on …", "finish": "ending the training …", "cancel": "stopping …",
+    "pause": "pausing …",
+    "resume": "going on …",
+    "finish": "ending the training …",
+    "cancel": "stopping …",
     "wait": "waiting for the other program …",
-}  # fmt: skip
+}
 RECORD_SECONDS = 2.0  # that a failed run may take to write its record after its last event
 
 
 class RunScreen(Screen[None]):
-    """Of a project's screen, the part that starts and follows runs. What is shown is the subclass's: it answers the hooks."""
+    """Of a project's screen, the part that starts and follows runs.
+
+    What is shown is the subclass's: it answers the hooks.
+    """
 
     def __init__(self, project: ProjectFolder) -> None:
         super().__init__()
@@ -39,7 +47,10 @@ class RunScreen(Screen[None]):
         self.history = History()
         self.requested = self.problem = ""  # the latter: of the status, shown already
         self._following = False
-        self.is_starting, self._live, self._looking, self._known = False, False, False, False
+        self.is_starting = False
+        self._live = False
+        self._looking = False
+        self._known = False
         self.is_settling = False  # a run has ended that the status does not show yet
         self._signature: tuple[object, ...] = ()
         self.settings_time = 0.0  # when project.toml was written last
@@ -70,12 +81,16 @@ class RunScreen(Screen[None]):
 
     @property
     def alive(self) -> bool:
-        """Whether the screen's widgets are there: an answer may come after the screen has been left."""
+        """Whether the screen's widgets are there: an answer may come after the screen has been
+        left.
+        """
         return self.is_attached and not self._pruning
 
     @property
     def going(self) -> bool:
-        """Whether a run goes on now, is being started, or has ended only just: what it left is not known yet."""
+        """Whether a run goes on now, is being started, or has ended only just: what it left is
+        not known yet.
+        """
         return (
             self.is_starting
             or self.is_settling
@@ -97,11 +112,17 @@ class RunScreen(Screen[None]):
         return self._watch is None or folder.name > self._watch.folder.name
 
     def follow_run(self, folder: Path, *, live: bool = True) -> None:
-        """Follow the run whose records are in `folder`. `live`: it began, or goes on, while the app looks on; only of such
-        a run is a failure shown in a dialog."""
+        """Follow the run whose records are in `folder`.
+
+        `live`: it began, or goes on, while the app looks on; only of such a run is a failure shown
+        in a dialog.
+        """
         self.unfollow()
         watch = RunWatch(folder, lambda state: self.call_later(self._run_changed, state))
-        self._watch, self._signature, self._live, self.requested = watch, (), live, ""
+        self._watch = watch
+        self._signature = ()
+        self._live = live
+        self.requested = ""
         self.run_state = watch.state
         watch.start()
         self._read_history(folder)
@@ -116,7 +137,12 @@ class RunScreen(Screen[None]):
     def _run_changed(self, state: RunState) -> None:
         if not self.alive or state is not self.run_state:
             return
-        signature = (state.current, state.state, state.paused, sum(s.state == "done" for s in state.stages.values()))
+        signature = (
+            state.current,
+            state.state,
+            state.paused,
+            sum(s.state == "done" for s in state.stages.values()),
+        )
         if signature != self._signature:
             self._signature = signature
             self._state_changed(state)
@@ -133,7 +159,9 @@ class RunScreen(Screen[None]):
 
     def _state_changed(self, state: RunState) -> None:
         self.requested = ""
-        if state.running or not self._live:  # of what ended before the app looked on, the status shows already
+        if (
+            state.running or not self._live
+        ):  # of what ended before the app looked on, the status shows already
             self.draw_status()
         if not self._live:
             return
@@ -146,7 +174,9 @@ class RunScreen(Screen[None]):
             self.go(step_of(state.current))
         if not state.over:
             return
-        following, self._following, self._live = self._following, False, False
+        following = self._following
+        self._following = False
+        self._live = False
         if state.state == "done" and following and "evaluate" in state.stages:
             self.go("result")
         if state.state == "failed" and self._watch is not None:
@@ -159,7 +189,9 @@ class RunScreen(Screen[None]):
 
         end = asyncio.get_running_loop().time() + RECORD_SECONDS
         error = state.error
-        while error is None and asyncio.get_running_loop().time() < end:  # it failed between two stages
+        while (
+            error is None and asyncio.get_running_loop().time() < end
+        ):  # it failed between two stages
             error = await asyncio.to_thread(error_of, self.project, folder)
             await asyncio.sleep(0.1)
         if not self.alive:
@@ -177,7 +209,9 @@ class RunScreen(Screen[None]):
             self.action_settings()
 
     def _look(self) -> None:
-        """Notice a run that was started elsewhere, one that has ended without a word, and settings edited by hand."""
+        """Notice a run that was started elsewhere, one that has ended without a word, and
+        settings edited by hand.
+        """
         if not self._looking:
             self._looking = True
             self._look_once()
@@ -191,7 +225,8 @@ class RunScreen(Screen[None]):
 
     async def _look_at_runs(self) -> None:
         newest = await asyncio.to_thread(newest_run, self.project.path)
-        written, before = await asyncio.to_thread(settings_time, self.project.path), self.settings_time
+        written = await asyncio.to_thread(settings_time, self.project.path)
+        before = self.settings_time
         if not self.alive or self.is_starting or not self._known:
             return  # before the first answer it is not known what is new
         self.settings_time = written or before
@@ -206,7 +241,8 @@ class RunScreen(Screen[None]):
             self.load()
 
     async def _check_alive(self) -> None:
-        watch, state = self._watch, self.run_state
+        watch = self._watch
+        state = self.run_state
         if watch is None or await asyncio.to_thread(is_held, self.project):
             return
         await watch.catch_up()  # what it wrote before it let the project go
@@ -224,14 +260,21 @@ class RunScreen(Screen[None]):
             self.start_run(follow=True)
 
     def make_searchable(self) -> None:
-        """Read, index and embed. The first time, search is shown: it takes what is typed meanwhile."""
+        """Read, index and embed.
+
+        The first time, search is shown: it takes what is typed meanwhile.
+        """
         if not self.going:
             self.start_run(SEARCH)
             if not self.status.built("index"):
                 self.go("search")
 
-    def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
-        """Start a run of `stages` in a process of its own, and follow it. `follow`: show the step of each stage.
+    def start_run(
+        self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False
+    ) -> None:
+        """Start a run of `stages` in a process of its own, and follow it.
+
+        `follow`: show the step of each stage.
 
         Does nothing while a run is being started.
         """
@@ -244,10 +287,20 @@ class RunScreen(Screen[None]):
     async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
-        arguments = ["run", str(self.project.path), "--only", ",".join(stages), "--detach", "--json"]
+        arguments = [
+            "run",
+            str(self.project.path),
+            "--only",
+            ",".join(stages),
+            "--detach",
+            "--json",
+        ]
         try:
             while busy := await self._started(follow, *arguments, *(["--force"] if force else [])):
-                if await self.app.push_screen_wait(ErrorDialog(busy, [("wait", "Wait, then run")])) != "wait":
+                if (
+                    await self.app.push_screen_wait(ErrorDialog(busy, [("wait", "Wait, then run")]))
+                    != "wait"
+                ):
                     break
                 self.requested = "wait"
                 self.draw_run()
@@ -275,8 +328,12 @@ class RunScreen(Screen[None]):
 
     @work(group="control")
     async def control(self, what: str) -> None:
-        """`pause`, `resume`, `finish` or `cancel` the run. The request is shown until it takes effect."""
-        state, self.requested = self.run_state, what
+        """`pause`, `resume`, `finish` or `cancel` the run.
+
+        The request is shown until it takes effect.
+        """
+        state = self.run_state
+        self.requested = what
         if self.alive:
             self.draw_run()
         try:

@@ -1,4 +1,6 @@
-"""A change of settings on its way: what it makes stale is shown before it is written to project.toml."""
+"""A change of settings on its way: what it makes stale is shown before it is written to
+project.toml.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ A = TypeVar("A")
 
 
 class ChangeLine(Vertical):
-    """Takes changes {"section.key": value}. What makes nothing stale is written at once; else Apply confirms it.
+    """Takes changes {"section.key": value}.
+
+    What makes nothing stale is written at once; else Apply confirms it.
 
     `ask`: requests to the engine. Nothing is shown while there is nothing to say.
     """
@@ -49,7 +53,10 @@ class ChangeLine(Vertical):
         then: Callable[[], object] | None = None
 
     class Dropped(Message):
-        """Nothing was written: show the settings as they are. The line says why where there was an error."""
+        """Nothing was written: show the settings as they are.
+
+        The line says why where there was an error.
+        """
 
     def __init__(self, ask: Ask, **options: Any) -> None:
         super().__init__(**options)
@@ -74,10 +81,18 @@ class ChangeLine(Vertical):
     def waiting(self) -> bool:
         return bool(self._changes)
 
-    def propose(self, changes: Mapping[str, Any], what: str = "", then: Callable[[], object] | None = None) -> None:
-        """Write the changes, after a question where they make something stale. `what`: what they do, where nothing else says it;
-        `then`: given back once they are written. They take the place of others that were not agreed to."""
-        self._changes, self._what, self._then, self._keys = dict(changes), what, then, self._keys_pressed
+    def propose(
+        self, changes: Mapping[str, Any], what: str = "", then: Callable[[], object] | None = None
+    ) -> None:
+        """Write the changes, after a question where they make something stale.
+
+        `what`: what they do, where nothing else says it; `then`: given back once they are written.
+        They take the place of others that were not agreed to.
+        """
+        self._changes = dict(changes)
+        self._what = what
+        self._then = then
+        self._keys = self._keys_pressed
         self._say(plain("checking what this changes …", "$text-muted"))
         self._check_effect()
 
@@ -88,9 +103,15 @@ class ChangeLine(Vertical):
         self.remove_class("-shown", "-asking")
 
     def _give_focus_back(self) -> None:
-        focused, came_from = self.screen.focused, self._came_from
+        focused = self.screen.focused
+        came_from = self._came_from
         self._came_from = None
-        if focused is not None and self in focused.ancestors and came_from is not None and came_from.is_attached:
+        if (
+            focused is not None
+            and self in focused.ancestors
+            and came_from is not None
+            and came_from.is_attached
+        ):
             came_from.focus()
 
     def _say(self, text: Content, *, asking: bool = False) -> None:
@@ -111,7 +132,10 @@ class ChangeLine(Vertical):
         if found.problem:
             self._refuse(found.problem)
         elif found.makes_stale:
-            self._say(Content.assemble(plain(self._what, lines=True), format_effect(found.stages)), asking=True)
+            self._say(
+                Content.assemble(plain(self._what, lines=True), format_effect(found.stages)),
+                asking=True,
+            )
             if self._keys == self._keys_pressed:  # else the next key is meant for something else
                 self._came_from = self.screen.focused
                 self.query_one("#change-apply").focus()
@@ -120,7 +144,9 @@ class ChangeLine(Vertical):
 
     @work(group="writing")  # what is proposed in the meantime neither ends it nor is lost with it
     async def _write(self) -> None:
-        changes, self._changes, then = self._changes, {}, self._then
+        changes = self._changes
+        self._changes = {}
+        then = self._then
         try:
             written = await self.ask(ChangeSettings(changes))
         except EngineError as error:
@@ -156,7 +182,10 @@ def format_effect(stages: Sequence[StageChange]) -> Content:
     again = titles(stage.stage for stage in stages if stage.after == "done")
     lines = []
     if stale:
-        lines.append(f"~ Out of date after this: {stale}. The next run updates them; until then search stays as it is.")
+        lines.append(
+            f"~ Out of date after this: {stale}. The next run updates them; until then search stays"
+            " as it is."
+        )
     if again:
         lines.append(f"✓ Up to date again: {again}.")
     odd = next((stage for stage in stages if stage.code), None)
@@ -167,12 +196,20 @@ def format_effect(stages: Sequence[StageChange]) -> Content:
 
 def error_text(error: EngineError) -> Content:
     """An engine's error in place: what, why, what to do."""
-    rest = " ".join(part for part in (error.why, f"→ {advice(error)}" if error.to_do else "") if part)
-    return Content.assemble(plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True))
+    rest = " ".join(
+        part for part in (error.why, f"→ {advice(error)}" if error.to_do else "") if part
+    )
+    return Content.assemble(
+        plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True)
+    )
 
 
-async def answer_or_error(widget: Widget, request: Awaitable[A], show: Callable[[Content], object]) -> A | None:
-    """The answer to a request; None where the widget is gone by then, and where there is an error, which is shown."""
+async def answer_or_error(
+    widget: Widget, request: Awaitable[A], show: Callable[[Content], object]
+) -> A | None:
+    """The answer to a request; None where the widget is gone by then, and where there is an
+    error, which is shown.
+    """
     try:
         answer = await request
     except EngineError as error:

@@ -1,4 +1,7 @@
-"""One of a few: the choices side by side, the chosen one marked by a sign. Left and right move, Enter chooses."""
+"""One of a few: the choices side by side, the chosen one marked by a sign.
+
+Left and right move, Enter chooses.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ class _Place(NamedTuple):
 
 
 class ChoiceRow(Widget, can_focus=True):
-    """A label and its choices, on as many lines as they need. `value` is the chosen one; nothing is chosen by moving."""
+    """A label and its choices, on as many lines as they need.
+
+    `value` is the chosen one; nothing is chosen by moving.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "move(-1)", show=False),
@@ -58,11 +64,14 @@ class ChoiceRow(Widget, can_focus=True):
         def control(self) -> ChoiceRow:
             return self.row
 
-    def __init__(self, label: str, choices: Sequence[tuple[str, str]], value: str = "", **options: Any) -> None:
+    def __init__(
+        self, label: str, choices: Sequence[tuple[str, str]], value: str = "", **options: Any
+    ) -> None:
         super().__init__(**options)
         self._label = f"{label:<{LABEL_WIDTH}}" if label else ""
         self._choices = [Choice(*choice) for choice in choices]
-        self.value, self._cursor = value, 0
+        self.value = value
+        self._cursor = 0
         self._to_value()
 
     @property
@@ -71,17 +80,23 @@ class ChoiceRow(Widget, can_focus=True):
 
     def show(self, value: str, choices: Sequence[tuple[str, str]] | None = None) -> None:
         """Show another value, and other choices. A value that is none of them is added to them."""
-        made = self._choices if choices is None else [Choice(*choice) for choice in choices]
+        if choices is None:
+            made = self._choices
+        else:
+            made = [Choice(*choice) for choice in choices]
         if value and value not in (choice.value for choice in made):
             made = [*made, Choice(value, value)]
         if (value, made) == (self.value, self._choices):
             return
-        self.value, self._choices = value, made
+        self.value = value
+        self._choices = made
         self._to_value()
         self.refresh(layout=True)
 
     def _to_value(self) -> None:
-        self._cursor = next((n for n, choice in enumerate(self._choices) if choice.value == self.value), 0)
+        self._cursor = next(
+            (n for n, choice in enumerate(self._choices) if choice.value == self.value), 0
+        )
 
     # Drawing
 
@@ -90,11 +105,13 @@ class ChoiceRow(Widget, can_focus=True):
 
     def _places(self, width: int) -> Iterator[_Place]:
         """Where each choice stands; a sign and a space before its name, two spaces after it."""
-        line, column = 0, len(self._label)
+        line = 0
+        column = len(self._label)
         for number, choice in enumerate(self._choices):
             wide = 2 + cell_len(visible(choice.name))
             if column > len(self._label) and column + wide > width:
-                line, column = line + 1, len(self._label)
+                line = line + 1
+                column = len(self._label)
             yield _Place(number, line, column)
             column += wide + 1
 
@@ -109,7 +126,12 @@ class ChoiceRow(Widget, can_focus=True):
     def _drawn(self, number: int) -> Content:
         choice = self._choices[number]
         chosen = choice.value == self.value
-        style = "bold $text-primary" if chosen else "$text-muted" if self.disabled else ""
+        if chosen:
+            style = "bold $text-primary"
+        elif self.disabled:
+            style = "$text-muted"
+        else:
+            style = ""
         if self.has_focus and number == self._cursor:
             style += " reverse"
         return plain(f"{'●' if chosen else '○'} {choice.name}", style.strip())
@@ -133,7 +155,11 @@ class ChoiceRow(Widget, can_focus=True):
         event.stop()
         for number, line, column in self._places(self.content_size.width):
             end = column + 2 + cell_len(visible(self._choices[number].name))
-            if line == event.y and column <= event.x < end and self._choices[number].value != self.value:
+            if (
+                line == event.y
+                and column <= event.x < end
+                and self._choices[number].value != self.value
+            ):
                 self._cursor = number
                 self.action_choose()
                 return

@@ -1,4 +1,6 @@
-"""A file or folder that is dropped where nothing is typed: the window and terminals paste its path."""
+"""A file or folder that is dropped where nothing is typed: the window and terminals paste its
+path.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ MAX_PATH_LENGTH = 4096  # characters of a path
 
 
 def dropped_path(text: str) -> Path | None:
-    """The file or folder that a pasted text names by its whole path, as it is, quoted for a shell or as an address; else None.
+    """The file or folder that a pasted text names by its whole path, as it is, quoted for a
+    shell or as an address; else None.
 
     Raises nothing. It may take as long as the disk takes to answer.
     """

@@ -20,13 +20,18 @@ from engine.core.text import visible
 from engine.project.folder import full_path
 
 _EDITS = {
-    binding.key: binding.action for binding in Binding.make_bindings(Input.BINDINGS) if binding.action != "submit"
+    binding.key: binding.action
+    for binding in Binding.make_bindings(Input.BINDINGS)
+    if binding.action != "submit"
 }
 MAX_ENTRIES = 20_000  # entries of a folder that a completion looks at
 
 
 class Field(Input):
-    """A line of text. Up and down go to the fields beside it. Control characters that are pasted are shown by signs."""
+    """A line of text.
+
+    Up and down go to the fields beside it. Control characters that are pasted are shown by signs.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "app.focus_previous", show=False),
@@ -41,20 +46,29 @@ class Field(Input):
         return visible(value)
 
     async def _on_key(self, event: events.Key) -> None:
-        """Edit at once, as letters do: a binding comes up through all ancestors, behind letters that were typed meanwhile."""
+        """Edit at once, as letters do: a binding comes up through all ancestors, behind letters
+        that were typed meanwhile.
+        """
         if (action := _EDITS.get(event.key)) and await self.app.run_action(action, self):
             event.stop()
             event.prevent_default()
 
-    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+    def refresh(
+        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> Self:
         """Draw anew. Its size does not depend on its text: a letter typed lays nothing out."""
         return super().refresh(*regions, repaint=repaint, recompose=recompose)
 
 
 class PatternField(Field):
-    """Patterns with commas between. Lines that are pasted become patterns, too. Esc takes a change back."""
+    """Patterns with commas between.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "take_back", "take back", show=False)]
+    Lines that are pasted become patterns, too. Esc takes a change back.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "take_back", "take back", show=False)
+    ]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -70,13 +84,16 @@ class PatternField(Field):
         return split_patterns(self.value)
 
     def show(self, patterns: Iterable[str]) -> None:
-        was_changed, self._kept = self.is_changed, visible(join_patterns(patterns))
+        was_changed = self.is_changed
+        self._kept = visible(join_patterns(patterns))
         if not was_changed:
             self.value = self._kept
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Esc has its usual meaning while nothing was changed."""
-        return self.is_changed if action == "take_back" else super().check_action(action, parameters)
+        if action == "take_back":
+            return self.is_changed
+        return super().check_action(action, parameters)
 
     def action_take_back(self) -> None:
         self.value = self._kept
@@ -129,7 +146,9 @@ class PathField(Field):
             return self._picked[1]
         text = self.value.strip()
         try:
-            return full_path(Path(text).expanduser()) if text else None
+            if text:
+                return full_path(Path(text).expanduser())
+            return None
         except RuntimeError:  # `~` of a user who is not known
             return None
 
@@ -157,12 +176,18 @@ class PathField(Field):
     async def action_complete(self) -> None:
         """Complete as far as it is clear, else go on."""
         typed = self.value
-        longer = await asyncio.to_thread(completion, typed, self._files) if self.cursor_at_end else typed
+        if self.cursor_at_end:
+            longer = await asyncio.to_thread(completion, typed, self._files)
+        else:
+            longer = typed
         if not self.is_attached or self.value != typed:
             return
         if len(longer) > len(typed):
-            self.value, self.cursor_position = longer, len(longer)
-        elif self.has_focus and (not typed or not self.cursor_at_end or await asyncio.to_thread(_is_there, self.path)):
+            self.value = longer
+            self.cursor_position = len(longer)
+        elif self.has_focus and (
+            not typed or not self.cursor_at_end or await asyncio.to_thread(_is_there, self.path)
+        ):
             self.screen.focus_next()
 
 
@@ -179,14 +204,19 @@ class _PathSuggester(Suggester):
 
 
 def completion(text: str, files: bool = False) -> str:
-    """`text` made longer by what all paths that begin so share; `text` itself where that is nothing."""
+    """`text` made longer by what all paths that begin so share; `text` itself where that is
+    nothing.
+    """
     return os.path.commonprefix(matches(text, files)) or text  # noqa: RUF071 — by characters, as it is typed
 
 
 def matches(text: str, files: bool = False) -> list[str]:
-    """Paths of folders (and files) that begin with `text`, sorted; folders end with a slash. Never raises.
+    """Paths of folders (and files) that begin with `text`, sorted; folders end with a slash.
 
-    `~` stays as it was typed. Names that hold control characters are left out: they can be picked in the tree.
+    Never raises.
+
+    `~` stays as it was typed. Names that hold control characters are left out: they can be picked
+    in the tree.
     """
     head, slash, begun = text.rpartition("/")
     if not slash:
@@ -194,13 +224,19 @@ def matches(text: str, files: bool = False) -> list[str]:
     try:
         folder = Path(f"{head}/").expanduser()
         with os.scandir(folder) as entries:
-            names = [_named(entry) for entry in islice(entries, MAX_ENTRIES) if entry.name.startswith(begun)]
+            names = [
+                _named(entry)
+                for entry in islice(entries, MAX_ENTRIES)
+                if entry.name.startswith(begun)
+            ]
     except (OSError, RuntimeError, ValueError):
         return []
     return sorted(
         f"{head}/{name}"
         for name in names
-        if (files or name.endswith("/")) and visible(name) == name and (begun or not name.startswith("."))
+        if (files or name.endswith("/"))
+        and visible(name) == name
+        and (begun or not name.startswith("."))
     )
 
 

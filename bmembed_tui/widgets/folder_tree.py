@@ -43,8 +43,11 @@ class Entry(NamedTuple):
 
 
 class FolderTree(SafeTree[Place]):
-    """The folders and files under some roots. Opening a folder lists it; of a large one the first thousand are shown. A file's
-    size stands behind its name."""
+    """The folders and files under some roots.
+
+    Opening a folder lists it; of a large one the first thousand are shown. A file's size stands
+    behind its name.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right", "open", "open", show=False),
@@ -65,7 +68,9 @@ class FolderTree(SafeTree[Place]):
 
     def __init__(self, **options: Any) -> None:
         super().__init__("", **options)
-        self.show_root, self.guide_depth, self.auto_expand = False, 2, False
+        self.show_root = False
+        self.guide_depth = 2
+        self.auto_expand = False
 
     def show_roots(self, roots: Sequence[tuple[str, Path]]) -> None:
         """Show these (label, path) and nothing else. The first one is listed at once."""
@@ -82,7 +87,9 @@ class FolderTree(SafeTree[Place]):
         node = self.cursor_node
         while node is not None and node.parent is not self.root:
             node = node.parent
-        return list(self.root.children).index(node) if node is not None else None
+        if node is not None:
+            return list(self.root.children).index(node)
+        return None
 
     def get_label_width(self, node: TreeNode[Place]) -> int:
         """Counted without drawing: it is called for every line of the tree at every change."""
@@ -142,7 +149,9 @@ class FolderTree(SafeTree[Place]):
                 else:
                     node.add(rich_text(f"{entry.name}/"), Place(path, "folder"))
             if total > len(entries):
-                node.add_leaf(rich_text(f"… {total - len(entries):,} more"), Place(place.path, "note"))
+                node.add_leaf(
+                    rich_text(f"… {total - len(entries):,} more"), Place(place.path, "note")
+                )
 
     def _note(self, node: TreeNode[Place], text: str) -> None:
         if self.is_attached and node.children:
@@ -150,7 +159,10 @@ class FolderTree(SafeTree[Place]):
 
 
 def list_entries(folder: Path) -> tuple[list[Entry], int]:
-    """The first of what is in a folder, sorted, and how many there are in all. Raises OSError where it cannot be listed."""
+    """The first of what is in a folder, sorted, and how many there are in all.
+
+    Raises OSError where it cannot be listed.
+    """
     counted = 0
 
     def entries(found: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
@@ -161,9 +173,12 @@ def list_entries(folder: Path) -> tuple[list[Entry], int]:
                 yield Entry(not _is_folder(entry), entry.name.casefold(), entry.name)
 
     with os.scandir(folder) as found:
-        first = heapq.nsmallest(SHOWN, entries(found))  # entry by entry: a sort of all would hold up every other thread
+        first = heapq.nsmallest(
+            SHOWN, entries(found)
+        )  # entry by entry: a sort of all would hold up every other thread
     return [
-        entry._replace(size=_file_size(folder / entry.name)) if entry.is_file else entry for entry in first
+        entry._replace(size=_file_size(folder / entry.name)) if entry.is_file else entry
+        for entry in first
     ], counted
 
 

@@ -12,7 +12,9 @@ from bmembed_tui.widgets.safe import SafeStatic
 
 
 class HangingStatic(SafeStatic):
-    """Lines that each begin with a sign or a heading; what does not fit is put under the text after it."""
+    """Lines that each begin with a sign or a heading; what does not fit is put under the text
+    after it.
+    """
 
     def __init__(self, content: str = "", **options: Any) -> None:
         super().__init__(content, **options)
@@ -20,7 +22,8 @@ class HangingStatic(SafeStatic):
         self._indent = 2
 
     def show(self, content: Content, indent: int = 2) -> None:
-        self._lines, self._indent = content.split("\n"), indent
+        self._lines = content.split("\n")
+        self._indent = indent
         self._wrap(self.size.width)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -28,11 +31,15 @@ class HangingStatic(SafeStatic):
 
     def _wrap(self, width: int) -> None:
         if self._lines is not None:
-            self.update(Content("\n").join(hanging(line, width, self._indent) for line in self._lines))
+            self.update(
+                Content("\n").join(hanging(line, width, self._indent) for line in self._lines)
+            )
 
 
 def hanging(line: Content, width: int, indent: int = 2) -> Content:
     """One line in as many rows as it needs in `width` columns, all but the first indented."""
     if line.cell_length <= width or width <= 2 * indent:
         return line
-    return line[:indent] + plain("\n" + " " * indent, lines=True).join(line[indent:].wrap(width - indent))
+    return line[:indent] + plain("\n" + " " * indent, lines=True).join(
+        line[indent:].wrap(width - indent)
+    )

@@ -27,9 +27,12 @@ class ModelList(Vertical):
 
         model: Any
 
-    def __init__(self, line: Callable[[Any], Content], note: Callable[[int], str], **options: Any) -> None:
+    def __init__(
+        self, line: Callable[[Any], Content], note: Callable[[int], str], **options: Any
+    ) -> None:
         super().__init__(**options)
-        self._line, self._note = line, note
+        self._line = line
+        self._note = note
         self._models: Sequence[Any] = ()
 
     def compose(self) -> ComposeResult:

@@ -1,4 +1,5 @@
-"""Textual's text-bearing widgets, made safe: a `str` given to them is shown as typed, never read as markup.
+"""Textual's text-bearing widgets, made safe: a `str` given to them is shown as typed, never read
+as markup.
 
 Screens use these only; the lint rule (`make lint`) forbids the originals outside this module.
 """
@@ -22,7 +23,9 @@ Data = TypeVar("Data")
 
 
 def _content(text: VisualType) -> VisualType:
-    return plain(text, lines=True) if isinstance(text, str) else text
+    if isinstance(text, str):
+        return plain(text, lines=True)
+    return text
 
 
 class SafeStatic(Static):
@@ -40,7 +43,10 @@ class SafeLabel(Label, SafeStatic):
 
 
 class SafeButton(Button):
-    """A `Button` whose label is shown as typed. Left and right move between the buttons of a row."""
+    """A `Button` whose label is shown as typed.
+
+    Left and right move between the buttons of a row.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,up", "app.focus_previous", show=False),
@@ -51,7 +57,9 @@ class SafeButton(Button):
         super().__init__(plain(label), **options)
 
     def validate_label(self, label: Any) -> Content:
-        return plain(label) if isinstance(label, str) else super().validate_label(label)
+        if isinstance(label, str):
+            return plain(label)
+        return super().validate_label(label)
 
     def watch_label(self) -> None:
         self.refresh(layout=True)
@@ -71,10 +79,16 @@ class SafeOptions(OptionList):
         """Columns that leave an option at least one beside its padding."""
         return 1 + self.get_component_styles("option-list--option").padding.width
 
-    def show(self, options: Iterable[tuple[str, VisualType]], highlighted: str | None = None) -> None:
-        """Replace all options by (id, prompt) pairs, headings with no id; `highlighted`: where to stand, else as before."""
+    def show(
+        self, options: Iterable[tuple[str, VisualType]], highlighted: str | None = None
+    ) -> None:
+        """Replace all options by (id, prompt) pairs, headings with no id; `highlighted`: where
+        to stand, else as before.
+        """
         place = self.highlighted
-        made = [Option(_content(prompt), id=key or None, disabled=not key) for key, prompt in options]
+        made = [
+            Option(_content(prompt), id=key or None, disabled=not key) for key, prompt in options
+        ]
         self.set_options(made)
         if highlighted is not None and any(option.id == highlighted for option in made):
             self.highlighted = self.get_option_index(highlighted)
@@ -86,7 +100,9 @@ class SafeTable(DataTable[Any]):
     """A `DataTable` whose string cells and headings are shown as typed."""
 
     def watch_virtual_size(self) -> None:
-        """Headings that were drawn before rows made their columns wider are kept by `DataTable` as they were."""
+        """Headings that were drawn before rows made their columns wider are kept by `DataTable`
+        as they were.
+        """
         self.notify_style_update()
 
     def add_column(self, label: Any, **options: Any) -> Any:
@@ -94,7 +110,9 @@ class SafeTable(DataTable[Any]):
 
     def add_row(self, *cells: Any, **options: Any) -> Any:
         label = options.pop("label", None)
-        return super().add_row(*map(_cell, cells), label=None if label is None else _cell(label), **options)
+        return super().add_row(
+            *map(_cell, cells), label=None if label is None else _cell(label), **options
+        )
 
     def update_cell(self, row_key: Any, column_key: Any, value: Any, **options: Any) -> None:
         super().update_cell(row_key, column_key, _cell(value), **options)
@@ -104,8 +122,12 @@ class SafeTree(Tree[Data]):
     """A `Tree` whose labels are shown as typed."""
 
     def process_label(self, label: Any) -> Text:
-        return rich_text(label) if isinstance(label, str) else super().process_label(label)
+        if isinstance(label, str):
+            return rich_text(label)
+        return super().process_label(label)
 
 
 def _cell(value: Any) -> Any:
-    return rich_text(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return rich_text(value)
+    return value

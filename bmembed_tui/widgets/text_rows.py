@@ -1,6 +1,8 @@
-"""Breaks text into rows of a terminal: words kept whole where they fit, wide characters counted as two columns.
+"""Breaks text into rows of a terminal: words kept whole where they fit, wide characters counted
+as two columns.
 
-Works on offsets, so that places in the text stay known. A document of several megabytes takes a fraction of a second.
+Works on offsets, so that places in the text stay known. A document of several megabytes takes a
+fraction of a second.
 """
 
 from __future__ import annotations
@@ -25,16 +27,23 @@ NARROW = re.compile(
 
 
 def line_cuts(line: str, width: int) -> list[int]:
-    """Where the rows of one line end, the last one at its own end; a row is at most `width` columns, blanks at its end apart."""
+    """Where the rows of one line end, the last one at its own end; a row is at most `width`
+    columns, blanks at its end apart.
+    """
     width = max(1, width)
     if len(line) <= width and NARROW.fullmatch(line):
         return [len(line)]
-    cuts = _narrow_cuts(line, width) if NARROW.fullmatch(line) else _wide_cuts(visible(line), width)
+    if NARROW.fullmatch(line):
+        cuts = _narrow_cuts(line, width)
+    else:
+        cuts = _wide_cuts(visible(line), width)
     return [*cuts, len(line)]
 
 
 def _narrow_cuts(line: str, width: int) -> list[int]:
-    cuts, start, length = [], 0, len(line)
+    cuts = []
+    start = 0
+    length = len(line)
     while length - start > width:
         blank = line.rfind(" ", start + 1, start + width + 1)
         start = blank + 1 if blank > start else start + width
@@ -44,7 +53,10 @@ def _narrow_cuts(line: str, width: int) -> list[int]:
 
 
 def _wide_cuts(line: str, width: int) -> list[int]:
-    cuts, start, blank, used = [], 0, 0, 0
+    cuts = []
+    start = 0
+    blank = 0
+    used = 0
     for at, char in enumerate(line):
         size = get_character_cell_size(char)
         if used + size > width and at > start and char != " ":
@@ -61,8 +73,10 @@ class TextRows:
     """The rows of a text at a width: row `n` is `text[starts[n]:ends[n]]`, without its line end."""
 
     def __init__(self, text: str, width: int) -> None:
-        self.text, self.width = text, width
-        self._starts, self._ends = array("q"), array("q")
+        self.text = text
+        self.width = width
+        self._starts = array("q")
+        self._ends = array("q")
         at = 0
         for line in text.split("\n"):
             start = at
@@ -83,11 +97,15 @@ class TextRows:
 
 
 def segments(text: str, base: Style, parts: Iterable[tuple[int, int, Style]] = ()) -> list[Segment]:
-    """`text` as it is shown, in `base`; `parts` are (start, end, style) in order, without overlap, cut at its ends."""
+    """`text` as it is shown, in `base`; `parts` are (start, end, style) in order, without
+    overlap, cut at its ends.
+    """
     shown = visible(text)
-    drawn, at = [], 0
+    drawn = []
+    at = 0
     for start, end, style in parts:
-        start, end = max(at, start), min(end, len(shown))
+        start = max(at, start)
+        end = min(end, len(shown))
         if start < end:
             if at < start:
                 drawn.append(Segment(shown[at:start], base))
@@ -99,7 +117,9 @@ def segments(text: str, base: Style, parts: Iterable[tuple[int, int, Style]] = (
 
 
 def fitted(text: str, width: int, *, keep_end: bool = False) -> str:
-    """`text` as it is shown in at most `width` columns; what is left out, at its end or its beginning, is marked by `…`."""
+    """`text` as it is shown in at most `width` columns; what is left out, at its end or its
+    beginning, is marked by `…`.
+    """
     shown = visible(text)
     if cell_len(shown) <= width:
         return shown
@@ -115,8 +135,13 @@ def fitted(text: str, width: int, *, keep_end: bool = False) -> str:
     return f"…{shown[left:]}"
 
 
-def spans_within(spans: Sequence[Span], starts: Sequence[int], first: int, last: int) -> list[tuple[int, Span]]:
-    """(number, span) of those of `spans` that reach into [first, last). In order, without overlap; `starts`: their starts."""
+def spans_within(
+    spans: Sequence[Span], starts: Sequence[int], first: int, last: int
+) -> list[tuple[int, Span]]:
+    """(number, span) of those of `spans` that reach into [first, last).
+
+    In order, without overlap; `starts`: their starts.
+    """
     number = max(0, bisect_right(starts, first) - 1)
     found = []
     while number < len(spans) and spans[number][0] < last:

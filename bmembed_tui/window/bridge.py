@@ -12,14 +12,20 @@ from bmembed_tui.window.child import AppProcess
 WAIT_SECONDS = 20.0
 MAX_INPUT_LENGTH = 4 * 2**20
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_MIN_SIZE, _MAX_SIZE = 2, 1000
+_MIN_SIZE = 2
+_MAX_SIZE = 1000
 
-Starter = Callable[[str | None, tuple[int, int], Callable[[str], None], Callable[[dict[str, Any]], None]], AppProcess]
+Starter = Callable[
+    [str | None, tuple[int, int], Callable[[str], None], Callable[[dict[str, Any]], None]],
+    AppProcess,
+]
 
 
 class Nothing:
-    """Has no attribute at all. pywebview looks up in its object whatever name the page says, with underscores and dots, as far
-    as the classes that start programs; so it gets this one, and the functions that are `offered` by themselves."""
+    """Has no attribute at all. pywebview looks up in its object whatever name the page says,
+    with underscores and dots, as far as the classes that start programs; so it gets this one,
+    and the functions that are `offered` by themselves.
+    """
 
     def __getattribute__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -32,9 +38,14 @@ NOTHING = Nothing()
 
 
 class Bridge:
-    """Between one page and one app. The page asks for output when it has shown the last: none piles up in it."""
+    """Between one page and one app.
 
-    def __init__(self, project: str | None, size: tuple[int, int] = (124, 36), start: Starter = AppProcess) -> None:
+    The page asks for output when it has shown the last: none piles up in it.
+    """
+
+    def __init__(
+        self, project: str | None, size: tuple[int, int] = (124, 36), start: Starter = AppProcess
+    ) -> None:
         self._waiting = threading.Condition()
         self._size = size
         self._output: list[str] = []
@@ -48,8 +59,10 @@ class Bridge:
         """What the app has shown and wants since the last call; waits for it, but not for ever."""
         with self._waiting:
             self._waiting.wait_for(lambda: self._output or self._messages, WAIT_SECONDS)
-            output, self._output = "".join(self._output), []
-            messages, self._messages = self._messages, []
+            output = "".join(self._output)
+            self._output = []
+            messages = self._messages
+            self._messages = []
         return {"output": output, "messages": messages}
 
     def type(self, text: str) -> None:
@@ -74,7 +87,9 @@ class Bridge:
     def paste(self, paths: Iterable[str]) -> None:
         """Put the names of files or folders in where the cursor is."""
         if text := " ".join(_CONTROL.sub("", path) for path in paths):
-            self.app.send(type="focus")  # the system's dialog, or what was dragged from, has the keyboard still
+            self.app.send(
+                type="focus"
+            )  # the system's dialog, or what was dragged from, has the keyboard still
             self.app.type(f"\x1b[200~{text}\x1b[201~")
 
     def close(self) -> int:

@@ -24,18 +24,34 @@ Message = Callable[[dict[str, Any]], None]
 
 
 class AppProcess:
-    """A running app. `on_output` gets what a terminal would show, `on_message` what the app wants of the window.
+    """A running app.
 
-    Both are called from threads of this class; the last message is {"type": "ended", "code", "text"}.
+    `on_output` gets what a terminal would show, `on_message` what the app wants of the window.
+
+    Both are called from threads of this class; the last message is {"type": "ended", "code",
+    "text"}.
     """
 
-    def __init__(self, project: str | None, size: tuple[int, int], on_output: Output, on_message: Message) -> None:
-        self._on_output, self._on_message = on_output, on_message
+    def __init__(
+        self, project: str | None, size: tuple[int, int], on_output: Output, on_message: Message
+    ) -> None:
+        self._on_output = on_output
+        self._on_message = on_message
         self._lock = threading.Lock()
         self._said = ""
-        command = [sys.executable, "-P", "-m", "bmembed_tui.window.app_process", *([project] if project else [])]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "bmembed_tui.window.app_process",
+            *([project] if project else []),
+        ]
         self._child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(size)
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(size),
         )
         self._threads = [
             threading.Thread(target=self._listen, daemon=True, name="window-output"),
@@ -74,7 +90,8 @@ class AppProcess:
             stdin.flush()
 
     def _listen(self) -> None:
-        unpacker, decode = Unpacker(), codecs.getincrementaldecoder("utf-8")("replace").decode
+        unpacker = Unpacker()
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         stdout = _pipe(self._child.stdout).fileno()
         over = False
         while data := os.read(stdout, _READ):

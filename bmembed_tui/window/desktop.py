@@ -24,11 +24,16 @@ if TYPE_CHECKING:
 SIZE = (1120, 720)
 SMALLEST = (480, 320)
 ICON_SECONDS = 3.0  # after the page is there: what knows where the icon lies takes 0.3 s to load
-# Of Chromium, where the kernel does not keep it off the network: no policy of a page forbids WebRTC and preconnecting.
+# Of Chromium, where the kernel does not keep it off the network: no policy of a page forbids WebRTC
+# and preconnecting.
 FLAGS = (
-    "--disable-background-networking", "--no-pings", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--webrtc-ip-handling-policy=disable_non_proxied_udp", "--proxy-server=socks5://127.0.0.1:9", "--proxy-bypass-list=<-loopback>",
-)  # fmt: skip
+    "--disable-background-networking",
+    "--no-pings",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--proxy-server=socks5://127.0.0.1:9",
+    "--proxy-bypass-list=<-loopback>",
+)
 SOCKETS = Path("/tmp/.X11-unix")
 
 
@@ -36,9 +41,17 @@ def parser(name: str) -> argparse.ArgumentParser:
     """The command line of `bmembed-tui` and `bmembed-desktop`."""
     about = "Search your documents offline, by keyword and by meaning."
     made = argparse.ArgumentParser(prog=name, description=about)
-    made.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
-    made.add_argument("--window", action="store_true", help="in a window of its own (needs the extra desktop)")
-    made.add_argument("--install-shortcut", action="store_true", help="put the window among the system's applications")
+    made.add_argument(
+        "project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder"
+    )
+    made.add_argument(
+        "--window", action="store_true", help="in a window of its own (needs the extra desktop)"
+    )
+    made.add_argument(
+        "--install-shortcut",
+        action="store_true",
+        help="put the window among the system's applications",
+    )
     made.add_argument("--version", action="version", version=f"{name} {__version__}")
     return made
 
@@ -65,7 +78,9 @@ def open_desktop(chosen: argparse.Namespace) -> None:
 
 
 def _leave(code: int) -> None:
-    """End the process at once: a call of the page that was under way waits for ever for the page, which is gone."""
+    """End the process at once: a call of the page that was under way waits for ever for the
+    page, which is gone.
+    """
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -73,7 +88,9 @@ def _leave(code: int) -> None:
 
 
 def _report(error: EngineError) -> None:
-    """On standard error; and where that is no terminal, as after a click in a menu, by the system."""
+    """On standard error; and where that is no terminal, as after a click in a menu, by the
+    system.
+    """
     if sys.stderr is not None:
         print(f"Error: {error}", file=sys.stderr)
     if sys.stderr is None or not sys.stderr.isatty():
@@ -83,7 +100,10 @@ def _report(error: EngineError) -> None:
 
 
 def open_window(project: str | None) -> int:
-    """Show the app until its window is closed; a run goes on. Raises EngineError where no window can be opened."""
+    """Show the app until its window is closed; a run goes on.
+
+    Raises EngineError where no window can be opened.
+    """
     check_extra()
     check_display()
     if sys.platform.startswith("linux"):
@@ -113,29 +133,43 @@ def _show(bridge: Bridge, page: Page) -> None:
 
     webview.settings["OPEN_EXTERNAL_LINKS_IN_BROWSER"] = False
     window = webview.create_window(
-        "bmembed", html=page.html, js_api=NOTHING, width=SIZE[0], height=SIZE[1], min_size=SMALLEST, background_color="#12181f"
-    )  # fmt: skip
+        "bmembed",
+        html=page.html,
+        js_api=NOTHING,
+        width=SIZE[0],
+        height=SIZE[1],
+        min_size=SMALLEST,
+        background_color="#12181f",
+    )
 
     def choose() -> str | None:
         found = window.create_file_dialog(webview.FileDialog.FOLDER)
         if isinstance(found, (tuple, list)):
             found = found[0] if found else None
-        return str(found) if found else None
+        if found:
+            return str(found)
+        return None
 
     def dropped(event: dict[str, Any]) -> None:
         files = event.get("dataTransfer", {}).get("files", [])
-        bridge.paste([str(file["pywebviewFullPath"]) for file in files if file.get("pywebviewFullPath")])
+        bridge.paste(
+            [str(file["pywebviewFullPath"]) for file in files if file.get("pywebviewFullPath")]
+        )
 
     def begin() -> None:
         bridge.to_clipboard = copier()
-        if view := getattr(window.native, "webview", None) if sys.platform.startswith("linux") else None:
+        if view := (
+            getattr(window.native, "webview", None) if sys.platform.startswith("linux") else None
+        ):
             _look_after(view, bridge)
             return
         with suppress(Exception):  # a window that is closed at once
             window.dom.document.events.drop += dropped
 
     def fill() -> None:  # from another thread: the one of the windows would wait for itself
-        threading.Thread(target=window.run_js, args=[page.script], daemon=True, name="window-page").start()
+        threading.Thread(
+            target=window.run_js, args=[page.script], daemon=True, name="window-page"
+        ).start()
 
     functions = offered(bridge)
     _let_through({function.__name__ for function in functions})
@@ -146,11 +180,15 @@ def _show(bridge: Bridge, page: Page) -> None:
         _load_qt()
     window.events.before_load += fill
     window.events.loaded += begin
-    webview.start(gui="qt" if sys.platform.startswith("linux") else None, http_server=False, private_mode=True)
+    webview.start(
+        gui="qt" if sys.platform.startswith("linux") else None, http_server=False, private_mode=True
+    )
 
 
 def _load_qt() -> None:
-    """Raises EngineError where Qt is there in part only: pywebview would then take another library, or print a traceback."""
+    """Raises EngineError where Qt is there in part only: pywebview would then take another
+    library, or print a traceback.
+    """
     from bmembed_tui.window.qt import set_application_name
 
     try:
@@ -158,8 +196,8 @@ def _load_qt() -> None:
         importlib.import_module("webview.platforms.qt")
     except ImportError as error:
         raise EngineError(
-            f"A window cannot be opened: Qt cannot be loaded ({error}). Install what it needs again "
-            f"({install_command('desktop')}), or use bmembed-tui.",
+            f"A window cannot be opened: Qt cannot be loaded ({error}). Install what it needs again"
+            f" ({install_command('desktop')}), or use bmembed-tui.",
             code="window-unavailable",
         ) from error
 
@@ -171,7 +209,9 @@ def _icon(name: str) -> str:
 
 
 def _look_after(view: Any, bridge: Bridge) -> None:
-    """What Qt's web view and its window are not given by pywebview: drops, which do not reach their page, and an icon."""
+    """What Qt's web view and its window are not given by pywebview: drops, which do not reach
+    their page, and an icon.
+    """
     from bmembed_tui.window.qt import gui_thread
 
     def picture() -> None:
@@ -185,7 +225,9 @@ def _look_after(view: Any, bridge: Bridge) -> None:
 
 
 def _let_through(names: set[str]) -> None:
-    """Refuse the page all but these: pywebview also answers to names of its own, such as one that moves the window."""
+    """Refuse the page all but these: pywebview also answers to names of its own, such as one
+    that moves the window.
+    """
     from webview import util
 
     call = util.js_bridge_call
@@ -213,13 +255,18 @@ def check_extra() -> None:
 
 
 def check_display() -> None:
-    """Raises EngineError where there is none: the window's libraries would end the process without a word."""
+    """Raises EngineError where there is none: the window's libraries would end the process
+    without a word.
+    """
     if not sys.platform.startswith("linux") or os.environ.get("WAYLAND_DISPLAY"):
         return
     display = os.environ.get("DISPLAY", "")
     number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
     if not display or (display_is_here() and not (SOCKETS / f"X{number}").exists()):
-        shown = f"the display {display} is not there" if display else "there is no display (DISPLAY is not set)"
+        if display:
+            shown = f"the display {display} is not there"
+        else:
+            shown = "there is no display (DISPLAY is not set)"
         raise EngineError(
             f"A window cannot be opened: {shown}. Use bmembed-tui, which works in a terminal.",
             code="window-unavailable",
@@ -227,8 +274,12 @@ def check_display() -> None:
 
 
 def display_is_here() -> bool:
-    """Whether the display is one of this machine: another one, as over SSH, is reached through the network."""
-    return bool(os.environ.get("WAYLAND_DISPLAY")) or os.environ.get("DISPLAY", "").startswith((":", "unix:"))
+    """Whether the display is one of this machine: another one, as over SSH, is reached through
+    the network.
+    """
+    return bool(os.environ.get("WAYLAND_DISPLAY")) or os.environ.get("DISPLAY", "").startswith(
+        (":", "unix:")
+    )
 
 
 def _prepare_web_view() -> None:
@@ -236,7 +287,9 @@ def _prepare_web_view() -> None:
     name = "QTWEBENGINE_CHROMIUM_FLAGS"
     os.environ[name] = " ".join([os.environ.get(name, ""), *FLAGS]).strip()
     if os.geteuid() == 0:
-        os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")  # Chromium's own refuses the administrator
+        os.environ.setdefault(
+            "QTWEBENGINE_DISABLE_SANDBOX", "1"
+        )  # Chromium's own refuses the administrator
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What the window needs: packages, and libraries of a Linux system without which Qt ends the process in the middle."""
+"""What the window needs: packages, and libraries of a Linux system without which Qt ends the
+process in the middle.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +10,50 @@ from collections.abc import Mapping
 
 from engine.core.errors import EngineError
 
-# Library → Debian's package. Those that Qt's window on X11 wants, of which systems without a desktop lack some or all …
+# Library → Debian's package. Those that Qt's window on X11 wants, of which systems without a
+# desktop lack some or all …
 FOR_X11 = {
-    "libX11-xcb.so.1": "libx11-xcb1", "libxcb-cursor.so.0": "libxcb-cursor0", "libxcb-icccm.so.4": "libxcb-icccm4",
-    "libxcb-image.so.0": "libxcb-image0", "libxcb-keysyms.so.1": "libxcb-keysyms1", "libxcb-randr.so.0": "libxcb-randr0",
-    "libxcb-render-util.so.0": "libxcb-render-util0", "libxcb-render.so.0": "libxcb-render0",
-    "libxcb-shape.so.0": "libxcb-shape0", "libxcb-shm.so.0": "libxcb-shm0", "libxcb-sync.so.1": "libxcb-sync1",
-    "libxcb-util.so.1": "libxcb-util1", "libxcb-xfixes.so.0": "libxcb-xfixes0", "libxcb-xkb.so.1": "libxcb-xkb1",
+    "libX11-xcb.so.1": "libx11-xcb1",
+    "libxcb-cursor.so.0": "libxcb-cursor0",
+    "libxcb-icccm.so.4": "libxcb-icccm4",
+    "libxcb-image.so.0": "libxcb-image0",
+    "libxcb-keysyms.so.1": "libxcb-keysyms1",
+    "libxcb-randr.so.0": "libxcb-randr0",
+    "libxcb-render-util.so.0": "libxcb-render-util0",
+    "libxcb-render.so.0": "libxcb-render0",
+    "libxcb-shape.so.0": "libxcb-shape0",
+    "libxcb-shm.so.0": "libxcb-shm0",
+    "libxcb-sync.so.1": "libxcb-sync1",
+    "libxcb-util.so.1": "libxcb-util1",
+    "libxcb-xfixes.so.0": "libxcb-xfixes0",
+    "libxcb-xkb.so.1": "libxcb-xkb1",
     "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
-}  # fmt: skip
+}
 # … and those of its web view.
 FOR_PAGES = {
-    "libEGL.so.1": "libegl1", "libGL.so.1": "libgl1", "libXcomposite.so.1": "libxcomposite1",
-    "libXdamage.so.1": "libxdamage1", "libXrandr.so.2": "libxrandr2", "libXtst.so.6": "libxtst6",
-    "libasound.so.2": "libasound2", "libdbus-1.so.3": "libdbus-1-3", "libfontconfig.so.1": "libfontconfig1",
-    "libgbm.so.1": "libgbm1", "libglib-2.0.so.0": "libglib2.0-0", "libnspr4.so": "libnspr4", "libnss3.so": "libnss3",
-    "libxkbcommon.so.0": "libxkbcommon0", "libxkbfile.so.1": "libxkbfile1",
-}  # fmt: skip
+    "libEGL.so.1": "libegl1",
+    "libGL.so.1": "libgl1",
+    "libXcomposite.so.1": "libxcomposite1",
+    "libXdamage.so.1": "libxdamage1",
+    "libXrandr.so.2": "libxrandr2",
+    "libXtst.so.6": "libxtst6",
+    "libasound.so.2": "libasound2",
+    "libdbus-1.so.3": "libdbus-1-3",
+    "libfontconfig.so.1": "libfontconfig1",
+    "libgbm.so.1": "libgbm1",
+    "libglib-2.0.so.0": "libglib2.0-0",
+    "libnspr4.so": "libnspr4",
+    "libnss3.so": "libnss3",
+    "libxkbcommon.so.0": "libxkbcommon0",
+    "libxkbfile.so.1": "libxkbfile1",
+}
 
 
 def wanted() -> Mapping[str, str]:
     """Library → Debian's package, for the display that there is."""
-    return FOR_PAGES if os.environ.get("WAYLAND_DISPLAY") else {**FOR_PAGES, **FOR_X11}
+    if os.environ.get("WAYLAND_DISPLAY"):
+        return FOR_PAGES
+    return {**FOR_PAGES, **FOR_X11}
 
 
 def missing() -> dict[str, str]:
@@ -49,8 +73,9 @@ def check_libraries() -> None:
     """Raises EngineError that names what the system lacks. For Linux."""
     if lacks := missing():
         raise EngineError(
-            f"A window cannot be opened: the system lacks {', '.join(lacks)}. Install them (Debian and Ubuntu: "
-            f"apt install {' '.join(lacks.values())}), or use bmembed-tui, which works in a terminal.",
+            f"A window cannot be opened: the system lacks {', '.join(lacks)}. Install them (Debian"
+            f" and Ubuntu: apt install {' '.join(lacks.values())}), or use bmembed-tui, which works"
+            " in a terminal.",
             code="window-unavailable",
         )
 

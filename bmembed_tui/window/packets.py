@@ -1,11 +1,15 @@
-"""Packets between the app's process and its window: one byte of kind, four of length (big-endian), then the payload."""
+"""Packets between the app's process and its window: one byte of kind, four of length
+(big-endian), then the payload.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 READY = b"__GANGLION__\n"
-DATA, META, PACKED = "D", "M", "P"
+DATA = "D"
+META = "M"
+PACKED = "P"
 _KINDS = {DATA, META, PACKED}
 _HEADER = 5
 _MAX_LENGTH = 64 * 2**20
@@ -21,7 +25,9 @@ def packet(kind: str, payload: bytes) -> bytes:
 
 
 class Unpacker:
-    """Cuts a stream, in pieces of any length, into packets; what comes before `READY` is dropped."""
+    """Cuts a stream, in pieces of any length, into packets; what comes before `READY` is
+    dropped.
+    """
 
     def __init__(self) -> None:
         self._pending = b""
@@ -35,9 +41,11 @@ class Unpacker:
             if not found:
                 self._pending = before[-len(READY) :]
                 return
-            self._ready, self._pending = True, rest
+            self._ready = True
+            self._pending = rest
         while len(self._pending) >= _HEADER:
-            kind, length = chr(self._pending[0]), int.from_bytes(self._pending[1:_HEADER], "big")
+            kind = chr(self._pending[0])
+            length = int.from_bytes(self._pending[1:_HEADER], "big")
             if kind not in _KINDS or length > _MAX_LENGTH:
                 raise PacketError(f"a packet of kind {kind!r} and {length} bytes")
             if len(self._pending) < _HEADER + length:

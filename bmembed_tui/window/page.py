@@ -1,7 +1,8 @@
-"""The page of a window: a small text, and the script that puts the terminal of the installed textual-serve and its font into it.
+"""The page of a window: a small text, and the script that puts the terminal of the installed
+textual-serve and its font into it.
 
-A web view is handed a page as an address, with every letter of it escaped, several times over: with the terminal in it that
-took as long as all the rest of its start.
+A web view is handed a page as an address, with every letter of it escaped, several times over: with
+the terminal in it that took as long as all the rest of its start.
 """
 
 from __future__ import annotations
@@ -20,16 +21,21 @@ _OWN_SOCKET = "this.socket=new WebSocket("
 HANDLE = "window.onresize=()=>{this.fit()}"
 _WEBGL = "this.terminal.loadAddon(this.webglAddon),"
 _LINKS = "this.terminal.loadAddon(this.weblinksAddon),"
-# pywebview itself makes functions from texts to call the page, hence 'unsafe-eval'; nothing can be loaded or sent.
+# pywebview itself makes functions from texts to call the page, hence 'unsafe-eval'; nothing can be
+# loaded or sent.
 POLICY = (
-    "default-src 'none'; script-src 'nonce-{nonce}' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:; connect-src 'none'; "
-    "form-action 'none'; base-uri 'none'; frame-src 'none'; object-src 'none'"
+    "default-src 'none'; script-src 'nonce-{nonce}' 'unsafe-eval'; style-src 'unsafe-inline';"
+    " img-src data:; connect-src 'none'; form-action 'none'; base-uri 'none'; frame-src 'none';"
+    " object-src 'none'"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`html`: what the window shows first. `script`: to be run in it then; it begins the terminal."""
+    """`html`: what the window shows first.
+
+    `script`: to be run in it then; it begins the terminal.
+    """
 
     html: str
     script: str
@@ -47,7 +53,9 @@ def page() -> Page:
     html = (_HERE / "index.html").read_text(encoding="utf-8")
     for name, part in parts.items():
         html = html.replace(f"@{name}@", part)
-    font = base64.b64encode((static / "fonts" / "RobotoMono-VariableFont_wght.ttf").read_bytes()).decode("ascii")
+    font = base64.b64encode(
+        (static / "fonts" / "RobotoMono-VariableFont_wght.ttf").read_bytes()
+    ).decode("ascii")
     terminal = _terminal((static / "js" / "textual.js").read_text(encoding="utf-8"))
     return Page(html, f'{terminal}\nwindow.beginTerminal("{font}"); null')
 

@@ -1,4 +1,6 @@
-"""What belongs to the thread of Qt's windows: the clipboard, folders that are dropped, and that nothing is fetched."""
+"""What belongs to the thread of Qt's windows: the clipboard, folders that are dropped, and that
+nothing is fetched.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,20 @@ class GuiThread:
             self._carrier.pictured.emit(view, path)
 
     def watch(self, view: Any, dropped: Dropped) -> None:
-        """Call `dropped` with the paths of files and folders that are dropped on `view`, which sees nothing of it.
+        """Call `dropped` with the paths of files and folders that are dropped on `view`, which
+        sees nothing of it.
 
-        The view is kept from fetching anything, also where its page were led elsewhere, which no policy of the page forbids.
+        The view is kept from fetching anything, also where its page were led elsewhere, which no
+        policy of the page forbids.
         """
         with suppress(RuntimeError):
             self._carrier.watched.emit(view, dropped)
 
 
 def set_application_name(name: str) -> None:
-    """Name this program as its desktop entry is named, so that the system shows its window as that one's. Before any window."""
+    """Name this program as its desktop entry is named, so that the system shows its window as
+    that one's. Before any window.
+    """
     from PySide6.QtCore import QCoreApplication
     from PySide6.QtGui import QGuiApplication
 
@@ -66,7 +72,8 @@ def gui_thread() -> GuiThread:
                 view.window().setWindowIcon(QIcon(path))
 
         def watch(self, view: Any, dropped: Dropped) -> None:
-            self.dropped, self.refusing = dropped, Refusing()
+            self.dropped = dropped
+            self.refusing = Refusing()
             view.page().profile().setUrlRequestInterceptor(self.refusing)
             view.page().navigationRequested.connect(lambda request: request.reject())
             view.setAcceptDrops(True)
@@ -79,7 +86,9 @@ def gui_thread() -> GuiThread:
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
             if event.type() == QEvent.Type.Drop:
-                self.dropped([url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()])
+                self.dropped(
+                    [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
+                )
             return True
 
     carrier: Any = Carrier()

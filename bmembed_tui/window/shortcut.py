@@ -19,13 +19,21 @@ COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
 
 
 def install(platform: str = sys.platform, home: Path | None = None) -> list[Path]:
-    """Write the shortcut and its icon; returns the files. Raises EngineError where they cannot be written."""
+    """Write the shortcut and its icon; returns the files.
+
+    Raises EngineError where they cannot be written.
+    """
     place = home or Path.home()
     try:
-        return _on_macos(place) if platform == "darwin" else _on_linux(place)
+        if platform == "darwin":
+            return _on_macos(place)
+        return _on_linux(place)
     except OSError as error:
         raise EngineError(
-            "The shortcut could not be made.", reason_of(error), "Check the folder's permissions.", code="write-failed"
+            "The shortcut could not be made.",
+            reason_of(error),
+            "Check the folder's permissions.",
+            code="write-failed",
         ) from error
 
 
@@ -47,23 +55,38 @@ def _on_linux(home: Path) -> list[Path]:
 
 
 def _quoted(part: str) -> str:
-    """An argument as the desktop entry specification wants it: quoted, then the string's own escapes."""
+    """An argument as the desktop entry specification wants it: quoted, then the string's own
+    escapes.
+    """
     inner = re.sub(r'(["`$\\])', r"\\\1", part).replace("%", "%%")
-    return f'"{inner}"'.replace("\\", "\\\\") if re.search(r'[\s"\'\\><~|&;$*?#()`%]', part) else part
+    if re.search(r'[\s"\'\\><~|&;$*?#()`%]', part):
+        return f'"{inner}"'.replace("\\", "\\\\")
+    return part
 
 
 def _on_macos(home: Path) -> list[Path]:
     """An application folder that runs our command."""
     bundle = home / "Applications" / f"{NAME}.app" / "Contents"
-    program, plist, icon = bundle / "MacOS" / NAME, bundle / "Info.plist", bundle / "Resources" / f"{NAME}.icns"
+    program = bundle / "MacOS" / NAME
+    plist = bundle / "Info.plist"
+    icon = bundle / "Resources" / f"{NAME}.icns"
     _write(program, f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
     program.chmod(0o755)
     facts = {
-        "CFBundleName": NAME, "CFBundleExecutable": NAME, "CFBundleIconFile": NAME, "CFBundlePackageType": "APPL",
-        "CFBundleIdentifier": f"org.{NAME}.desktop", "CFBundleInfoDictionaryVersion": "6.0",
-        "CFBundleShortVersionString": __version__, "CFBundleVersion": __version__, "NSHighResolutionCapable": True,
-        "LSArchitecturePriority": ["arm64", "x86_64"],  # of a script macOS would else think that it wants Rosetta
-    }  # fmt: skip
+        "CFBundleName": NAME,
+        "CFBundleExecutable": NAME,
+        "CFBundleIconFile": NAME,
+        "CFBundlePackageType": "APPL",
+        "CFBundleIdentifier": f"org.{NAME}.desktop",
+        "CFBundleInfoDictionaryVersion": "6.0",
+        "CFBundleShortVersionString": __version__,
+        "CFBundleVersion": __version__,
+        "NSHighResolutionCapable": True,
+        "LSArchitecturePriority": [
+            "arm64",
+            "x86_64",
+        ],  # of a script macOS would else think that it wants Rosetta
+    }
     plist.write_bytes(plistlib.dumps(facts))
     _copy(asset_path("desktop") / "bmembed.icns", icon)
     return [plist, program, icon]

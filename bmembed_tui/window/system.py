@@ -1,4 +1,6 @@
-"""What the window asks of the system: its clipboard, which pages may not write to unasked, and a notice on the screen."""
+"""What the window asks of the system: its clipboard, which pages may not write to unasked, and a
+notice on the screen.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def copier(platform: str = sys.platform) -> Callable[[str], None]:
 
 
 def show_notice(text: str, platform: str = sys.platform) -> None:
-    """Show a sentence to someone who started the window from a menu, where the system can: nobody reads standard error there."""
+    """Show a sentence to someone who started the window from a menu, where the system can:
+    nobody reads standard error there.
+    """
     if platform in NOTIFIERS:
         _run([*NOTIFIERS[platform], text])
 

@@ -1,4 +1,6 @@
-"""An assistant's configuration file with this server in it: all else that stands in the file stays."""
+"""An assistant's configuration file with this server in it: all else that stands in the file
+stays.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from engine.core.disk import disk_errors, replaced
 from engine.core.errors import InputError, UsageError, reason_of
 from engine.gguf.places import lm_studio
 
-NAME, SKILL = "bmembed", "bmembed-search"
+NAME = "bmembed"
+SKILL = "bmembed-search"
 
 
 @dataclass(frozen=True)
@@ -32,18 +35,23 @@ class Change:
 
     def diff(self) -> list[str]:
         """The lines that change, with few around them; empty where none does."""
-        old, new = ((self.before or "").splitlines(), self.after.splitlines())
+        old = (self.before or "").splitlines()
+        new = self.after.splitlines()
         return list(unified_diff(old, new, str(self.path), str(self.path), n=2, lineterm=""))
 
     def write(self) -> Path | None:
-        """Write it whole or not at all; the file as it was is kept beside it, under the name that is given back.
+        """Write it whole or not at all; the file as it was is kept beside it, under the name
+        that is given back.
 
         Raises UsageError where it has changed meanwhile.
         """
         path = self.path.resolve()  # what a link names is changed, not the link
         if _text(path) != self.before:
             raise UsageError(
-                f"{path} has changed meanwhile.", "Another program has written it.", "Try again.", code="config-changed"
+                f"{path} has changed meanwhile.",
+                "Another program has written it.",
+                "Try again.",
+                code="config-changed",
             )
         with disk_errors(f"{path} could not be written."):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,7 +68,10 @@ class Change:
 
 
 def installation(client: str, projects: Sequence[Path]) -> Change:
-    """What adds the server, over these projects, to an assistant's configuration. Raises InputError where that cannot be read."""
+    """What adds the server, over these projects, to an assistant's configuration.
+
+    Raises InputError where that cannot be read.
+    """
     path = config_path(client, Path.home())
     before = _text(path)
     program, *words = own_command()
@@ -70,7 +81,10 @@ def installation(client: str, projects: Sequence[Path]) -> Change:
         after.encode()
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} cannot be read.", reason_of(error), "Correct it, or add the server by hand.", code="config-invalid"
+            f"{path} cannot be read.",
+            reason_of(error),
+            "Correct it, or add the server by hand.",
+            code="config-invalid",
         ) from None
     return Change(path, before, after)
 
@@ -78,13 +92,17 @@ def installation(client: str, projects: Sequence[Path]) -> Change:
 def own_command() -> list[str]:
     """What starts `engine` from anywhere."""
     program = Path(sys.executable).with_name("engine")
-    return [str(program)] if program.is_file() else [sys.executable, "-m", "engine"]
+    if program.is_file():
+        return [str(program)]
+    return [sys.executable, "-m", "engine"]
 
 
 def skill(folder: Path) -> Change:
     """What adds the skill to a folder of skills. Raises InputError."""
     path = folder.expanduser() / SKILL / "SKILL.md"
-    return Change(path, _text(path), asset_path(f"assistants/{SKILL}/SKILL.md").read_text(encoding="utf-8"))
+    return Change(
+        path, _text(path), asset_path(f"assistants/{SKILL}/SKILL.md").read_text(encoding="utf-8")
+    )
 
 
 def config_path(client: str, home: Path) -> Path:
@@ -114,8 +132,14 @@ def _text(path: Path) -> str | None:
 
 def _in_json(text: str, entry: dict[str, Any]) -> str:
     """With the indentation that the file has. Raises ValueError."""
-    data = json.loads(text) if text.strip() else {}
-    servers = data.setdefault("mcpServers", {}) if isinstance(data, dict) else None
+    if text.strip():
+        data = json.loads(text)
+    else:
+        data = {}
+    if isinstance(data, dict):
+        servers = data.setdefault("mcpServers", {})
+    else:
+        servers = None
     if not isinstance(servers, dict):
         raise ValueError("it is no object with an object mcpServers")
     _put(servers, entry)

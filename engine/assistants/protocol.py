@@ -1,10 +1,14 @@
-"""The Model Context Protocol on standard input and output: JSON-RPC 2.0, one message a line. No port is opened.
+"""The Model Context Protocol on standard input and output: JSON-RPC 2.0, one message a line.
 
-It is spoken here since importing the official SDK takes longer than all else that a first search needs, and brings an HTTP
-server with it (docs/log/libraries.md); the SDK's client is what the tests talk to this server with. Clients of the revisions
-with a handshake (`initialize`) are served, and those of the stateless one, whose requests carry their revision.
+No port is opened.
 
-Nothing heavy is imported here, so that the handshake is answered at once; one thread opens the projects and works off calls.
+It is spoken here since importing the official SDK takes longer than all else that a first search
+needs, and brings an HTTP server with it (docs/log/libraries.md); the SDK's client is what the tests
+talk to this server with. Clients of the revisions with a handshake (`initialize`) are served, and
+those of the stateless one, whose requests carry their revision.
+
+Nothing heavy is imported here, so that the handshake is answered at once; one thread opens the
+projects and works off calls.
 """
 
 from __future__ import annotations
@@ -27,9 +31,15 @@ if TYPE_CHECKING:
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS = "2026-07-28"
 UNSUPPORTED_VERSION = -32022
-_VERSION_KEY, _SERVER_KEY = "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/serverInfo"
+_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+_SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 SERVER = {"name": "bmembed", "title": "bmembed documents", "version": __version__}
-READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+READ_ONLY = {
+    "readOnlyHint": True,
+    "destructiveHint": False,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}
 MAX_LINE = 1_000_000  # bytes
 
 
@@ -43,18 +53,23 @@ class ToolServer:
         self._instructions = about["instructions"].format(
             projects=", ".join(Path(one).name for one in names) or "all projects"
         )
-        self._answers, self._thread = Answers(output), ThreadPoolExecutor(1)
+        self._answers = Answers(output)
+        self._thread = ThreadPoolExecutor(1)
         self._opening = self._thread.submit(_opened, names)
 
     def serve(self, source: BinaryIO) -> None:
-        """Answer until the input ends or nobody reads; then finish what was asked for. Raises what opening the projects raised,
-        which calls were answered with. Threads that load an encoder go on.
+        """Answer until the input ends or nobody reads; then finish what was asked for.
+
+        Raises what opening the projects raised, which calls were answered with. Threads that load
+        an encoder go on.
         """
         for line in _lines(source):
             if self._answers.unread:
                 break
             if line.strip() and (request := self._answers.request(line)):
-                self._take(request.get("id", NO_ANSWER), request["method"], request.get("params") or {})
+                self._take(
+                    request.get("id", NO_ANSWER), request["method"], request.get("params") or {}
+                )
         tools = self._opening.result()
         self._thread.submit(tools.close)
         self._thread.shutdown()
@@ -62,13 +77,21 @@ class ToolServer:
     def _take(self, key: Any, method: str, params: Any) -> None:
         if key is NO_ANSWER:
             return  # nothing here waits for a notification
-        meta = params.get("_meta") if isinstance(params, dict) else None
-        version = meta.get(_VERSION_KEY) if isinstance(meta, dict) else None
+        if isinstance(params, dict):
+            meta = params.get("_meta")
+        else:
+            meta = None
+        if isinstance(meta, dict):
+            version = meta.get(_VERSION_KEY)
+        else:
+            version = None
         if not isinstance(params, dict):
             self._answers.give(key, error=(INVALID_PARAMS, "params must be an object", None))
         elif version not in (None, STATELESS):
             data = {"supported": [STATELESS], "requested": version}
-            self._answers.give(key, error=(UNSUPPORTED_VERSION, "Unsupported protocol version", data))
+            self._answers.give(
+                key, error=(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+            )
         elif method == "tools/call":
             self._later(key, params, version)
         elif (result := self._described(method, params, version)) is not None:
@@ -76,13 +99,22 @@ class ToolServer:
         else:
             self._answers.give(key, error=(NO_METHOD, "Method not found", None))
 
-    def _described(self, method: str, params: Mapping[str, Any], version: str | None) -> dict[str, Any] | None:
+    def _described(
+        self, method: str, params: Mapping[str, Any], version: str | None
+    ) -> dict[str, Any] | None:
         """What is known without the tools; None for a method that there is not."""
         about = {"capabilities": {"tools": {}}, "instructions": self._instructions}
-        fresh = {"ttlMs": 0, "cacheScope": "private"} if version else {}
+        if version:
+            fresh = {"ttlMs": 0, "cacheScope": "private"}
+        else:
+            fresh = {}
         if method == "initialize":
             asked = params.get("protocolVersion")
-            return {**about, "protocolVersion": asked if asked in HANDSHAKE else HANDSHAKE[-1], "serverInfo": SERVER}
+            return {
+                **about,
+                "protocolVersion": asked if asked in HANDSHAKE else HANDSHAKE[-1],
+                "serverInfo": SERVER,
+            }
         if method == "server/discover":
             return {**about, **fresh, "supportedVersions": [STATELESS, *HANDSHAKE]}
         if method == "tools/list":
@@ -90,15 +122,23 @@ class ToolServer:
         return {} if method == "ping" else None
 
     def _later(self, key: Any, params: Mapping[str, Any], version: str | None) -> None:
-        name, arguments = params.get("name"), params.get("arguments") or {}
+        name = params.get("name")
+        arguments = params.get("arguments") or {}
         if not isinstance(name, str) or name not in self._tools:
             self._answers.give(
-                key, error=(INVALID_PARAMS, f"Unknown tool. The tools are {', '.join(self._tools)}", None)
+                key,
+                error=(
+                    INVALID_PARAMS,
+                    f"Unknown tool. The tools are {', '.join(self._tools)}",
+                    None,
+                ),
             )
         elif not isinstance(arguments, dict):
             self._answers.give(key, error=(INVALID_PARAMS, "arguments must be an object", None))
         else:
-            self._thread.submit(lambda: self._answers.give(key, _enveloped(self._called(name, arguments), version)))
+            self._thread.submit(
+                lambda: self._answers.give(key, _enveloped(self._called(name, arguments), version))
+            )
 
     def _called(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The result of a call: JSON as text and, unless it failed, as data."""
@@ -108,8 +148,10 @@ class ToolServer:
             check(self._tools[name], given)
             text = _as_text(tools.call(name, given))
             return {
-                "content": [{"type": "text", "text": text}], "structuredContent": json.loads(text), "isError": False
-            }  # fmt: skip
+                "content": [{"type": "text", "text": text}],
+                "structuredContent": json.loads(text),
+                "isError": False,
+            }
         except EngineError as error:
             problem = error
         except BaseException as fault:  # even a panic of native code must not end the server
@@ -135,7 +177,9 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
 
 def _enveloped(result: dict[str, Any], version: str | None) -> dict[str, Any]:
     """A result as the revision wants it."""
-    return {**result, "resultType": "complete", "_meta": {_SERVER_KEY: SERVER}} if version else result
+    if version:
+        return {**result, "resultType": "complete", "_meta": {_SERVER_KEY: SERVER}}
+    return result
 
 
 def _as_text(value: Any) -> str:
@@ -144,15 +188,26 @@ def _as_text(value: Any) -> str:
 
 
 def check(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Hold a tool's arguments against its input schema. Raises UsageError, which quotes no value."""
-    schema, name = tool["inputSchema"], tool["name"]
+    """Hold a tool's arguments against its input schema.
+
+    Raises UsageError, which quotes no value.
+    """
+    schema = tool["inputSchema"]
+    name = tool["name"]
     known = schema["properties"]
     wrong = [one for one in schema.get("required", ()) if one not in arguments]
-    wrong += [one for one, value in arguments.items() if one in known and not _fits(known[one], value)]
+    wrong += [
+        one for one, value in arguments.items() if one in known and not _fits(known[one], value)
+    ]
     if wrong or not arguments.keys() <= known.keys():
-        why = f"Missing, or not as its input schema says: {', '.join(wrong)}." if wrong else ""
+        if wrong:
+            why = f"Missing, or not as its input schema says: {', '.join(wrong)}."
+        else:
+            why = ""
         to_do = f"{name} takes {', '.join(known)}. Call it again as its input schema says."
-        raise UsageError(f"{name} does not take these arguments.", why, to_do, code="arguments-invalid")
+        raise UsageError(
+            f"{name} does not take these arguments.", why, to_do, code="arguments-invalid"
+        )
 
 
 def _fits(kind: Mapping[str, Any], value: Any) -> bool:

@@ -1,4 +1,6 @@
-"""A project that assistants search: by keyword at once, and as its settings say once the encoder is loaded."""
+"""A project that assistants search: by keyword at once, and as its settings say once the encoder
+is loaded.
+"""
 
 from __future__ import annotations
 
@@ -20,32 +22,53 @@ from engine.search.workers import OwnSearcher
 
 
 def labelled(names: Sequence[str]) -> dict[str, ProjectFolder]:
-    """The named projects, all where none is named, by `short_names`. Raises UsageError without any."""
-    folders = [ProjectFolder.open(name) for name in dict.fromkeys(names or map(str, known_projects()))]
+    """The named projects, all where none is named, by `short_names`.
+
+    Raises UsageError without any.
+    """
+    folders = [
+        ProjectFolder.open(name) for name in dict.fromkeys(names or map(str, known_projects()))
+    ]
     if not folders:
         raise UsageError(
-            "There are no projects yet.", "No project was named.", "Make one with 'engine new'.",
-            code="project-missing", command="new",
-        )  # fmt: skip
+            "There are no projects yet.",
+            "No project was named.",
+            "Make one with 'engine new'.",
+            code="project-missing",
+            command="new",
+        )
     names_of = short_names([one.path for one in folders])
     return {names_of[one.path]: one for one in folders}
 
 
 def no_project(labels: Sequence[str], *, named: bool = True) -> UsageError:
     """The error of a label that is none of these, or where one of several is to be `named`."""
-    what = "There is no such project here." if named else "No project is named, and there are several."
-    return UsageError(what, f"Projects: {', '.join(labels)}.", "Name one of these.", code="project-missing")
+    if named:
+        what = "There is no such project here."
+    else:
+        what = "No project is named, and there are several."
+    return UsageError(
+        what, f"Projects: {', '.join(labels)}.", "Name one of these.", code="project-missing"
+    )
 
 
-LOADING = "The encoder is loading: found by keyword alone. A search in some seconds finds by meaning, too."
+LOADING = (
+    "The encoder is loading: found by keyword alone. A search in some seconds finds by meaning,"
+    " too."
+)
 
 
 class ServedProject:
-    """Its methods are called in one thread; the encoder is loaded and used in another. `label`: its name among all served."""
+    """Its methods are called in one thread; the encoder is loaded and used in another.
+
+    `label`: its name among all served.
+    """
 
     def __init__(self, folder: ProjectFolder, label: str) -> None:
-        self.folder, self.label = folder, label
-        self._light, self._full = OwnSearcher(folder), OwnSearcher(folder)
+        self.folder = folder
+        self.label = label
+        self._light = OwnSearcher(folder)
+        self._full = OwnSearcher(folder)
         self._thread = ThreadPoolExecutor(1)
         self._loading: Future[Found] | None = None
         self._problem: BaseException | None = None
@@ -63,12 +86,16 @@ class ServedProject:
 
     @property
     def _loaded(self) -> bool:
-        return self._loading is not None and self._loading.done() and self._loading.exception() is None
+        return (
+            self._loading is not None and self._loading.done() and self._loading.exception() is None
+        )
 
     @property
     def mode(self) -> Mode:
         """How a search is answered now."""
-        return self.folder.settings().search.mode_in_json if self._loaded else "bm25"
+        if self._loaded:
+            return self.folder.settings().search.mode_in_json
+        return "bm25"
 
     def search(self, **params: Any) -> Found:
         """What is found. Raises EngineError."""
@@ -76,14 +103,19 @@ class ServedProject:
             task = HANDLERS[Search](params_of(Search, params))
             return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
         keywords = {**params, "mode": "bm25"}
-        found: Found = HANDLERS[Search](params_of(Search, {**keywords, "rerank": False}))(self._light)
+        found: Found = HANDLERS[Search](params_of(Search, {**keywords, "rerank": False}))(
+            self._light
+        )
         if params.get("mode") == "bm25" or self.folder.settings().search.mode == "keywords":
             if not found.can_rerank:
                 return found
             task = HANDLERS[Search](params_of(Search, keywords))
             return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
         self.load()
-        return replace(found, notes=(*found.notes, _keywords_alone(self._problem) if self._problem else LOADING))
+        return replace(
+            found,
+            notes=(*found.notes, _keywords_alone(self._problem) if self._problem else LOADING),
+        )
 
     def encoders(self) -> dict[SearchMode, NamedEncoder]:
         """The encoder of each search mode; empty before anything is embedded."""
@@ -97,10 +129,16 @@ class ServedProject:
         return self._light.look().document_of(stable_id)
 
     def facets(self, query: str | None) -> dict[str, dict[str, int]]:
-        """How many documents have each type, author, language, year and folder: all, or those that hold a word of `query`."""
+        """How many documents have each type, author, language, year and folder: all, or those
+        that hold a word of `query`.
+        """
         if query is None:
             return self._light.look().facets()
-        return self._light.ready().search(query, mode="bm25", top=1, with_facets=True, syntax=True, rerank=False).facets
+        return (
+            self._light.ready()
+            .search(query, mode="bm25", top=1, with_facets=True, syntax=True, rerank=False)
+            .facets
+        )
 
     def close(self) -> None:
         """Let go of the database; an encoder that is still being loaded is not waited for."""

@@ -30,7 +30,15 @@ from engine.cli import (  # noqa: F401 - their commands are registered by it
 )
 from engine.cli.app import Plain, app
 from engine.core import environment
-from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError, nearest, reason_of
+from engine.core.errors import (
+    CancelledError,
+    EngineError,
+    InputError,
+    ResourceError,
+    UsageError,
+    nearest,
+    reason_of,
+)
 
 for command in (*app.registered_commands, *config.config.registered_commands):
     command.cls = Plain
@@ -46,7 +54,9 @@ _TAKES = {
 
 
 def main() -> None:
-    """Run the command; whatever ends it early is shown once, with its own exit code and no traceback."""
+    """Run the command; whatever ends it early is shown once, with its own exit code and no
+    traceback.
+    """
     environment.prepare_process()
     try:
         _run()
@@ -57,7 +67,9 @@ def main() -> None:
 def _run() -> None:
     try:
         _help_the_leader()
-        code = _wanted()(prog_name="engine", standalone_mode=False)  # of a command that ends with `typer.Exit`
+        code = _wanted()(
+            prog_name="engine", standalone_mode=False
+        )  # of a command that ends with `typer.Exit`
         sys.stdout.flush()
     except EngineError as error:
         _end_with(error)
@@ -77,15 +89,24 @@ def _run() -> None:
 
 
 def _wanted() -> typer.Typer:
-    """The application with the command that is named, or with all: to prepare them takes a while."""
-    wanted, all_of_them = copy(app), app.registered_commands
-    named = [one for one in all_of_them if one.callback and sys.argv[1:2] == [one.name or one.callback.__name__]]
+    """The application with the command that is named, or with all: to prepare them takes a
+    while.
+    """
+    wanted = copy(app)
+    all_of_them = app.registered_commands
+    named = [
+        one
+        for one in all_of_them
+        if one.callback and sys.argv[1:2] == [one.name or one.callback.__name__]
+    ]
     wanted.registered_commands = named or all_of_them
     return wanted
 
 
 def _help_the_leader() -> None:
-    """Of several processes that were launched together, all but the first only help it to train, and then end."""
+    """Of several processes that were launched together, all but the first only help it to train,
+    and then end.
+    """
     from engine.training.compute.launch import follows
 
     if follows():
@@ -108,7 +129,9 @@ def _release_helpers() -> None:
 
 def _nobody_reads() -> None:
     """The reader of our output, such as `head`, has what it wanted: that is no fault."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered must not be written at exit
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), 1
+    )  # what is still buffered must not be written at exit
     sys.exit(0)
 
 
@@ -132,10 +155,14 @@ def _end_with(error: EngineError) -> NoReturn:
 
 
 def _exit_code(error: EngineError) -> int:
-    """A launcher of several processes takes any code but 0 for a crash, and shows a traceback: being stopped is none."""
+    """A launcher of several processes takes any code but 0 for a crash, and shows a traceback:
+    being stopped is none.
+    """
     from engine.training.compute.launch import find_launch
 
-    return 0 if isinstance(error, CancelledError) and find_launch() is not None else error.exit_code
+    if isinstance(error, CancelledError) and find_launch() is not None:
+        return 0
+    return error.exit_code
 
 
 def _explained(error: Exception) -> EngineError:
@@ -144,14 +171,22 @@ def _explained(error: Exception) -> EngineError:
         return _wrong_use(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
-            "The disk is full.", reason_of(error), "Free some disk space and try again.", code="disk-full"
+            "The disk is full.",
+            reason_of(error),
+            "Free some disk space and try again.",
+            code="disk-full",
         )
     if isinstance(error, OSError):
         return InputError(
-            "A file could not be read or written.", reason_of(error), "Check the path and its permissions.",
+            "A file could not be read or written.",
+            reason_of(error),
+            "Check the path and its permissions.",
             code="file-access",
-        )  # fmt: skip
-    fault = EngineError(f"The engine had an internal fault ({type(error).__name__}: {error}).", code="internal-fault")
+        )
+    fault = EngineError(
+        f"The engine had an internal fault ({type(error).__name__}: {error}).",
+        code="internal-fault",
+    )
     fault.exit_code = 1
     return fault
 
@@ -166,22 +201,38 @@ def _wrong_use(error: Any) -> UsageError:
     to_do = f"Try '{command} --help'."
     is_value = type(error).__name__ == "BadParameter"
     if command.removeprefix("engine ") in ("search", "find", "ask") and not is_value:
-        to_do += " A query of several words needs quotation marks; one that begins with a minus goes last, after '--'."
+        to_do += (
+            " A query of several words needs quotation marks; one that begins with a minus goes"
+            " last, after '--'."
+        )
     if command.startswith("engine config") and not is_value:
         to_do += " 'engine config list PROJECT --all' shows every KEY and its value."
     return UsageError((is_value and _wrong_value(error)) or error.format_message(), "", to_do)
 
 
 def _wrong_value(error: Any) -> str:
-    """What an option takes, what it was given, and which choice is like that; empty where the library's own message has to do."""
+    """What an option takes, what it was given, and which choice is like that; empty where the
+    library's own message has to do.
+    """
     from pydantic import ValidationError
 
     if not isinstance(error.__cause__, ValidationError):
         return ""
     found = error.__cause__.errors()[0]
     kind = get_type_hints(error.cmd.callback)[error.param.name]
-    choices = [one for part in (kind, *get_args(kind)) for one in get_args(part) if isinstance(one, str)]
-    one_of = f"one of: {', '.join(choices)}" if choices else ""  # as settings say it
+    choices = [
+        one for part in (kind, *get_args(kind)) for one in get_args(part) if isinstance(one, str)
+    ]
+    # as settings say it
+    if choices:
+        one_of = f"one of: {', '.join(choices)}"
+    else:
+        one_of = ""
     takes = _TAKES.get(found["type"], one_of).format(**found.get("ctx", {}))
-    meant = f" Did you mean '{near}'?" if (near := nearest(str(found["input"]), choices)) else ""
-    return f"{error.param.opts[0]} takes {takes}, not '{found['input']}'.{meant}" if takes else ""
+    if near := nearest(str(found["input"]), choices):
+        meant = f" Did you mean '{near}'?"
+    else:
+        meant = ""
+    if takes:
+        return f"{error.param.opts[0]} takes {takes}, not '{found['input']}'.{meant}"
+    return ""

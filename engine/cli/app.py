@@ -24,12 +24,12 @@ HELP = """Search documents offline, by keyword and by meaning, and adapt the enc
 
 'engine' is the command line of bmembed-tui; 'bmembed-tui' is the app in the terminal. Both work on the same projects.
 
-To start: 'engine new PROJECT FOLDER', then 'engine run PROJECT'. 'engine COMMAND -h' explains a command."""
+To start: 'engine new PROJECT FOLDER', then 'engine run PROJECT'. 'engine COMMAND -h' explains a command."""  # noqa: E501
 CODES = """Data goes to standard output, progress, notes and errors to standard error. With --json, or BMEMBED_ERRORS=json in the
 environment, an error is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line.
 Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage failed,
 6 out of disk or memory, 7 damaged project, 130 cancelled (0 under torchrun or accelerate launch, which take any other code for
-a crash)."""
+a crash)."""  # noqa: E501
 
 GROUPS = {
     "Start": ("new", "run", "find", "list", "config", "purge", "demo", "doctor"),
@@ -64,10 +64,17 @@ class Plain(_InOneStyle, TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options; the types of arguments are left out."""
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            found = (param.get_help_record(ctx) for param in self.get_params(ctx) if param.param_type_name == kind)
+            found = (
+                param.get_help_record(ctx)
+                for param in self.get_params(ctx)
+                if param.param_type_name == kind
+            )
             rows = [row for row in found if row]
             if kind == "argument":
-                rows = [(name.partition(" <")[0], text.partition("  [required]")[0]) for name, text in rows]
+                rows = [
+                    (name.partition(" <")[0], text.partition("  [required]")[0])
+                    for name, text in rows
+                ]
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
@@ -89,7 +96,9 @@ class Grouped(Group):
         for title, names in {**GROUPS, "Advanced": rest}.items():
             with formatter.section(title):
                 there = [name for name in names if name in shown]
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(room)) for name in there])
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(room)) for name in there]
+                )
 
 
 def _complete_project(incomplete: str) -> list[str]:
@@ -109,12 +118,17 @@ app = typer.Typer(
     epilog=CODES,
 )
 _PROJECT = typer.Argument(
-    metavar="PROJECT", help="name of a project, or path of its folder", autocompletion=_complete_project
+    metavar="PROJECT",
+    help="name of a project, or path of its folder",
+    autocompletion=_complete_project,
 )
 
 
 def _on_cluster(address: str | None) -> str | None:
-    """Have a run's processes give work to a cluster. Raises UsageError for no address, and where Ray is not installed."""
+    """Have a run's processes give work to a cluster.
+
+    Raises UsageError for no address, and where Ray is not installed.
+    """
     if address is not None:
         from engine.cluster.nodes import VARIABLE, check_ray
         from engine.core.errors import UsageError
@@ -135,12 +149,19 @@ ProjectOrFolder = Annotated[
 Texts = list[str] | None
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 MaybeProject = Annotated[str | None, _PROJECT]
-Verbose = Annotated[bool, typer.Option("--verbose", help="also show each automatic choice and its reason")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="also show each automatic choice and its reason")
+]
 Force = Annotated[bool, typer.Option("--force", help="redo what is up to date")]
 _CLUSTER = "also work on the nodes of a Ray cluster: HOST:PORT, or auto"
-Cluster = Annotated[str | None, typer.Option("--ray", metavar="ADDRESS", help=_CLUSTER, callback=_on_cluster)]
+Cluster = Annotated[
+    str | None, typer.Option("--ray", metavar="ADDRESS", help=_CLUSTER, callback=_on_cluster)
+]
 Preset = Annotated[
-    str, typer.Option(metavar="NAME", help="training preset: quick, standard, paper, cl, mafin or pipelines")
+    str,
+    typer.Option(
+        metavar="NAME", help="training preset: quick, standard, paper, cl, mafin or pipelines"
+    ),
 ]
 
 
@@ -155,7 +176,10 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="show the version and exit"
+        ),
     ] = False,
 ) -> None:
     pass
@@ -172,9 +196,11 @@ def assigned(texts: list[str]) -> dict[str, Any]:
         key, sign, value = text.partition("=")
         if not sign:
             raise UsageError(
-                f"{text} sets nothing.", "It has no '='.", "Write it like training.steps=60.",
+                f"{text} sets nothing.",
+                "It has no '='.",
+                "Write it like training.steps=60.",
                 code="settings-no-value",
-            )  # fmt: skip
+            )
         found[key.strip()] = value_of(value.strip())
         validate(with_changes({}, found), f"--set {text}")
     return found
@@ -191,21 +217,29 @@ def print_line(data: Any) -> None:
 
 
 def _escaped(text: str) -> str:
-    """JSON with escapes for what steers a terminal (JSON itself only asks for those below U+0020) or is not UTF-8."""
+    """JSON with escapes for what steers a terminal (JSON itself only asks for those below
+    U+0020) or is not UTF-8.
+    """
     return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def agree(question: str, yes: bool, command: str) -> None:
-    """Ask, unless the answer is given already. Raises CancelledError where it is no, UsageError where nobody can be asked."""
+    """Ask, unless the answer is given already.
+
+    Raises CancelledError where it is no, UsageError where nobody can be asked.
+    """
     from engine.core.errors import CancelledError, UsageError
 
     if yes:
         return
     if not sys.stdin.isatty():
         raise UsageError(
-            f"'engine {command}' needs your consent.", f"It asks: {question} Standard input is not a terminal.",
-            "Add --yes to go on without being asked.", code="confirmation-impossible", command=command,
-        )  # fmt: skip
+            f"'engine {command}' needs your consent.",
+            f"It asks: {question} Standard input is not a terminal.",
+            "Add --yes to go on without being asked.",
+            code="confirmation-impossible",
+            command=command,
+        )
     if not typer.confirm(question, err=True):
         raise CancelledError("Nothing was changed.", "You answered no.")
 
@@ -237,7 +271,9 @@ def handling(handler: Callable[[int, Any], object], *numbers: int) -> Iterator[N
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C, SIGTERM or the end of the terminal asks for a stop at the next safe point; a second Ctrl-C ends at once."""
+    """Ctrl-C, SIGTERM or the end of the terminal asks for a stop at the next safe point; a
+    second Ctrl-C ends at once.
+    """
     asked = 0
 
     def ask(number: int, _frame: object) -> None:
@@ -246,32 +282,48 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
         if number == signal.SIGHUP:
-            for stream in (1, 2):  # nobody reads them any more, and what is written there would be an error
+            for stream in (
+                1,
+                2,
+            ):  # nobody reads them any more, and what is written there would be an error
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         print("Stopping at the next safe point …", file=sys.stderr)
 
-    hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL else []  # nohup has it ignored
+    # nohup has it ignored
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        hangup = [signal.SIGHUP]
+    else:
+        hangup = []
     with handling(ask, signal.SIGINT, signal.SIGTERM, *hangup):
         yield lambda: asked > 0
 
 
 @contextmanager
 def cleaned_up() -> Iterator[None]:
-    """SIGTERM, and the end of the terminal, end the command as Ctrl-C does: what it has begun is taken away."""
+    """SIGTERM, and the end of the terminal, end the command as Ctrl-C does: what it has begun is
+    taken away.
+    """
 
     def interrupt(_number: int, _frame: object) -> None:
         for number in numbers:
-            signal.signal(number, signal.SIG_IGN)  # the second must not break off what the first has begun
+            signal.signal(
+                number, signal.SIG_IGN
+            )  # the second must not break off what the first has begun
         raise KeyboardInterrupt
 
     signals = (signal.SIGTERM, signal.SIGHUP)
-    numbers = [number for number in signals if signal.getsignal(number) == signal.SIG_DFL]  # nohup has it ignored
+    numbers = [
+        number for number in signals if signal.getsignal(number) == signal.SIG_DFL
+    ]  # nohup has it ignored
     with handling(interrupt, *numbers):
         yield
 
 
-def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bool, verbose: bool) -> None:
-    """Run stages with progress shown; with `--json`, every event goes to standard output, one JSON object a line.
+def execute(
+    project: Project, stages: tuple[str, ...], force: bool, as_json: bool, verbose: bool
+) -> None:
+    """Run stages with progress shown; with `--json`, every event goes to standard output, one
+    JSON object a line.
 
     A reader of those lines that goes away stops the run at its next safe point, as Ctrl-C does.
     """

@@ -24,9 +24,9 @@ def ask(
 ) -> None:
     """Answer a question with your own language model. Each sentence names its sources.
 
-    The model is that of queries.model or queries.endpoint; a server gets the passages found. Ctrl-C stops it. A sentence is marked
-    if it cites no source or one that does not exist, or if its quote is missing or not in the source. Check for yourself that the
-    source says what the sentence says.
+    The model is that of queries.model or queries.endpoint; a server gets the passages found. Ctrl-C
+    stops it. A sentence is marked if it cites no source or one that does not exist, or if its quote
+    is missing or not in the source. Check for yourself that the source says what the sentence says.
     """
     from engine.answers.answering import answer, with_model
     from engine.cli.console import show_notes
@@ -34,21 +34,30 @@ def ask(
 
     with opened(name) as project:
         with_model(project.folder)  # without one, nothing is looked for
-        found, stop, printer = project.search(question), threading.Event(), _Printer()
+        found = project.search(question)
+        stop = threading.Event()
+        printer = _Printer()
         if found.problem:
             raise found.problem
         if not as_json:
             show_notes(found)
         with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
-            chunks, hear = [hit.chunk_id for hit in found.hits], (lambda _: None) if as_json else printer.show
+            chunks = [hit.chunk_id for hit in found.hits]
+            hear = (lambda _: None) if as_json else printer.show
             written = answer(project.folder, question, chunks, hear, stop.is_set)
     given = found.hits[: written.passages]
     if as_json:
-        print_json({"question": question, **to_json(written), "sources": given, "notes": found.notes})
+        print_json(
+            {"question": question, **to_json(written), "sources": given, "notes": found.notes}
+        )
     else:
         printer.show(written)
         if written.state == "done" and not written.sentences:
-            print("The passages that were found do not answer this." if given else "Nothing was found.")
+            print(
+                "The passages that were found do not answer this."
+                if given
+                else "Nothing was found."
+            )
         if written.state == "cut":
             print("… (queries.answer_tokens allows no more)")
         named = {number for sentence in written.sentences for number in sentence.sources}
@@ -67,7 +76,9 @@ class _Printer:
     """Prints an answer as it grows: what a terminal shows cannot be taken back."""
 
     def __init__(self) -> None:
-        self._sentences, self._letters, self._said = 0, 0, False
+        self._sentences = 0
+        self._letters = 0
+        self._said = False
 
     def show(self, found: Answer) -> None:
         """What is new of it."""
@@ -75,10 +86,13 @@ class _Printer:
 
         if found.passages and not self._said:
             self._said = True
-            progress_console().print(harmless(f"{found.model} reads {found.passages} of the passages …"), markup=False)
+            progress_console().print(
+                harmless(f"{found.model} reads {found.passages} of the passages …"), markup=False
+            )
         for number, sentence in enumerate(found.sentences[self._sentences :], self._sentences + 1):
             print(harmless(sentence.text)[self._letters :], end="", flush=True)
             self._letters = len(sentence.text)
             if number < len(found.sentences) or found.state != "writing":
                 print(sentence.marks, flush=True)
-                self._sentences, self._letters = number, 0
+                self._sentences = number
+                self._letters = 0

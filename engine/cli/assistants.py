@@ -15,35 +15,50 @@ from engine.core.text import harmless
 if TYPE_CHECKING:
     from engine.assistants.install import Change
 
-NOTE = "The assistant gets the hits, which are text of your documents; a cloud assistant sends them to its provider."
+NOTE = (
+    "The assistant gets the hits, which are text of your documents; a cloud assistant sends them to"
+    " its provider."
+)
 
 
 @app.command()
 def mcp(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="PROJECT", help="projects to search; all of yours if left out")
+        list[str] | None,
+        typer.Argument(metavar="PROJECT", help="projects to search; all of yours if left out"),
     ] = None,
     install: Annotated[
         Literal["claude", "claude-desktop", "codex", "cursor", "lmstudio"] | None,
-        typer.Option(metavar="ASSISTANT", help="add it to claude, claude-desktop, codex, cursor or lmstudio"),
+        typer.Option(
+            metavar="ASSISTANT", help="add it to claude, claude-desktop, codex, cursor or lmstudio"
+        ),
     ] = None,
     skill: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="write a skill into a folder of skills, such as ~/.claude/skills"),
+        typer.Option(
+            metavar="FOLDER", help="write a skill into a folder of skills, such as ~/.claude/skills"
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="write without asking")] = False,
 ) -> None:
-    """Let an AI assistant search projects (MCP). It talks on standard input and output, only reads, and opens no port.
+    """Let an AI assistant search projects (MCP).
+
+    It talks on standard input and output, only reads, and opens no port.
 
     A cloud assistant sends the hits, which are text of your documents, to its provider.
     """
-    from engine.project.folder import ProjectFolder  # before the handshake: the first search has less to import then
+    from engine.project.folder import (
+        ProjectFolder,
+    )  # before the handshake: the first search has less to import then
 
     if install or skill:
         from engine.assistants import install as installing
 
         folders = [ProjectFolder.open(name).path for name in names or ()]
-        changes = [installing.installation(install, folders)] if install else []
+        if install:
+            changes = [installing.installation(install, folders)]
+        else:
+            changes = []
         for change in [*changes, *([installing.skill(skill)] if skill else [])]:
             write_change(change, yes, "mcp", NOTE)
         return
@@ -65,4 +80,7 @@ def write_change(change: Change, yes: bool, command: str, note: str) -> None:
         return
     agree(harmless(f"Write {change.path}?"), yes, command)
     backup = change.write()
-    print(harmless(f"Written.{f' The file as it was is {backup}.' if backup else ''} {note}"), file=sys.stderr)
+    print(
+        harmless(f"Written.{f' The file as it was is {backup}.' if backup else ''} {note}"),
+        file=sys.stderr,
+    )

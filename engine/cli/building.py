@@ -30,15 +30,24 @@ from engine.cli.app import (
 if TYPE_CHECKING:
     from engine.api import Project
 
-Detach = Annotated[bool, typer.Option("--detach", help="run in the background; 'engine status' shows the progress")]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="run in the background; 'engine status' shows the progress")
+]
 
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="PROJECT", help="a name, or a path for the project's folder")],
-    documents: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="folders or files with documents")],
+    name: Annotated[
+        str, typer.Argument(metavar="PROJECT", help="a name, or a path for the project's folder")
+    ],
+    documents: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", help="folders or files with documents")
+    ],
     model: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="encoder: a sentence-transformers folder; else the bundled one")
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="encoder: a sentence-transformers folder; else the bundled one"
+        ),
     ] = None,
     preset: Preset = "standard",
 ) -> None:
@@ -49,9 +58,11 @@ def new(
     for path in documents:
         if not path.expanduser().exists():
             raise InputError(
-                f"{path} does not exist.", "The project would have no documents there.", "Check the path.",
+                f"{path} does not exist.",
+                "The project would have no documents there.",
+                "Check the path.",
                 code="path-missing",
-            )  # fmt: skip
+            )
     sections: dict[str, dict[str, Any]] = {"training": {"preset": preset}}
     if model:
         from engine.encoders.kinds.chosen import model_path
@@ -71,8 +82,12 @@ def new(
 @app.command()
 def run(
     name: ProjectName,
-    only: Annotated[str | None, typer.Option(metavar="STAGES", help="only these stages, such as ingest,index")] = None,
-    every: Annotated[bool, typer.Option("--all", help="also adapt the encoder, as 'engine adapt' does")] = False,
+    only: Annotated[
+        str | None, typer.Option(metavar="STAGES", help="only these stages, such as ingest,index")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="also adapt the encoder, as 'engine adapt' does")
+    ] = False,
     _ray: Cluster = None,
     force: Force = False,
     detach: Detach = False,
@@ -81,9 +96,9 @@ def run(
 ) -> None:
     """Make the documents searchable. Runs ingest (only what has changed), index and embed.
 
-    A stopped run continues where it left off. Search by keyword works after 'index', which comes in between
-    where a large folder is read for the first time. While 'embed' runs, what is embedded so far is
-    searched by meaning.
+    A stopped run continues where it left off. Search by keyword works after 'index', which comes in
+    between where a large folder is read for the first time. While 'embed' runs, what is embedded so
+    far is searched by meaning.
     """
     from engine.core.errors import UsageError
     from engine.project.stage import ORDER, SEARCH
@@ -91,9 +106,16 @@ def run(
 
     if every and only is not None:
         raise UsageError(
-            "--all and --only cannot be used together.", "", "Leave one out.", code="options-conflict", command="run"
+            "--all and --only cannot be used together.",
+            "",
+            "Leave one out.",
+            code="options-conflict",
+            command="run",
         )
-    named = () if only is None else checked_stages(part.strip() for part in only.split(","))
+    if only is None:
+        named = ()
+    else:
+        named = checked_stages(part.strip() for part in only.split(","))
     _run(name, named or (ORDER if every else SEARCH), force, detach, as_json, verbose)
 
 
@@ -102,16 +124,22 @@ def adapt(
     name: ProjectName,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="start nothing; say how long it takes and whether it could prove a gain"),
+        typer.Option(
+            "--dry-run",
+            help="start nothing; say how long it takes and whether it could prove a gain",
+        ),
     ] = False,
     force: Force = False,
     detach: Detach = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt the encoder to your documents. Each search mode uses it where it is proved, or expected, to be better.
+    """Adapt the encoder to your documents.
 
-    Reads what has changed, makes training queries, trains, compares search before and after, and embeds.
+    Each search mode uses it where it is proved, or expected, to be better.
+
+    Reads what has changed, makes training queries, trains, compares search before and after, and
+    embeds.
     """
     from engine.project.stage import ORDER
 
@@ -134,7 +162,9 @@ def _offer(name: str, as_json: bool) -> None:
         print("".join(harmless(line) + "\n" for line in found.lines()), end="")
 
 
-def _run(name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json: bool, verbose: bool) -> None:
+def _run(
+    name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json: bool, verbose: bool
+) -> None:
     with opened(name) as project:
         if detach:
             return _detach(project, name, stages, force, as_json)
@@ -142,11 +172,16 @@ def _run(name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json:
         quoted = shlex.quote(name)
         if not as_json and "embed" in stages:
             offer = f"engine adapt {quoted} --dry-run, which says whether adapting may help"
-            more = f"engine report {quoted}" if "evaluate" in stages else offer
+            if "evaluate" in stages:
+                more = f"engine report {quoted}"
+            else:
+                more = offer
             print(f"Next: engine search {quoted} 'your question', or {more}", file=sys.stderr)
 
 
-def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, as_json: bool) -> None:
+def _detach(
+    project: Project, name: str, stages: tuple[str, ...], force: bool, as_json: bool
+) -> None:
     from engine.core.errors import UsageError
     from engine.runs.detached import start
     from engine.training.compute.launch import find_launch
@@ -154,19 +189,26 @@ def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, a
     if find_launch() is not None:
         raise UsageError(
             "A run of several processes cannot run in the background.",
-            "Its processes belong to the launcher that started them.", "Leave out --detach.", code="detach-distributed",
-        )  # fmt: skip
+            "Its processes belong to the launcher that started them.",
+            "Leave out --detach.",
+            code="detach-distributed",
+        )
     begun = start(project.folder, stages, force=force)
     if as_json:
         print_line(begun)
         return
     quoted = shlex.quote(name)
     print(begun.run)
-    print(f"It runs in the background. Next: engine status {quoted}, or engine cancel {quoted}", file=sys.stderr)
+    print(
+        f"It runs in the background. Next: engine status {quoted}, or engine cancel {quoted}",
+        file=sys.stderr,
+    )
 
 
 def _stage_command(stage: str, text: str) -> None:
-    def command(name: ProjectName, force: Force = False, verbose: Verbose = False, as_json: AsJson = False) -> None:
+    def command(
+        name: ProjectName, force: Force = False, verbose: Verbose = False, as_json: AsJson = False
+    ) -> None:
         with opened(name) as project:
             execute(project, (stage,), force, as_json, verbose)
 
@@ -181,7 +223,9 @@ for _name, _text in {
     "rank": "Stage 4: rank chunks by BM25 for each training query.",
     "train": "Stage 5: train the adapter. A stopped training continues from its last checkpoint.",
     "evaluate": "Stage 6: compare encoders, and choose which to use.",
-    "embed": "Stage 7: embed the chunks with the encoder in use. After it, search by meaning works.",
+    "embed": (
+        "Stage 7: embed the chunks with the encoder in use. After it, search by meaning works."
+    ),
 }.items():
     _stage_command(_name, _text)
 
@@ -189,65 +233,99 @@ for _name, _text in {
 @app.command("import-queries")
 def import_queries(
     name: ProjectName,
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL, a JSON array, or qrels/NAME.tsv (BEIR)")],
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSONL, a JSON array, or qrels/NAME.tsv (BEIR)")
+    ],
 ) -> None:
     """Add training queries.
 
-    JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}.
-    A "kind" (question, keyword, title, claim, everyday) is kept.
-    A "grade" of 1 or more says how relevant the evidence is (for the loss plackett_luce). A query may be there once per answer.
+    JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list",
+    "doc"}. A "kind" (question, keyword, title, claim, everyday) is kept. A "grade" of 1 or more
+    says how relevant the evidence is (for the loss plackett_luce). A query may be there once per
+    answer.
     """
     with opened(name) as project:
         count = project.import_queries(path)
         backend = project.settings().queries.backend
     print(f"{count} queries were imported.", file=sys.stderr)
     if backend not in ("imported", "both"):
-        print("They are used once queries.backend in project.toml is 'imported' or 'both'.", file=sys.stderr)
+        print(
+            "They are used once queries.backend in project.toml is 'imported' or 'both'.",
+            file=sys.stderr,
+        )
 
 
 @app.command("import-judgments")
 def import_judgments(
     name: ProjectName,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL, or a BEIR folder")],
-    split: Annotated[str, typer.Option(metavar="NAME", help="which qrels/NAME.tsv of a BEIR folder")] = "test",
+    split: Annotated[
+        str, typer.Option(metavar="NAME", help="which qrels/NAME.tsv of a BEIR folder")
+    ] = "test",
     measure: Annotated[
-        bool, typer.Option("--measure", help="let them measure what comes into use, with no part in choosing it")
+        bool,
+        typer.Option(
+            "--measure", help="let them measure what comes into use, with no part in choosing it"
+        ),
     ] = False,
 ) -> None:
-    """Add questions with known answers. JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on.
+    """Add questions with known answers.
+
+    JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on.
 
     "also", a list of {"path", "evidence"}, names further documents that answer a question.
     """
     with opened(name) as project:
         print(
-            f"{project.import_judgments(path, split, measuring=measure)} judged questions were imported.",
+            f"{project.import_judgments(path, split, measuring=measure)} judged questions were"
+            " imported.",
             file=sys.stderr,
         )
-        listed = project.queries_by_origin("judged").queries if project.counts()["documents"] else ()
+        if project.counts()["documents"]:
+            listed = project.queries_by_origin("judged").queries
+        else:
+            listed = ()
         if lacking := sum(query.reason == "no-answer" for query in listed):
-            print(f"{lacking} of the project's {len(listed)} do not count: no document holds their answer. To list them: "
-                  f"engine queries {project.folder.argument} --origin judged", file=sys.stderr)  # fmt: skip
+            print(
+                f"{lacking} of the project's {len(listed)} do not count: no document holds their"
+                f" answer. To list them: engine queries {project.folder.argument} --origin judged",
+                file=sys.stderr,
+            )
 
 
 @app.command()
 def benchmark(
     dataset: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv")
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv"
+        ),
     ],
     queries: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="training queries; extractive ones if left out")
+        Path | None,
+        typer.Option(metavar="FILE", help="training queries; extractive ones if left out"),
     ] = None,
-    model: Annotated[str | None, typer.Option(metavar="FOLDER", help="encoder: a sentence-transformers folder")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="encoder: a sentence-transformers folder")
+    ] = None,
     preset: Preset = "standard",
     seed: Annotated[int, typer.Option(metavar="N", help="seed of the training and the split")] = 0,
-    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="create the project here and keep it")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="create the project here and keep it")
+    ] = None,
     changes: Annotated[
-        Texts, typer.Option("--set", metavar="KEY=VALUE", help="a setting, such as training.steps=60; may repeat")
+        Texts,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="a setting, such as training.steps=60; may repeat"
+        ),
     ] = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure adaptation on a BEIR data set. Compares all ways to search on its judgments, with 95 % intervals."""
+    """Measure adaptation on a BEIR data set.
+
+    Compares all ways to search on its judgments, with 95 % intervals.
+    """
     from engine.cli.console import output, show_differences, show_tables
     from engine.cli.run_view import RunView
     from engine.core.figures import FigureTable
@@ -261,7 +339,14 @@ def benchmark(
 
         settings.setdefault("encoder", {})["model"] = named_model(model)
     with stoppable() as stop, RunView(verbose=verbose) as snapshot:
-        result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=stop)
+        result = measure(
+            dataset,
+            queries=queries,
+            settings=settings,
+            keep=keep,
+            on_event=snapshot,
+            should_stop=stop,
+        )
     if as_json:
         from engine.core.former_systems import with_former_names
 
@@ -271,17 +356,24 @@ def benchmark(
     show_tables({"judged": table}, output(), result["own_systems"], tuple(table.systems))
     for chosen in result["in_use"].values():
         print(chosen["reason"])
-    show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())
+    show_differences(
+        {f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs),
+        output(),
+    )
 
 
 @app.command()
 def demo(
     project: Annotated[
-        str, typer.Option("--project", metavar="PROJECT", help="name or folder of the demo's project")
+        str,
+        typer.Option("--project", metavar="PROJECT", help="name or folder of the demo's project"),
     ] = "sample",
     verbose: Verbose = False,
 ) -> None:
-    """Adapt the encoder to the sample documents. Shows search before and after, and searches four times."""
+    """Adapt the encoder to the sample documents.
+
+    Shows search before and after, and searches four times.
+    """
     from engine.cli.console import output, show_found, show_verdict
     from engine.cli.demo import NARROW, SEARCHES, sample_project, show_change, telling_change
     from engine.core.errors import CancelledError
@@ -292,10 +384,14 @@ def demo(
     try:
         execute(sample, ORDER, force=False, as_json=False, verbose=verbose)
     except CancelledError as error:
-        again = "make demo" if os.environ.get("MAKELEVEL") else f"engine demo --project {shlex.quote(project)}"
+        if os.environ.get("MAKELEVEL"):
+            again = "make demo"
+        else:
+            again = f"engine demo --project {shlex.quote(project)}"
         error.to_do = f"Run '{again}' to resume."
         raise
-    console, found = output(), sample.report()
+    console = output()
+    found = sample.report()
     console.print()
     show_verdict(found.verdict, console)
     change = telling_change(found)
@@ -307,7 +403,9 @@ def demo(
     for query in SEARCHES:
         console.print()
         console.rule(query, align="left", style="dim")
-        show_found(sample.search(query, top=1 if console.width < NARROW else 2, by_document=True), console)
+        show_found(
+            sample.search(query, top=1 if console.width < NARROW else 2, by_document=True), console
+        )
     sample.close()
     print(f"\nProject: {sample.path}\nReport:  {found.folder / 'report.html'}")
     print(f"Next:    engine search {shlex.quote(project)} 'your question'")

@@ -1,4 +1,6 @@
-"""Commands that make one file of a project, a project of such a file, and a project that others may read."""
+"""Commands that make one file of a project, a project of such a file, and a project that others
+may read.
+"""
 
 from __future__ import annotations
 
@@ -20,41 +22,61 @@ if TYPE_CHECKING:
 VARIABLE = "BMEMBED_BUNDLE_PASSWORD"
 PasswordFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help=f"file whose first line is the password; otherwise ${VARIABLE} or a prompt"),
+    typer.Option(
+        metavar="FILE",
+        help=f"file whose first line is the password; otherwise ${VARIABLE} or a prompt",
+    ),
 ]
-BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="a file that 'engine bundle' made")]
+BundleFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="a file that 'engine bundle' made")
+]
 
 
 @app.command()
 def bundle(
     name: ProjectName,
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="the file to write; it must not exist yet")],
+    target: Annotated[
+        Path, typer.Argument(metavar="FILE", help="the file to write; it must not exist yet")
+    ],
     search_only: Annotated[
         bool,
-        typer.Option("--search-only", help="only what search needs: no queries, judgments, reports or cached vectors"),
+        typer.Option(
+            "--search-only",
+            help="only what search needs: no queries, judgments, reports or cached vectors",
+        ),
     ] = False,
-    with_model: Annotated[bool, typer.Option("--with-model", help="include the encoder's folder or file")] = False,
+    with_model: Annotated[
+        bool, typer.Option("--with-model", help="include the encoder's folder or file")
+    ] = False,
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="protect it with a password (needs the extra age)")
     ] = False,
     password_file: PasswordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a project into one file, to move it or back it up. The file is complete or absent. A run may go on meanwhile."""
+    """Write a project into one file, to move it or back it up.
+
+    The file is complete or absent. A run may go on meanwhile.
+    """
     from engine.core.errors import UsageError
     from engine.export.bundle.pack import bundle_project
     from engine.project.folder import ProjectFolder
 
-    project, password = ProjectFolder.open(name), None
+    project = ProjectFolder.open(name)
+    password = None
     if encrypt or password_file:
         password = _password(password_file, new=True)
         if password is None:
             raise UsageError(
-                "There is no password.", "Standard input is not a terminal.", f"Use --password-file, or set {VARIABLE}.",
+                "There is no password.",
+                "Standard input is not a terminal.",
+                f"Use --password-file, or set {VARIABLE}.",
                 code="bundle-password-missing",
-            )  # fmt: skip
+            )
     with cleaned_up():
-        made = bundle_project(project, target, search_only=search_only, with_model=with_model, password=password)
+        made = bundle_project(
+            project, target, search_only=search_only, with_model=with_model, password=password
+        )
     _show(made, [str(made.file)], as_json, "in one file")
 
 
@@ -63,12 +85,16 @@ def unbundle(
     file: BundleFile,
     name: Annotated[str, typer.Argument(metavar="PROJECT", help="name or path of the new project")],
     model: Annotated[
-        str, typer.Option(metavar="PATH", help="the encoder on this machine, if the bundle lacks it")
+        str,
+        typer.Option(metavar="PATH", help="the encoder on this machine, if the bundle lacks it"),
     ] = "",
     password_file: PasswordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a project from a bundle. Every file is checked, and the project is complete or absent."""
+    """Make a project from a bundle.
+
+    Every file is checked, and the project is complete or absent.
+    """
     from engine.export.bundle.unpack import unbundle as unpack
 
     with cleaned_up():
@@ -79,11 +105,16 @@ def unbundle(
 @app.command()
 def share(
     name: ProjectName,
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="the group that may read it")] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="the group that may read it")
+    ] = None,
     off: Annotated[bool, typer.Option("--off", help="only you may read it again")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
-    """Let a group read and search a project. It can then read the text of the documents, too, and what later runs make."""
+    """Let a group read and search a project.
+
+    It can then read the text of the documents, too, and what later runs make.
+    """
     from engine.core.errors import UsageError
     from engine.encoders.graph.shared_graphs import copy_shared_graphs
     from engine.project.folder import ProjectFolder
@@ -91,20 +122,31 @@ def share(
 
     if (group is None) is not off:
         raise UsageError(
-            "Nobody is named who may read the project.", "", "Add --group NAME or --off.", code="options-conflict"
+            "Nobody is named who may read the project.",
+            "",
+            "Add --group NAME or --off.",
+            code="options-conflict",
         )
     plan = sharing(ProjectFolder.open(name), group)
     whose = f", group {group}" if group else ""
     for kind, count in (("folders", plan.folders), ("files", plan.files)):
         print(f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}{whose}")
     if plan.closed:
-        bits = {str(path): "g+x" if path.stat().st_gid == plan.group else "o+x" for path in plan.closed}
+        bits = {
+            str(path): "g+x" if path.stat().st_gid == plan.group else "o+x" for path in plan.closed
+        }
         commands = [
             shlex.join(["chmod", bit, *(path for path in bits if bits[path] == bit)])
             for bit in dict.fromkeys(bits.values())
         ]
-        text = "The group cannot reach the project: folders above it are closed to it. To let it through: {}. "
-        text += "Or move the project's folder to a place that the group can reach, and name it by its path."
+        text = (
+            "The group cannot reach the project: folders above it are closed to it. To let it"
+            " through: {}. "
+        )
+        text += (
+            "Or move the project's folder to a place that the group can reach, and name it by its"
+            " path."
+        )
         print(harmless(text.format(" && ".join(commands))), file=sys.stderr)
     if plan.folders or plan.files:
         agree(harmless(f"Change {plan.project.path}?"), yes, "share")
@@ -120,14 +162,25 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
 
     with cleaned_up():
         found = check(file, partial(_password, password_file, ask=False))
-    kept = "what search reads of the project" if found.search_only else "the whole project"
-    inside = f"{kept} {found.project} in {found.files} files, bundled {found.created[:16].replace('T', ' ')} UTC"
-    inside = inside if found.files else "encrypted; with its password the content is checked, too"
+    if found.search_only:
+        kept = "what search reads of the project"
+    else:
+        kept = "the whole project"
+    inside = (
+        f"{kept} {found.project} in {found.files} files, bundled"
+        f" {found.created[:16].replace('T', ' ')} UTC"
+    )
+    if found.files:
+        inside = inside
+    else:
+        inside = "encrypted; with its password the content is checked, too"
     _show(found, [f"{found.file}: undamaged, {inside}", f"sha256 {found.sha256}"], as_json)
 
 
 def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:
-    """Of a file, of the environment, or asked for on a terminal; never of an argument, which others can see."""
+    """Of a file, of the environment, or asked for on a terminal; never of an argument, which
+    others can see.
+    """
     from engine.core.errors import UsageError, reason_of
 
     if file is not None:
@@ -135,7 +188,10 @@ def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str 
             return (file.read_text(encoding="utf-8").splitlines() or [""])[0]
         except (OSError, ValueError) as error:
             raise UsageError(
-                f"{file} cannot be read.", reason_of(error), "Check the path.", code="bundle-password-missing"
+                f"{file} cannot be read.",
+                reason_of(error),
+                "Check the path.",
+                code="bundle-password-missing",
             ) from None
     if (word := os.environ.get(VARIABLE)) is not None:
         return word
@@ -152,4 +208,7 @@ def _show(made: Bundled | Unbundled, lines: list[str], as_json: bool, form: str 
         return
     print("\n".join(map(harmless, lines)))
     if form:
-        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB {form}, with text of the documents.", file=sys.stderr)
+        print(
+            f"{made.files} files, {made.bytes / 1e6:,.1f} MB {form}, with text of the documents.",
+            file=sys.stderr,
+        )

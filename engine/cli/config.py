@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from engine.settings.values import Setting
 
 config = typer.Typer(
-    cls=Group, help="List, read and change the settings of a project.", no_args_is_help=True, rich_markup_mode=None
+    cls=Group,
+    help="List, read and change the settings of a project.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(config, name="config")
 
@@ -34,10 +37,17 @@ def _complete_value(ctx: typer.Context, incomplete: str) -> list[str]:
     from engine.settings.values import every_setting
 
     setting = every_setting().get(ctx.params.get("key") or "")
-    return [answer for answer in setting.answers if answer.startswith(incomplete)] if setting else []
+    if setting:
+        return [answer for answer in setting.answers if answer.startswith(incomplete)]
+    return []
 
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="a setting, such as search.top", autocompletion=_complete_key)]
+Key = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY", help="a setting, such as search.top", autocompletion=_complete_key
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -70,8 +80,12 @@ def _current(name: str) -> list[Current]:
     every = []
     for dotted, setting in every_setting().items():
         section, _, key = dotted.partition(".")
-        value, default = found.settings[section][key], setting.key.default
-        default = found.preset.get(key, default) if section == "training" else default
+        value = found.settings[section][key]
+        default = setting.key.default
+        if section == "training":
+            default = found.preset.get(key, default)
+        else:
+            default = default
         value = default if value is None else value
         every.append(Current(dotted, value, default, dotted in found.set, setting.key.help))
     return sorted(every, key=lambda one: not one.set)
@@ -113,11 +127,16 @@ def set_value(
     value: Annotated[
         str,
         typer.Argument(
-            metavar="VALUE", help="the values of a list separated by commas", autocompletion=_complete_value
+            metavar="VALUE",
+            help="the values of a list separated by commas",
+            autocompletion=_complete_value,
         ),
     ],
 ) -> None:
-    """Change a setting in project.toml. Comments and order stay. Says which stages are out of date then."""
+    """Change a setting in project.toml.
+
+    Comments and order stay. Says which stages are out of date then.
+    """
     from engine.settings.values import typed
 
     setting = _known(key)
@@ -141,8 +160,13 @@ def _known(key: str) -> Setting:
         return every[current]
     near = nearest(key, every)
     is_section = any(one.startswith(f"{key}.") for one in every)
-    to_do = f"Did you mean '{near}'?" if near and not is_section else "'engine config list PROJECT --all' lists them."
-    raise SettingsError(f"There is no setting '{key}'.", "", to_do, code="settings-unknown-key", command="config")
+    if near and not is_section:
+        to_do = f"Did you mean '{near}'?"
+    else:
+        to_do = "'engine config list PROJECT --all' lists them."
+    raise SettingsError(
+        f"There is no setting '{key}'.", "", to_do, code="settings-unknown-key", command="config"
+    )
 
 
 def _shown(name: str, key: str) -> str:
@@ -162,10 +186,16 @@ def _change(name: str, key: str, value: Any) -> None:
         settings = changed(project.folder, {key: value})
         remarks = list(_remarks(project.folder, settings, key, shlex.quote(name)))
     after = _shown(name, key)
-    print(harmless(f"{key} = {after} ({'unchanged' if after == before else f'was {before}'})"), file=sys.stderr)
+    print(
+        harmless(f"{key} = {after} ({'unchanged' if after == before else f'was {before}'})"),
+        file=sys.stderr,
+    )
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale and not (key == "encoder.model" and remarks):
-        remarks.append(f"Stale now: {', '.join(stale)}. {to_refresh(stale, name)}; until then, search stays as it is.")
+        remarks.append(
+            f"Stale now: {', '.join(stale)}. {to_refresh(stale, name)}; until then, search stays as"
+            " it is."
+        )
     for remark in remarks:
         print(harmless(remark), file=sys.stderr)
 
@@ -179,7 +209,10 @@ def _remarks(project: ProjectFolder, settings: Settings, key: str, name: str) ->
         missing = (path for path in project.sources(settings) if not path.exists())
         yield from (f"{path} does not exist: 'engine run' cannot read it." for path in missing)
         if not settings.corpus.paths:
-            yield "The project has no documents then: 'engine run' reads nothing until corpus.paths names a folder."
+            yield (
+                "The project has no documents then: 'engine run' reads nothing until corpus.paths"
+                " names a folder."
+            )
     if key == "encoder.model":
         try:
             resolve_model(settings.encoder.model)
@@ -189,4 +222,7 @@ def _remarks(project: ProjectFolder, settings: Settings, key: str, name: str) ->
     is_set = backend and getattr(settings.queries, key.removeprefix("queries."))
     if is_set and settings.queries.backend not in (backend, "auto"):
         set_it = f"'engine config set {name} queries.backend {backend}'"
-        yield f"queries.backend is {settings.queries.backend}, so {key} is not used. To use it: {set_it}."
+        yield (
+            f"queries.backend is {settings.queries.backend}, so {key} is not used. To use it:"
+            f" {set_it}."
+        )

@@ -1,4 +1,6 @@
-"""What the terminal shows: notes and errors on standard error, tables and hits on standard output."""
+"""What the terminal shows: notes and errors on standard error, tables and hits on standard
+output.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.core.errors import CancelledError, EngineError
-from engine.core.messages.report import IMPORTED_SET, KINDS, QUERY_SETS, SCALE, GateTable, ReportVerdict
+from engine.core.messages.report import (
+    IMPORTED_SET,
+    KINDS,
+    QUERY_SETS,
+    SCALE,
+    GateTable,
+    ReportVerdict,
+)
 from engine.core.messages.search import LINED, MODE_NAMES
 from engine.core.systems import ADAPTED, BASE, BM25, IN_USE, IN_USE_ALONE, SYSTEMS, label_of, twins
 from engine.core.text import day, duration, harmless, metric_name, short_names
@@ -27,15 +36,22 @@ METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
 def progress_console() -> Console:
-    """The console of everything that is not data. Nothing moves in a file, even where FORCE_COLOR is set."""
+    """The console of everything that is not data.
+
+    Nothing moves in a file, even where FORCE_COLOR is set.
+    """
     tty = sys.stderr.isatty()
-    return Console(stderr=True, highlight=False, soft_wrap=not tty, color_system=_colours(), force_terminal=tty)
+    return Console(
+        stderr=True, highlight=False, soft_wrap=not tty, color_system=_colours(), force_terminal=tty
+    )
 
 
 def output() -> Console:
     """The console of data. What reads a pipe gets whole lines."""
     piped = not sys.stdout.isatty()
-    return Console(highlight=False, soft_wrap=piped, width=120 if piped else None, color_system=_colours())
+    return Console(
+        highlight=False, soft_wrap=piped, width=120 if piped else None, color_system=_colours()
+    )
 
 
 def _colours() -> Literal["auto"] | None:
@@ -49,19 +65,34 @@ def show_tables(
     own: Collection[str] = IN_USE_ALONE,
     systems: Iterable[str] = SYSTEMS,
 ) -> None:
-    """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent.
+    """One table of systems × metrics for each kind of queries, every figure with its 95 %
+    interval, in percent.
 
-    `own`: the systems whose rows are those of what is in use (`own_systems`): they are marked, and stand there once.
+    `own`: the systems whose rows are those of what is in use (`own_systems`): they are marked, and
+        stand there once.
     """
     hidden = twins(own)
     for kind, table in tables.items():
         some = kind == "judged" and table.synthetic
-        made = f", {table.synthetic} of them made from the documents (synthetic: they flatter)" if some else ""
-        what = QUERY_SETS[kind] if kind != "synthetic" or table.synthetic else IMPORTED_SET
-        shown = _table(f"{table.queries} {what}{made} · percent, 95 % interval", "system", *map(metric_name, METRICS))
+        if some:
+            made = f", {table.synthetic} of them made from the documents (synthetic: they flatter)"
+        else:
+            made = ""
+        if kind != "synthetic" or table.synthetic:
+            what = QUERY_SETS[kind]
+        else:
+            what = IMPORTED_SET
+        shown = _table(
+            f"{table.queries} {what}{made} · percent, 95 % interval",
+            "system",
+            *map(metric_name, METRICS),
+        )
         for name in systems:
             if (figures := table.systems.get(name)) and name not in hidden:
-                label = f"{label_of(name)} (in use)" if name in own and not name.endswith(IN_USE) else label_of(name)
+                if name in own and not name.endswith(IN_USE):
+                    label = f"{label_of(name)} (in use)"
+                else:
+                    label = label_of(name)
                 shown.add_row(label, *(_cell(figures[metric]) for metric in METRICS))
         console.print(shown)
         if table.format_lopsided:
@@ -71,7 +102,9 @@ def show_tables(
 def show_verdict(found: ReportVerdict, console: Console) -> None:
     """Print a sentence and a bar for each way to search of each mode, and what to do next."""
     if not found.modes:
-        console.print(Text("Nothing was measured: there are no questions to measure with.", style="bold"))
+        console.print(
+            Text("Nothing was measured: there are no questions to measure with.", style="bold")
+        )
     for one in found.modes:
         console.print(Text(one.sentence, style="bold"))
         width = max((len(bar.label) for bar in one.bars), default=0)
@@ -93,18 +126,35 @@ def show_verdict(found: ReportVerdict, console: Console) -> None:
 
 def show_gate(gate: GateTable, console: Console) -> None:
     """Print what was compared with the reference to decide what comes into use in a mode."""
-    on = f"{gate.queries:,} {KINDS[gate.rung][gate.queries != 1]}" if gate.rung else "no queries"
-    title = f"{gate.mode.capitalize()} search, compared with base: {on} · nDCG@10, points, 95 % interval"
+    if gate.rung:
+        on = f"{gate.queries:,} {KINDS[gate.rung][gate.queries != 1]}"
+    else:
+        on = "no queries"
+    title = (
+        f"{gate.mode.capitalize()} search, compared with base: {on} · nDCG@10, points, 95 %"
+        " interval"
+    )
     shown = _table(title, "candidate", "difference", "expected", "risk", "outcome")
     for row in gate.candidates:
-        label = label_of(row.encoder) if row.share is None else f"{label_of(row.encoder)}, share {row.share:g}"
-        gap = _gap(row.difference) if row.difference is not None else "–"
+        if row.share is None:
+            label = label_of(row.encoder)
+        else:
+            label = f"{label_of(row.encoder)}, share {row.share:g}"
+        if row.difference is not None:
+            gap = _gap(row.difference)
+        else:
+            gap = "–"
         expected = "–"
         risk = "–"
         if row.expectation is not None:
-            expected = f"{row.expectation.mean:+.2f} ({row.expectation.low:+.2f} to {row.expectation.high:+.2f})"
+            expected = (
+                f"{row.expectation.mean:+.2f} ({row.expectation.low:+.2f} to"
+                f" {row.expectation.high:+.2f})"
+            )
             risk = f"{100 * row.expectation.risk:.0f} %"
-        shown.add_row(label, gap, expected, risk, f"{row.outcome}, in use" if row.in_use else row.outcome)
+        shown.add_row(
+            label, gap, expected, risk, f"{row.outcome}, in use" if row.in_use else row.outcome
+        )
     console.print(shown)
     if gate.format_strict:
         console.print(gate.format_strict)
@@ -123,18 +173,23 @@ def _cell(figure: Interval) -> str:
 
 
 def show_differences(rows: Differences, console: Console) -> None:
-    """One line for each pair of systems: the paired difference in nDCG@10, in points, with its 95 % interval."""
+    """One line for each pair of systems: the paired difference in nDCG@10, in points, with its
+    95 % interval.
+    """
     for name, row in rows.items():
         one, _, other = name.partition(" − ")
         gap = row["ndcg@10"]
         console.print(
-            f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10: {gap.format_verdict}{gap.format_needed}"
+            f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10:"
+            f" {gap.format_verdict}{gap.format_needed}"
         )
 
 
 def differences_in_use(table: FigureTable, method: str) -> Differences:
-    """Return what is in use against base in semantic and hybrid search (fused by `method`), and against keywords, as
-    `show_differences` takes them; the adapted encoder where base itself is in use."""
+    """Return what is in use against base in semantic and hybrid search (fused by `method`), and
+    against keywords, as `show_differences` takes them; the adapted encoder where base itself is
+    in use.
+    """
     rows = {}
     for way in ("", f"{method}_"):
         name = f"{way}{IN_USE}"
@@ -155,10 +210,17 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
     """The table of a study, as its JSON gives it."""
     from engine.experiments.study.tables import shown, shown_interval
 
-    table = _table(f"{found['source']}: {found['shows']}", "", *(name.partition("|")[0] for name in found["columns"]))
+    table = _table(
+        f"{found['source']}: {found['shows']}",
+        "",
+        *(name.partition("|")[0] for name in found["columns"]),
+    )
     for row in found["rows"]:
         values = [row["values"].get(name) for name in found["columns"]]
-        table.add_row(row["label"], *("\n".join(filter(None, (shown(one), shown_interval(one)))) for one in values))
+        table.add_row(
+            row["label"],
+            *("\n".join(filter(None, (shown(one), shown_interval(one)))) for one in values),
+        )
     console.print(table)
     for cell in found["cells"]:
         if cell["reason"]:
@@ -171,20 +233,28 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
     if general_text := found.get("general_text"):
         console.print(harmless(f"General text: {general_text}."))
     for one in found["correlations"]:
-        console.print(f"{' and '.join(one['of'])}: r = {'–' if one['r'] is None else format(one['r'], '.3f')}")
+        console.print(
+            f"{' and '.join(one['of'])}: r = {'–' if one['r'] is None else format(one['r'], '.3f')}"
+        )
 
 
 def _gap(gap: Difference) -> str:
     return f"{gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
 
 
-def show_found(found: Found, console: Console, sources: Iterable[str] = (), *, dated: bool = False) -> None:
-    """Hits with snippets; matched terms are marked, and each hit says which ranker found it where; `dated`: and of what day it is.
+def show_found(
+    found: Found, console: Console, sources: Iterable[str] = (), *, dated: bool = False
+) -> None:
+    """Hits with snippets; matched terms are marked, and each hit says which ranker found it
+    where; `dated`: and of what day it is.
 
-    `sources`: the project's folders. Where there are several, a path begins with the name of its own.
+    `sources`: the project's folders. Where there are several, a path begins with the name of its
+        own.
     """
     show_notes(found)
-    names = short_names({Path(source) for source in (*sources, *(hit.source for hit in found.hits))})
+    names = short_names(
+        {Path(source) for source in (*sources, *(hit.source for hit in found.hits))}
+    )
     for hit in found.hits:
         console.print(_heading(hit, names[Path(hit.source)] if len(names) > 1 else "", dated))
         body = Text("   " + harmless(hit.snippet))
@@ -199,15 +269,27 @@ def show_notes(found: Found) -> None:
         progress_console().print(Text(harmless(note), style="yellow"))
     if found.reranked:
         passages = f"{found.reranked.passages} passage{'' if found.reranked.passages == 1 else 's'}"
-        progress_console().print(Text(f"{passages} reranked in {duration(found.reranked.seconds)}", style="dim"))
+        progress_console().print(
+            Text(f"{passages} reranked in {duration(found.reranked.seconds)}", style="dim")
+        )
 
 
 def _heading(hit: Hit, source: str, dated: bool) -> Text:
-    path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
+    if source:
+        path = f"{source.rstrip('/')}/{hit.path}"
+    else:
+        path = hit.path
     page = hit.page_name
-    line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in LINED else ""
+    if page:
+        line = f", {harmless(page)}"
+    elif hit.format in LINED:
+        line = f":{hit.line}"
+    else:
+        line = ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
-    ranks = {MODE_NAMES[name]: one.document_rank or one.rank for name, one in sorted(hit.rankers.items())}
+    ranks = {
+        MODE_NAMES[name]: one.document_rank or one.rank for name, one in sorted(hit.rankers.items())
+    }
     found = ", ".join(f"{name} #{rank}" for name, rank in ranks.items())
     date = day(hit.date if dated else hit.changed or hit.created)
     said = "".join(f"  {harmless(part)}" for part in (hit.author, date) if part)

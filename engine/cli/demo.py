@@ -16,7 +16,13 @@ from engine.core.messages.report import Change, FoundHit
 from engine.core.text import harmless
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import query_sets_of
-from engine.project.folder import SAMPLE_MEASURING, SAMPLE_QUERIES, SAMPLE_QUESTIONS, SAMPLE_SETTINGS, locate
+from engine.project.folder import (
+    SAMPLE_MEASURING,
+    SAMPLE_QUERIES,
+    SAMPLE_QUESTIONS,
+    SAMPLE_SETTINGS,
+    locate,
+)
 from engine.written_queries.imports import imported_queries
 
 NAME = "sample"
@@ -30,14 +36,18 @@ EXCERPT = 110
 
 
 def sample_project(name: str = NAME) -> Project:
-    """The project over the sample corpus, with its judged questions; made when it is not there yet."""
+    """The project over the sample corpus, with its judged questions; made when it is not there
+    yet.
+    """
     if (locate(name) / "project.toml").exists():
         project = Project.open(name)
         if str(asset_path("sample/documents")) not in project.settings().corpus.paths:
             raise UsageError(
-                f"{project.path} is not the sample project.", "It was created over other documents.",
-                "Give another name with --project.", code="folder-taken",
-            )  # fmt: skip
+                f"{project.path} is not the sample project.",
+                "It was created over other documents.",
+                "Give another name with --project.",
+                code="folder-taken",
+            )
     else:
         project = Project.create(name, [asset_path("sample/documents")], **SAMPLE_SETTINGS)
     if project.settings().queries.backend == "imported" and not imported_queries(project.folder):
@@ -48,20 +58,26 @@ def sample_project(name: str = NAME) -> Project:
 
 
 def telling_change(report: Report) -> Change | None:
-    """Return a question that semantic search answers after adaptation and not before; None where there is none.
+    """Return a question that semantic search answers after adaptation and not before; None where
+    there is none.
 
     Of those that only measure where there are any, the one whose answer stands highest.
     """
     sets = query_sets_of(read_report(report.folder))
     for one in sorted(sets, key=lambda each: each.kind != "measuring"):
-        gained = [change for change in one.changes.better if change.before == 0 and _has_answer(change.hits_after)]
+        gained = [
+            change
+            for change in one.changes.better
+            if change.before == 0 and _has_answer(change.hits_after)
+        ]
         if one.kind in ("measuring", "judged") and gained:
             return max(gained, key=lambda change: change.after)
     return None
 
 
 def show_change(change: Change, after: str, console: Console) -> None:
-    """Print the first hits of semantic search before and after adaptation, side by side where there is room.
+    """Print the first hits of semantic search before and after adaptation, side by side where
+    there is room.
 
     `after` heads the second list.
     """
@@ -83,7 +99,10 @@ def _hits_text(hits: Sequence[FoundHit]) -> Text:
     text = Text()
     for hit in hits:
         mark = "✓" if hit.right else " "
-        text.append(f"{mark} {hit.rank}. {harmless(hit.title)}\n", style="bold green" if hit.right else "bold")
+        text.append(
+            f"{mark} {hit.rank}. {harmless(hit.title)}\n",
+            style="bold green" if hit.right else "bold",
+        )
         text.append(f"  {shorten(harmless(hit.excerpt), EXCERPT, placeholder=' …')}\n", style="dim")
     return text
 

@@ -1,4 +1,6 @@
-"""Commands about the files of a project: what became of each, reading them again, and keeping up with a folder."""
+"""Commands about the files of a project: what became of each, reading them again, and keeping up
+with a folder.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def documents(
     action: Annotated[
         Literal["list", "retry", "export"],
         typer.Argument(
-            metavar="ACTION", help="list; retry: read unreadable files again; export: print the list as CSV"
+            metavar="ACTION",
+            help="list; retry: read unreadable files again; export: print the list as CSV",
         ),
     ] = "list",
     state: Annotated[
@@ -36,7 +39,10 @@ def documents(
         typer.Option(metavar="STATE", help="only files that are read, skipped or unreadable"),
     ] = None,
     path: Annotated[
-        Texts, typer.Option(metavar="PATTERN", help="only paths that match, such as 'mail/**'; may repeat")
+        Texts,
+        typer.Option(
+            metavar="PATTERN", help="only paths that match, such as 'mail/**'; may repeat"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -47,11 +53,15 @@ def documents(
     with opened(name) as project:
         if action == "retry":
             count = project.retry(path or ())
-            print(f"{count} will be read again. Next: engine run {shlex.quote(name)}", file=sys.stderr)
+            print(
+                f"{count} will be read again. Next: engine run {shlex.quote(name)}", file=sys.stderr
+            )
             return
         every = project.documents()
         reads = project.settings().corpus.ocr
-    rows = [row for row in every if matches(row.path) and state in (None, row.state, STATES[row.state])]
+    rows = [
+        row for row in every if matches(row.path) and state in (None, row.state, STATES[row.state])
+    ]
     if action == "export":
         print(_csv(rows), end="")
     elif as_json:
@@ -62,17 +72,24 @@ def documents(
             nothing = f"Nothing has been read yet. Run 'engine run {shlex.quote(name)}'."
             print("No file matches." if every else nothing, file=sys.stderr)
         if not reads and any(row.kind == "needs OCR" for row in rows):
-            print("Scans and pictures are read if corpus.ocr = true and tesseract is installed.", file=sys.stderr)
+            print(
+                "Scans and pictures are read if corpus.ocr = true and tesseract is installed.",
+                file=sys.stderr,
+            )
 
 
 def _show(rows: list[FileOutcome], paths: set[str]) -> None:
     for row in rows:
         state = STATES[row.state] + (f" ({row.kind})" if row.kind else "")
-        what = row.reason or f"{row.format}, {row.documents} document{'' if row.documents == 1 else 's'}"
+        what = (
+            row.reason
+            or f"{row.format}, {row.documents} document{'' if row.documents == 1 else 's'}"
+        )
         print(f"{state:<26} {harmless(row.path)}  {harmless(what)}")
     inside = [any(str(above) in paths for above in PurePosixPath(row.path).parents) for row in rows]
     counted = [
-        _counts(row for row, is_inside in zip(rows, inside, strict=True) if is_inside is of) for of in (False, True)
+        _counts(row for row, is_inside in zip(rows, inside, strict=True) if is_inside is of)
+        for of in (False, True)
     ]
     if rows:
         print("; inside them ".join(filter(None, counted)), file=sys.stderr)
@@ -84,7 +101,9 @@ def _counts(rows: Iterable[FileOutcome]) -> str:
 
 
 def _csv(rows: Iterable[FileOutcome]) -> str:
-    """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe; none steers a terminal."""
+    """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe;
+    none steers a terminal.
+    """
     import csv
 
     file = io.StringIO()
@@ -93,17 +112,24 @@ def _csv(rows: Iterable[FileOutcome]) -> str:
     for row in rows:
         cells = list(map(str, astuple(row)))
         formulas = (cell[:1] in ("=", "+", "-", "@", "\t", "\r") for cell in cells)
-        writer.writerow(["'" * formula + harmless(cell) for formula, cell in zip(formulas, cells, strict=True)])
+        writer.writerow(
+            ["'" * formula + harmless(cell) for formula, cell in zip(formulas, cells, strict=True)]
+        )
     return file.getvalue()
 
 
 @app.command()
 def watch(
     name: ProjectName,
-    install: Annotated[bool, typer.Option("--install", help="start it at every login, as a systemd user unit")] = False,
+    install: Annotated[
+        bool, typer.Option("--install", help="start it at every login, as a systemd user unit")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
-    """Keep a project up to date while files change. Changes are searchable within seconds. Ctrl-C stops it."""
+    """Keep a project up to date while files change.
+
+    Changes are searchable within seconds. Ctrl-C stops it.
+    """
     if install:
         _install_unit(name, yes)
         return
@@ -134,12 +160,17 @@ def _install_unit(name: str, yes: bool) -> None:
     from engine.runs.unit import unit_path, unit_text
 
     if sys.platform != "linux":
-        raise UsageError("There is no systemd here.", "It comes with Linux.", "", code="systemd-missing")
+        raise UsageError(
+            "There is no systemd here.", "It comes with Linux.", "", code="systemd-missing"
+        )
     project = ProjectFolder.open(name)
     path = unit_path(project)
     then = (
         f"Start it: systemctl --user daemon-reload && systemctl --user enable --now {path.name}. "
         f"To be rid of it: systemctl --user disable --now {path.name}, then delete the file."
     )
-    before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+    if path.is_file():
+        before = path.read_text(encoding="utf-8", errors="replace")
+    else:
+        before = None
     write_change(Change(path, before, unit_text(project, own_command())), yes, "watch", then)

@@ -1,4 +1,6 @@
-"""`engine encoders`: the embedding models on this machine, and how well each finds what a project's queries ask for."""
+"""`engine encoders`: the embedding models on this machine, and how well each finds what a
+project's queries ask for.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +19,36 @@ if TYPE_CHECKING:
 
 @app.command()
 def encoders(
-    action: Annotated[Literal["list", "compare"], typer.Argument(metavar="ACTION", help="list or compare")] = "list",
+    action: Annotated[
+        Literal["list", "compare"], typer.Argument(metavar="ACTION", help="list or compare")
+    ] = "list",
     name: MaybeProject = None,
     named: Annotated[
         Texts,
         typer.Argument(
-            metavar="ENCODER", help="to compare: a path, a name from the list, or ADDRESS#MODEL of a server"
+            metavar="ENCODER",
+            help="to compare: a path, a name from the list, or ADDRESS#MODEL of a server",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List or compare encoders (embedding models). With PROJECT, also lists those in its encoder.folders.
+    """List or compare encoders (embedding models).
 
-    'compare' measures them against the project's encoder, on its chunks and the queries that decide between them.
+    With PROJECT, also lists those in its encoder.folders.
+
+    'compare' measures them against the project's encoder, on its chunks and the queries that decide
+    between them.
     """
     from engine.core.errors import UsageError
 
     if (action == "compare") != bool(name and named):
         raise UsageError(
-            f"'engine encoders {action}' takes {'no encoder' if named else 'a project and the encoders to compare'}.", "",
-            "Try 'engine encoders compare PROJECT ENCODER …'; 'engine encoders list' shows them.", command="encoders",
-        )  # fmt: skip
+            f"'engine encoders {action}' takes"
+            f" {'no encoder' if named else 'a project and the encoders to compare'}.",
+            "",
+            "Try 'engine encoders compare PROJECT ENCODER …'; 'engine encoders list' shows them.",
+            command="encoders",
+        )
     if action == "list":
         files = _files(name)
         print_json(files) if as_json else _show_files(files)
@@ -45,7 +56,9 @@ def encoders(
     from engine.evaluation.studies.encoders import compare_encoders
 
     with opened(name or "") as project, stoppable() as stop:
-        found = compare_encoders(project.folder, named or [], stop, lambda one: print(f"\n▸ {one}", file=sys.stderr))
+        found = compare_encoders(
+            project.folder, named or [], stop, lambda one: print(f"\n▸ {one}", file=sys.stderr)
+        )
     print_json(found) if as_json else _show_comparison(found, name or "")
 
 
@@ -71,7 +84,10 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
 
     table = found.table
     for one in found.results:
-        failed = f"  ✗ {one.error.what} {one.error.why}" if one.error else ""
+        if one.error:
+            failed = f"  ✗ {one.error.what} {one.error.why}"
+        else:
+            failed = ""
         print(harmless(f"{one.named or 'the encoder of the project'}{failed}"))
         if (trial := one.trial) is None or table is None:
             continue
@@ -81,22 +97,40 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
                 line += f"  {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
                 line += "" if found.needed else f": {gap.format_verdict}{gap.format_needed}"
             print(line)
-        memory = size_text(trial.memory) if trial.memory else "memory of its server"
-        cost = f"{trial.texts_per_second:,.1f} texts/s · {1000 * trial.query_seconds:,.0f} ms a query · {memory}"
+        if trial.memory:
+            memory = size_text(trial.memory)
+        else:
+            memory = "memory of its server"
+        cost = (
+            f"{trial.texts_per_second:,.1f} texts/s · {1000 * trial.query_seconds:,.0f} ms a query"
+            f" · {memory}"
+        )
         print(f"    {trial.dimension} dimensions · {cost}")
         for key, value in trial.changes.items():
             setting = (project, f"encoder.{key}")
-            words = ["unset", *setting] if value is None else ["set", *setting, str(value)]
+            if value is None:
+                words = ["unset", *setting]
+            else:
+                words = ["set", *setting, str(value)]
             print(harmless(f"    engine config {shlex.join(words)}"))
     if table is None:
         return
-    print(f"To use an encoder, run the commands below it, then 'engine run {shlex.quote(project)}'.")
-    print(f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals, differences to the first.")
+    print(
+        f"To use an encoder, run the commands below it, then 'engine run {shlex.quote(project)}'."
+    )
+    print(
+        f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals,"
+        " differences to the first."
+    )
     if table.format_lopsided:
         print(table.format_lopsided)
     if found.rung == "extractive":
         print(
-            "Extractive queries favour keyword search and prove nothing about encoders. Judge questions of your own: engine judge."
+            "Extractive queries favour keyword search and prove nothing about encoders. Judge"
+            " questions of your own: engine judge."
         )
     elif found.needed:
-        print(f"Too few to decide: that takes about {about_count(found.needed)}. 'engine judge' collects questions.")
+        print(
+            f"Too few to decide: that takes about {about_count(found.needed)}. 'engine judge'"
+            " collects questions."
+        )

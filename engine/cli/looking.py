@@ -29,7 +29,10 @@ def list_projects(as_json: AsJson = False) -> None:
         print_json(names)
     else:
         width = max(map(len, names), default=0)
-        print("".join(harmless(f"{name:{width}}  {path}") + "\n" for name, path in names.items()), end="")
+        print(
+            "".join(harmless(f"{name:{width}}  {path}") + "\n" for name, path in names.items()),
+            end="",
+        )
     if not names:
         print(f"No projects in {projects_root()} yet. 'engine new' creates one.", file=sys.stderr)
 
@@ -60,17 +63,31 @@ def _steering_command(action: str, done: str, text: str) -> None:
         from engine.project import control
 
         with opened(name) as project:
-            print(f"Run {getattr(control, action)(sweeping(project.folder))} {done}.", file=sys.stderr)
+            print(
+                f"Run {getattr(control, action)(sweeping(project.folder))} {done}.", file=sys.stderr
+            )
 
     command.__doc__ = text
     app.command(action)(command)
 
 
 for _action, _done, _text in (
-    ("cancel", "was asked to stop", "Stop a run at its next safe point. The next run continues there."),
-    ("pause", "was asked to pause", "Pause a run at its next safe point. It keeps its memory until 'engine resume'."),
-    ("resume", "continues", "Continue a paused run. To continue a stopped one, repeat its command."),
-):  # fmt: skip
+    (
+        "cancel",
+        "was asked to stop",
+        "Stop a run at its next safe point. The next run continues there.",
+    ),
+    (
+        "pause",
+        "was asked to pause",
+        "Pause a run at its next safe point. It keeps its memory until 'engine resume'.",
+    ),
+    (
+        "resume",
+        "continues",
+        "Continue a paused run. To continue a stopped one, repeat its command.",
+    ),
+):
     _steering_command(_action, _done, _text)
 
 
@@ -80,17 +97,29 @@ def finish(name: ProjectName) -> None:
     from engine.project import control
 
     with opened(name) as project:
-        print(f"Run {control.finish(project.folder)} was asked to finish its training.", file=sys.stderr)
+        print(
+            f"Run {control.finish(project.folder)} was asked to finish its training.",
+            file=sys.stderr,
+        )
 
 
 @app.command()
 def report(
     name: ProjectName,
-    full: Annotated[bool, typer.Option("--full", help="also print all tables and comparisons")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="also print all tables and comparisons")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show whether adaptation helped, and what to do next. Also says what is in use, and why."""
-    from engine.cli.console import differences_in_use, output, show_differences, show_gate, show_tables, show_verdict
+    from engine.cli.console import (
+        differences_in_use,
+        output,
+        show_differences,
+        show_gate,
+        show_tables,
+        show_verdict,
+    )
 
     with opened(name) as project:
         found = project.report()
@@ -114,20 +143,29 @@ def report(
 @app.command()
 def doctor(
     name: MaybeProject = None,
-    model: Annotated[str | None, typer.Option(metavar="FOLDER", help="folder of an encoder to check")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="folder of an encoder to check")
+    ] = None,
     offline: Annotated[
         bool,
-        typer.Option("--offline", help="check instead that everything is installed and nothing need be downloaded"),
+        typer.Option(
+            "--offline",
+            help="check instead that everything is installed and nothing need be downloaded",
+        ),
     ] = False,
     proof: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="run the sample with the network blocked by the kernel, and write a page about it"
+            metavar="FILE",
+            help="run the sample with the network blocked by the kernel, and write a page about it",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that this machine has what is needed. Looks at device, precision, memory, disk, model files and versions."""
+    """Check that this machine has what is needed.
+
+    Looks at device, precision, memory, disk, model files and versions.
+    """
     from engine.doctor.doctor import examine
     from engine.project.folder import ProjectFolder
 
@@ -138,17 +176,24 @@ def doctor(
     if as_json:
         print_json(findings)
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
+        if sys.stdout.isatty():
+            width = shutil.get_terminal_size().columns
+        else:
+            width = PIPED
         print("\n".join(line for finding in findings for line in finding_lines(finding, width)))
     if any(finding.state == "problem" for finding in findings):
         raise typer.Exit(3)
 
 
 def finding_lines(finding: Finding, width: int) -> list[str]:
-    """What doctor prints of a finding, in lines of at most `width` columns where no word is longer."""
+    """What doctor prints of a finding, in lines of at most `width` columns where no word is
+    longer.
+    """
     sign = {"good": "✓", "note": "!", "problem": "✗", "absent": "·"}[finding.state]
     text = harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}")
-    return textwrap.wrap(text, width, subsequent_indent=" " * 14, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        text, width, subsequent_indent=" " * 14, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _prove(target: Path, model: str | None, *, as_json: bool) -> None:

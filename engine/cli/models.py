@@ -1,4 +1,6 @@
-"""`engine models`: the models on this machine and in the catalogue; fetching, adding, checking and removing one."""
+"""`engine models`: the models on this machine and in the catalogue; fetching, adding, checking
+and removing one.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,17 @@ def models(
         Literal["list", "get", "add", "remove", "verify"],
         typer.Argument(
             metavar="ACTION",
-            help="list; get: fetch one of the catalogue; add: copy one that is here; remove; verify: check its files",
+            help=(
+                "list; get: fetch one of the catalogue; add: copy one that is here; remove; verify:"
+                " check its files"
+            ),
         ),
     ] = "list",
     named: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="get, remove, verify: its name; add: a pack, a folder or a GGUF file"
+            metavar="MODEL",
+            help="get, remove, verify: its name; add: a pack, a folder or a GGUF file",
         ),
     ] = None,
     to: Annotated[
@@ -99,7 +105,10 @@ def _say_next(action: str, changed: ModelChange, is_pack: bool) -> None:
     elif is_pack:
         note = f"Copy it to the other machine, and run there: engine models add {changed.path.name}"
     else:
-        value = changed.path.name if changed.kind == "language model" else changed.name
+        if changed.kind == "language model":
+            value = changed.path.name
+        else:
+            value = changed.name
         note = f"To use it, set {SETTINGS[changed.kind]} to {value}."
         if changed.kind == "language model":
             note = f"To use it, set queries.backend to gguf and queries.model to {value}."
@@ -110,7 +119,9 @@ def _say_next(action: str, changed: ModelChange, is_pack: bool) -> None:
 
 @contextmanager
 def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for (bytes done, bytes of all): a bar on a terminal, JSON lines with --json."""
+    """Yield a callback for (bytes done, bytes of all): a bar on a terminal, JSON lines with
+    --json.
+    """
     if as_json:
         yield _JsonProgress()
         return
@@ -126,9 +137,7 @@ def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
 
     console = progress_console()
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    bars = Progress(
-        *columns, console=console, transient=True, disable=console.color_system is None
-    )
+    bars = Progress(*columns, console=console, transient=True, disable=console.color_system is None)
     task = bars.add_task("", total=None, visible=False)
 
     def show(done: int, total: int) -> None:
@@ -172,7 +181,10 @@ def _show_here(model: ListedModel) -> None:
     if model.problem:
         print(harmless(f"      ✗ {model.problem}"))
     else:
-        sign = "✓ fits" if model.fits else "✗ does not fit into the free memory"
+        if model.fits:
+            sign = "✓ fits"
+        else:
+            sign = "✗ does not fit into the free memory"
         print(f"      {sign}: it takes {size_text(model.memory)}")
     if model.used_by:
         print(harmless(f"      used by {', '.join(model.used_by)}"))
@@ -197,7 +209,9 @@ def _describe(model: ListedModel) -> str:
 def _format_languages(languages: tuple[str, ...]) -> str:
     if "*" in languages:
         return "many languages"
-    return ", ".join(languages) if len(languages) <= 5 else f"{len(languages)} languages"
+    if len(languages) <= 5:
+        return ", ".join(languages)
+    return f"{len(languages)} languages"
 
 
 def _show_other(model: ListedModel) -> None:

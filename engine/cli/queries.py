@@ -1,4 +1,6 @@
-"""Commands about queries: some of them before a run makes them all, those that it made or left out."""
+"""Commands about queries: some of them before a run makes them all, those that it made or left
+out.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
 def sample(
     name: ProjectName,
     count: Annotated[
-        int, typer.Option(metavar="N", help="chunks to use, spread over the documents", min=1, max=200)
+        int,
+        typer.Option(metavar="N", help="chunks to use, spread over the documents", min=1, max=200),
     ] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Show training queries for a few chunks. They are made as project.toml says; nothing is stored."""
+    """Show training queries for a few chunks.
+
+    They are made as project.toml says; nothing is stored.
+    """
     from engine.queries.sample import sample as take
 
     with opened(name) as project, stoppable() as stop:
@@ -38,23 +44,35 @@ def sample(
 @app.command()
 def queries(
     name: ProjectName,
-    rejected: Annotated[bool, typer.Option("--rejected", help="list the queries that were left out, and why")] = False,
+    rejected: Annotated[
+        bool, typer.Option("--rejected", help="list the queries that were left out, and why")
+    ] = False,
     by_origin: Annotated[
-        bool, typer.Option("--origin", help="list all queries, also titles and headings, and what each is used for")
+        bool,
+        typer.Option(
+            "--origin", help="list all queries, also titles and headings, and what each is used for"
+        ),
     ] = False,
     origin: Annotated[
-        str | None, typer.Argument(metavar="ORIGIN", help="with --origin: only this origin, such as heading")
+        str | None,
+        typer.Argument(metavar="ORIGIN", help="with --origin: only this origin, such as heading"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the training queries of a project. With --origin, lists all queries and what each is used for."""
+    """List the training queries of a project.
+
+    With --origin, lists all queries and what each is used for.
+    """
     from engine.core.errors import UsageError
 
     if rejected and (by_origin or origin is not None):
         raise UsageError(
-            "--rejected and --origin cannot be used together.", "Queries that were left out are listed by reason, not by origin.",
-            "Use one.", code="options-conflict", command="queries",
-        )  # fmt: skip
+            "--rejected and --origin cannot be used together.",
+            "Queries that were left out are listed by reason, not by origin.",
+            "Use one.",
+            code="options-conflict",
+            command="queries",
+        )
     with opened(name) as project:
         if by_origin or origin is not None:
             found = project.queries_by_origin(origin)
@@ -72,8 +90,12 @@ def _list(rows: list[QueryRow], nothing: str) -> None:
 
     for row in rows:
         print(f"{query_label(row.kind)}: {harmless(row.text)}")
-        print(f"    {harmless(row.reason or query_label(row.split))}  {harmless(row.path)}".rstrip())
-    counts = Counter(words_of(row.code) if row.code else row.reason or query_label(row.split) for row in rows)
+        print(
+            f"    {harmless(row.reason or query_label(row.split))}  {harmless(row.path)}".rstrip()
+        )
+    counts = Counter(
+        words_of(row.code) if row.code else row.reason or query_label(row.split) for row in rows
+    )
     summary = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
     print(summary or nothing, file=sys.stderr)
 
@@ -82,7 +104,10 @@ def _list_by_origin(found: QueriesByOrigin) -> None:
     from engine.core.messages.queries import UNUSED
 
     for query in found.queries:
-        why = f": {UNUSED[query.reason]}" if query.reason else ""
+        if query.reason:
+            why = f": {UNUSED[query.reason]}"
+        else:
+            why = ""
         print(f"{query.origin} ({query.use}{why}): {harmless(query.text)}")
         if query.path:
             print(f"    {harmless(query.path)}")
@@ -102,7 +127,9 @@ def _show(found: QuerySample) -> None:
         if item.problem:
             print(f"  no result: {harmless(item.problem)}")
         for query in item.queries:
-            print(f"  {'✓' if query.kept else '✗'} {query_label(query.kind)}: {harmless(query.text)}")
+            print(
+                f"  {'✓' if query.kept else '✗'} {query_label(query.kind)}: {harmless(query.text)}"
+            )
             if query.evidence:
                 print(f"      from: {harmless(query.evidence)}")
             if query.reason:

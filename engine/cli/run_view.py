@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 from engine.cli.console import progress_console
@@ -17,26 +25,49 @@ from engine.core.systems import BASE
 from engine.core.text import duration, estimate_line, harmless, language_name
 
 NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
-DETAILS = frozenset((
-    "new_chunks", "added", "embedded", "kinds", "k", "dimension", "adapter", "adapter_scope", "best_step", "ended", "fingerprint",
-))  # fmt: skip
+DETAILS = frozenset(
+    (
+        "new_chunks",
+        "added",
+        "embedded",
+        "kinds",
+        "k",
+        "dimension",
+        "adapter",
+        "adapter_scope",
+        "best_step",
+        "ended",
+        "fingerprint",
+    )
+)
 """Of a stage's summary: shown with --verbose."""
 ENCODERS = {BASE: "not adapted"}
 
 
 class RunView:
-    """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events.
+    """Shows a run's events: bars on a terminal, plain lines elsewhere.
 
-    `verbose`: also automatic choices, the figures of validation, and where there are bars, the beginnings of stages.
+    Use as a context manager; call it with events.
+
+    `verbose`: also automatic choices, the figures of validation, and where there are bars, the
+        beginnings of stages.
     """
 
     def __init__(self, console: Console | None = None, *, verbose: bool = False) -> None:
-        self._console, self._verbose = console or progress_console(), verbose
+        self._console = console or progress_console()
+        self._verbose = verbose
         self._bars = Progress(
-            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
-            console=self._console, transient=True, speed_estimate_period=600, disable=self._console.color_system is None,
-        )  # fmt: skip
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            speed_estimate_period=600,
+            disable=self._console.color_system is None,
+        )
         self._tasks: dict[str, TaskID] = {}
         self._shown: set[str] = set()
 
@@ -53,13 +84,18 @@ class RunView:
             case events.Progress():
                 self._advance(event.unit, event.done, event.total, harmless(event.item))
             case events.TrainStep():
-                note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
+                note = (
+                    f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s ·"
+                    f" {duration(event.seconds_left)} left"
+                )
                 self._advance("steps", event.step, event.steps, note)
             case events.Choice():
                 self._explain(f"{event.setting}: {event.value}", f" — {event.reason}")
             case events.HeldOut():
                 star = " (best so far)" if event.best else ""
-                figures = f": held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
+                figures = (
+                    f": held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
+                )
                 self._explain(f"step {event.step}", figures)
             case events.StageFinished() | events.StageFailed() | events.RunFinished():
                 self._clear()
@@ -69,9 +105,15 @@ class RunView:
         """A line of what stays to be seen."""
         match event:
             case events.RunEstimated():
-                self._say("  · ", estimate_line(event.seconds, event.unknown, event.rough), style="bold")
-            case events.StageStarted() if self._bars.disable or self._verbose:  # bars show what is being done
-                self._say(f"▸ {event.stage}", f" ({event.reason})" if event.reason else "", style="bold")
+                self._say(
+                    "  · ", estimate_line(event.seconds, event.unknown, event.rough), style="bold"
+                )
+            case events.StageStarted() if (
+                self._bars.disable or self._verbose
+            ):  # bars show what is being done
+                self._say(
+                    f"▸ {event.stage}", f" ({event.reason})" if event.reason else "", style="bold"
+                )
             case events.StageSkipped():
                 self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
             case events.Paused():
@@ -81,11 +123,19 @@ class RunView:
             case events.Warned():
                 self._say("  ! ", event.text, style="yellow")
             case events.StageFinished():
-                memory = f", {event.peak_memory_mb:,.0f} MB" if self._verbose else ""
-                text = f" {summary_line(event.summary, self._verbose)} [{duration(event.seconds)}{memory}]"
+                if self._verbose:
+                    memory = f", {event.peak_memory_mb:,.0f} MB"
+                else:
+                    memory = ""
+                text = (
+                    f" {summary_line(event.summary, self._verbose)}"
+                    f" [{duration(event.seconds)}{memory}]"
+                )
                 self._say(f"✓ {event.stage}", text, style="green")
             case events.StageFailed():
-                self._say(f"✗ {event.stage}", " failed", style="red")  # why: the command's own last words
+                self._say(
+                    f"✗ {event.stage}", " failed", style="red"
+                )  # why: the command's own last words
 
     def _explain(self, head: str, rest: str) -> None:
         if self._verbose and head not in self._shown:
@@ -98,7 +148,9 @@ class RunView:
             self._tasks[unit] = self._bars.add_task(f"  {unit}", total=total, note="")
         self._bars.update(self._tasks[unit], completed=done, total=total)
         left = self._bars.tasks[-1].time_remaining
-        self._bars.update(self._tasks[unit], note=note or (f"{duration(left)} left" if left else ""))
+        self._bars.update(
+            self._tasks[unit], note=note or (f"{duration(left)} left" if left else "")
+        )
 
     def _clear(self) -> None:
         """Take away what is done: its bar would stand under what comes next."""
@@ -111,8 +163,9 @@ class RunView:
 
 
 def summary_line(summary: Mapping[str, Any], verbose: bool = False) -> str:
-    """A stage's summary in words; empty and zero entries are left out, but for those that matter most where they are zero, and
-    so is `DETAILS`, unless `verbose`."""
+    """A stage's summary in words; empty and zero entries are left out, but for those that matter
+    most where they are zero, and so is `DETAILS`, unless `verbose`.
+    """
     parts = []
     for key, value in summary.items():
         if key in ("reason", "report") or (key in DETAILS and not verbose):
@@ -122,7 +175,10 @@ def summary_line(summary: Mapping[str, Any], verbose: bool = False) -> str:
         elif type(value) is int and value:
             value = f"{value:,}"
         if key == "language":
-            value = "no single one" if value == "none" else language_name(value)
+            if value == "none":
+                value = "no single one"
+            else:
+                value = language_name(value)
         if key in ("in_use", "encoder"):
             value = ENCODERS.get(value, value)
         if value not in (None, "", 0, False) or key in NEVER_LEFT_OUT:

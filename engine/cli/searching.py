@@ -37,15 +37,26 @@ class Shown:
 
     def __post_init__(self) -> None:
         if self.files and self.as_json:
-            raise UsageError("--files and --json cannot be used together.", "", "Use one.", code="options-conflict")
+            raise UsageError(
+                "--files and --json cannot be used together.",
+                "",
+                "Use one.",
+                code="options-conflict",
+            )
 
 
 Top = Annotated[int | None, typer.Option(metavar="N", help="number of hits")]
-Types = Annotated[Texts, typer.Option("--type", metavar="TYPE", help="only this file type, such as md; may repeat")]
+Types = Annotated[
+    Texts,
+    typer.Option("--type", metavar="TYPE", help="only this file type, such as md; may repeat"),
+]
 Files = Annotated[
     bool,
     typer.Option(
-        "--files", help="print only the paths of files; of a document in an archive or email, the path of that"
+        "--files",
+        help=(
+            "print only the paths of files; of a document in an archive or email, the path of that"
+        ),
     ),
 ]
 
@@ -54,19 +65,29 @@ Files = Annotated[
 def search(
     name: MaybeProject = None,
     query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help='words, "an exact phrase", -word, word*, title:word, like:ID')
+        str | None,
+        typer.Argument(
+            metavar="QUERY", help='words, "an exact phrase", -word, word*, title:word, like:ID'
+        ),
     ] = None,
     mode: Annotated[
         Literal["hybrid", "semantic", "keywords", "bm25"] | None,
-        typer.Option(metavar="MODE", help="hybrid, semantic or keywords; search.mode of the project if left out"),
+        typer.Option(
+            metavar="MODE",
+            help="hybrid, semantic or keywords; search.mode of the project if left out",
+        ),
     ] = None,
     top: Top = None,
     all_projects: Annotated[bool, typer.Option("--all", help="search all projects")] = False,
     also: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="with --all: also a project outside your data folder; may repeat"),
+        typer.Option(
+            metavar="FOLDER", help="with --all: also a project outside your data folder; may repeat"
+        ),
     ] = None,
-    like: Annotated[str | None, typer.Option(metavar="ID", help="find documents like this one: its id or path")] = None,
+    like: Annotated[
+        str | None, typer.Option(metavar="ID", help="find documents like this one: its id or path")
+    ] = None,
     sort: Annotated[
         Literal["score", "date"], typer.Option(metavar="score|date", help="best or newest first")
     ] = "score",
@@ -75,68 +96,105 @@ def search(
     ] = False,
     files: Files = False,
     min_score: Annotated[
-        float | None, typer.Option(metavar="SCORE", help="no hits with a lower score; scales differ by mode")
+        float | None,
+        typer.Option(metavar="SCORE", help="no hits with a lower score; scales differ by mode"),
     ] = None,
-    literal: Annotated[bool, typer.Option("--literal", help='take ", -, *, title: and like: as plain text')] = False,
+    literal: Annotated[
+        bool, typer.Option("--literal", help='take ", -, *, title: and like: as plain text')
+    ] = False,
     path: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="only paths that match, such as 'contracts/**' ('contracts/./': not its subfolders); may repeat",
+            help=(
+                "only paths that match, such as 'contracts/**' ('contracts/./': not its"
+                " subfolders); may repeat"
+            ),
         ),
     ] = None,
     file_type: Types = None,
     same_type: Annotated[Texts, typer.Option("--format", hidden=True)] = None,
     author: Annotated[
-        Texts, typer.Option(metavar="NAME", help="only documents with this in the author's name; may repeat")
+        Texts,
+        typer.Option(
+            metavar="NAME", help="only documents with this in the author's name; may repeat"
+        ),
     ] = None,
     language: Annotated[
-        Texts, typer.Option(metavar="LANG", help="only documents in this language, such as en; may repeat")
+        Texts,
+        typer.Option(
+            metavar="LANG", help="only documents in this language, such as en; may repeat"
+        ),
     ] = None,
     after: Annotated[
-        str | None, typer.Option(metavar="YYYY-MM-DD", help="only documents dated on or after this day")
+        str | None,
+        typer.Option(metavar="YYYY-MM-DD", help="only documents dated on or after this day"),
     ] = None,
     before: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="only documents dated before this day")
     ] = None,
     rerank: Annotated[
-        bool | None, typer.Option("--rerank/--no-rerank", help="rerank or not; by default, if the reranker is in use")
+        bool | None,
+        typer.Option(
+            "--rerank/--no-rerank", help="rerank or not; by default, if the reranker is in use"
+        ),
     ] = None,
     facets: Annotated[
-        bool, typer.Option("--facets", help="also count the documents by type, author, language, year and folder")
+        bool,
+        typer.Option(
+            "--facets", help="also count the documents by type, author, language, year and folder"
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search a project. Each hit is the best passage of a document, with its rank by keyword and by meaning.
+    """Search a project.
 
-    With --all, give no PROJECT: engine search --all QUERY. A query that begins with a minus goes after --.
+    Each hit is the best passage of a document, with its rank by keyword and by meaning.
+
+    With --all, give no PROJECT: engine search --all QUERY. A query that begins with a minus goes
+    after --.
     """
     from engine.search.filters import SearchFilter, parse_date
 
     if (all_projects and name and query) or (also and not all_projects):
         raise UsageError(
-            "A search is of one project, or of all with --all and --also.", "",
-            "Type engine search PROJECT QUERY, or engine search --all QUERY, with the query in quotation marks.",
+            "A search is of one project, or of all with --all and --also.",
+            "",
+            "Type engine search PROJECT QUERY, or engine search --all QUERY, with the query in"
+            " quotation marks.",
             code="options-conflict",
-        )  # fmt: skip
+        )
     if all_projects:
         name, query = None, query or name
     if (query is None and not like) or not (name or all_projects):
         raise UsageError(
-            "There is nothing to look for.", "A project and a query are needed; --all needs no project, --like no query.",
+            "There is nothing to look for.",
+            "A project and a query are needed; --all needs no project, --like no query.",
             "Try 'engine search --help'.",
-        )  # fmt: skip
+        )
     types = (*(file_type or ()), *(same_type or ()))
     start, end = (parse_date(day) if day else None for day in (after, before))
-    where = SearchFilter(tuple(path or ()), types, start, end, tuple(author or ()), tuple(language or ()))
-    asked = f'like:"{like}" {query or ""}' if like else query or ""
+    where = SearchFilter(
+        tuple(path or ()), types, start, end, tuple(author or ()), tuple(language or ())
+    )
+    if like:
+        asked = f'like:"{like}" {query or ""}'
+    else:
+        asked = query or ""
 
     def look(project: Project) -> Found:
         return project.search(
-            asked, mode=mode, top=top, where=where, with_facets=facets,
-            syntax=not literal or like is not None, by_document=not passages, by_date=sort == "date", min_score=min_score,
+            asked,
+            mode=mode,
+            top=top,
+            where=where,
+            with_facets=facets,
+            syntax=not literal or like is not None,
+            by_document=not passages,
+            by_date=sort == "date",
+            min_score=min_score,
             rerank=rerank,
-        )  # fmt: skip
+        )
 
     shown = Shown(files, as_json, dated=sort == "date")
     _end(_in_one(name, look, shown) if name else _in_all(look, shown, also or ()), shown)
@@ -144,8 +202,12 @@ def search(
 
 @app.command()
 def find(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="a folder of documents, or one file")],
-    words: Annotated[str, typer.Argument(metavar="WORDS", help="what to look for, as for 'engine search'")],
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="a folder of documents, or one file")
+    ],
+    words: Annotated[
+        str, typer.Argument(metavar="WORDS", help="what to look for, as for 'engine search'")
+    ],
     top: Top = None,
     file_type: Types = None,
     files: Files = False,
@@ -192,11 +254,18 @@ def _read(project: Project, folder: str) -> None:
         try:
             project.run(("ingest", "index"), on_event=show, should_stop=stop)
         except (CancelledError, ProjectBusyError) as error:
-            error.to_do, error.command = "Search the folder again: what was read is kept.", "find"
+            error.to_do = "Search the folder again: what was read is kept."
+            error.command = "find"
             raise
         except NoDocumentsError as error:
-            what, why = f"Nothing in {folder} can be searched.", error.why if project.skipped() else "There is no file."
-            raise NoDocumentsError(what, why, "Name a folder with text, office files, PDFs or emails.") from None
+            what = f"Nothing in {folder} can be searched."
+            if project.skipped():
+                why = error.why
+            else:
+                why = "There is no file."
+            raise NoDocumentsError(
+                what, why, "Name a folder with text, office files, PDFs or emails."
+            ) from None
 
 
 def _end(found_any: bool, shown: Shown) -> None:
@@ -214,8 +283,9 @@ def _in_one(name: str, look: Callable[[Project], Found], shown: Shown) -> bool:
 
 
 def _in_all(look: Callable[[Project], Found], shown: Shown, also: Iterable[Path]) -> bool:
-    """Search the known projects and those of `also`, each for itself: their scores cannot be compared. One that cannot be
-    searched is named."""
+    """Search the known projects and those of `also`, each for itself: their scores cannot be
+    compared. One that cannot be searched is named.
+    """
     from engine.project.folder import known_projects
 
     answers: list[FoundIn] = []
@@ -255,7 +325,12 @@ def _show(found: Found, project: Project, shown: Shown) -> None:
         show_found(found, output(), _source_folders(project), dated=shown.dated)
         for kind, counts in found.facets.items():
             if counts:
-                print(harmless(f"{kind}: " + ", ".join(f"{value} ({count})" for value, count in counts.items())))
+                print(
+                    harmless(
+                        f"{kind}: "
+                        + ", ".join(f"{value} ({count})" for value, count in counts.items())
+                    )
+                )
 
 
 def _file_of(hit: Hit) -> str:

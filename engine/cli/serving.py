@@ -1,4 +1,6 @@
-"""`engine serve`: searches answered as they come, over standard input and output or, for programs of this machine, by HTTP."""
+"""`engine serve`: searches answered as they come, over standard input and output or, for
+programs of this machine, by HTTP.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,28 @@ from engine.core.text import harmless
 @app.command()
 def serve(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="PROJECT", help="a project; with --http several, or all if left out")
+        list[str] | None,
+        typer.Argument(
+            metavar="PROJECT", help="a project; with --http several, or all if left out"
+        ),
     ] = None,
-    stdio: Annotated[bool, typer.Option("--stdio", help="answer JSON-RPC 2.0 on standard input and output")] = False,
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="answer JSON-RPC 2.0 on standard input and output")
+    ] = False,
     http: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="answer HTTP on a loopback address, such as 127.0.0.1:8765")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="answer HTTP on a loopback address, such as 127.0.0.1:8765"
+        ),
     ] = None,
-    show_token: Annotated[bool, typer.Option("--show-token", help="print the token that --http asks for")] = False,
+    show_token: Annotated[
+        bool, typer.Option("--show-token", help="print the token that --http asks for")
+    ] = False,
 ) -> None:
-    """Answer searches from other programs. As JSON-RPC 2.0, one message a line, or as a local HTTP API. Models stay loaded."""
+    """Answer searches from other programs.
+
+    As JSON-RPC 2.0, one message a line, or as a local HTTP API. Models stay loaded.
+    """
     if show_token:
         from engine.assistants.http.token import read_token, token_file
 
@@ -36,9 +51,11 @@ def serve(
         _by_lines(names[0])
     else:
         raise UsageError(
-            "The command does not say how to answer.", "--stdio serves one project, --http ADDRESS any number.",
-            "Add one of these.", code="stdio-required",
-        )  # fmt: skip
+            "The command does not say how to answer.",
+            "--stdio serves one project, --http ADDRESS any number.",
+            "Add one of these.",
+            code="stdio-required",
+        )
 
 
 def _by_lines(name: str) -> None:
@@ -58,11 +75,16 @@ def _by_http(address: str, names: list[str]) -> None:
     from engine.assistants.http.listener import Listener, loopback_address
     from engine.assistants.http.token import read_token, token_file
 
-    place, stop = loopback_address(address), threading.Event()
-    api, token = LocalApi(names), read_token(token_file())
+    place = loopback_address(address)
+    stop = threading.Event()
+    api = LocalApi(names)
+    token = read_token(token_file())
     listener = Listener(place, token, api.answer)
     print(
-        harmless(f"{listener.url} serves {', '.join(names) or 'all projects'}. Token: {token_file()}"), file=sys.stderr
+        harmless(
+            f"{listener.url} serves {', '.join(names) or 'all projects'}. Token: {token_file()}"
+        ),
+        file=sys.stderr,
     )
     with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
         listener.serve(stop)

@@ -28,8 +28,9 @@ STANDINGS: Mapping[Standing, str] = {
 
 @dataclass(frozen=True)
 class InUse:
-    """What the last evaluation let into use: an encoder for each search mode, and how hybrid search fuses it with BM25 (`rrf`, or
-    `weighted` with a `weight` of the semantic score)."""
+    """What the last evaluation let into use: an encoder for each search mode, and how hybrid
+    search fuses it with BM25 (`rrf`, or `weighted` with a `weight` of the semantic score).
+    """
 
     encoders: Mapping[SearchMode, InUseInfo]
     fusion: str
@@ -38,11 +39,14 @@ class InUse:
 
 @dataclass(frozen=True)
 class Status:
-    """How far every stage is, what is in the project, how the run does that goes on. Its fields are the keys of `--json`.
+    """How far every stage is, what is in the project, how the run does that goes on.
 
-    `in_use` is None before the first evaluation, `progress` where no run goes on, `resumes_at` where no training waits to be
-    resumed, `broken_off` where the last run was not stopped or killed (else how far it was, and `to_resume` says what to do),
-    `sweep` (engine.experiments.study.workspace.unfinished) and `sweep_progress` where no sweep goes on.
+    Its fields are the keys of `--json`.
+
+    `in_use` is None before the first evaluation, `progress` where no run goes on, `resumes_at`
+    where no training waits to be resumed, `broken_off` where the last run was not stopped or killed
+    (else how far it was, and `to_resume` says what to do), `sweep`
+    (engine.experiments.study.workspace.unfinished) and `sweep_progress` where no sweep goes on.
     """
 
     project: Path
@@ -70,15 +74,25 @@ def status_of(project: Project) -> Status:
     from engine.runs.pipeline import how_to_resume
     from engine.runs.progress import progress_of
 
-    current, is_running, sweep, in_sweep = None, False, None, None
+    current = None
+    is_running = False
+    sweep = None
+    in_sweep = None
     with suppress(EngineError):  # a disk that cannot be written to: no run goes on there
-        current, is_running = running(project.folder), project.folder.is_running()
+        current = running(project.folder)
+        is_running = project.folder.is_running()
         sweep = unfinished(project.folder)
-        in_sweep = running(sweeping(project.folder)) if sweep and sweep["running"] else None
+        if sweep and sweep["running"]:
+            in_sweep = running(sweeping(project.folder))
+        else:
+            in_sweep = None
     stages = project.status()
     last = latest_run(project.folder)
     # of one that was killed, run.json says "running" for ever
-    broken = last if last and not is_running and last.state in ("running", "cancelled") else None
+    if last and not is_running and last.state in ("running", "cancelled"):
+        broken = last
+    else:
+        broken = None
     return Status(
         project.path,
         is_running,
@@ -100,7 +114,9 @@ def status_of(project: Project) -> Status:
 def _in_use(project: Project) -> InUse | None:
     from engine.core.errors import EngineError
 
-    with suppress(EngineError):  # not evaluated yet, or a report that cannot be read: the stages say so
+    with suppress(
+        EngineError
+    ):  # not evaluated yet, or a report that cannot be read: the stages say so
         found = project.report()
         return InUse(found.in_use, found.fusion_method, float(found.fusion.get("weight", 0.5)))
     return None
@@ -120,7 +136,9 @@ def _resumes_at(project: Project) -> ResumePoint | None:
     from engine.runs.progress import resume_point
 
     with closing(project.folder.store()) as store:
-        with suppress(EngineError):  # such as rankings that are not there yet: nothing to resume, then
+        with suppress(
+            EngineError
+        ):  # such as rankings that are not there yet: nothing to resume, then
             return resume_point(ProjectSnapshot(project.folder, project.settings(), store))
         return None
 
@@ -129,7 +147,9 @@ def as_text(found: Status, name: str) -> Iterator[str]:
     """The lines for a terminal. File names in them are not made harmless yet."""
     quoted = shlex.quote(name)
     yield str(found.project) + ("  (running)" if found.running else "")
-    counts = {STATE_WORDS.get(name, name.replace("_", " ")): count for name, count in found.counts.items()}
+    counts = {
+        STATE_WORDS.get(name, name.replace("_", " ")): count for name, count in found.counts.items()
+    }
     yield " · ".join(f"{name}: {count:,}" for name, count in counts.items())
     if found.progress:
         yield from _progress(found.progress, quoted)
@@ -142,13 +162,21 @@ def as_text(found: Status, name: str) -> Iterator[str]:
     if not found.running and (last := found.latest_run) and last.state == "failed":
         yield "  The last run failed. " + (str(last.error).replace("\n", " ") if last.error else "")
     if found.broken_off and found.latest_run:
-        how = "stopped" if found.latest_run.state == "cancelled" else "interrupted"
+        if found.latest_run.state == "cancelled":
+            how = "stopped"
+        else:
+            how = "interrupted"
         yield f"  The last run was {how} ({', '.join(_place(found.broken_off))}). {found.to_resume}"
     if point := found.resumes_at:
-        command = "" if found.broken_off else f": engine train {quoted}"
+        if found.broken_off:
+            command = ""
+        else:
+            command = f": engine train {quoted}"
         yield f"  Training would resume at step {point.step} of {point.steps}{command}"
     if found.sweep:
-        done = f"{found.sweep['finished']} cell{'' if found.sweep['finished'] == 1 else 's'} finished"
+        done = (
+            f"{found.sweep['finished']} cell{'' if found.sweep['finished'] == 1 else 's'} finished"
+        )
         resumes = f"  A study or sweep was stopped, {done}; the same command resumes it."
         yield f"  A study or sweep is running, {done}." if found.sweep["running"] else resumes
     if found.sweep_progress:
@@ -169,25 +197,36 @@ def _format_stages(found: Status, quoted: str) -> Iterator[str]:
             state = "running"
         elif stage.stage == begun and state != "done":
             state = "begun"
-        yield f"  {stage.stage:<9} {state:<7} {stage.reason if state == stage.state else ''}".rstrip()
+        yield (
+            f"  {stage.stage:<9} {state:<7} {stage.reason if state == stage.state else ''}".rstrip()
+        )
     if unused:
         yield f"  {'adapt':<9} not used ('engine adapt {quoted}' adapts the encoder)"
 
 
 def _unused_stages(found: Status) -> set[str]:
-    """The stages of an adaptation in a project that is only searched, where none of them was ever begun."""
+    """The stages of an adaptation in a project that is only searched, where none of them was
+    ever begun.
+    """
     from engine.project.stage import SEARCH
 
     of_adaptation = [stage for stage in found.stages if stage.stage not in SEARCH]
-    is_begun = found.progress or found.broken_off or any(stage.state != "to do" for stage in of_adaptation)
-    return set() if is_begun else {stage.stage for stage in of_adaptation}
+    is_begun = (
+        found.progress or found.broken_off or any(stage.state != "to do" for stage in of_adaptation)
+    )
+    if is_begun:
+        return set()
+    return {stage.stage for stage in of_adaptation}
 
 
 def to_refresh(stale: Sequence[str], name: str) -> str:
     """The command that brings stages up to date."""
     from engine.project.stage import SEARCH
 
-    return f"'engine {'run' if set(stale) <= set(SEARCH) else 'adapt'} {shlex.quote(name)}' brings them up to date"
+    return (
+        f"'engine {'run' if set(stale) <= set(SEARCH) else 'adapt'} {shlex.quote(name)}' brings"
+        " them up to date"
+    )
 
 
 def _format_in_use(in_use: InUse) -> Iterator[str]:
@@ -195,15 +234,23 @@ def _format_in_use(in_use: InUse) -> Iterator[str]:
     from engine.evaluation.gate_words import label_of_encoder
 
     share = f"{1 - in_use.weight:.0%} keywords, {in_use.weight:.0%} meaning"
-    fusion = "keywords and meaning by rank (RRF)" if in_use.fusion == "rrf" else share
+    if in_use.fusion == "rrf":
+        fusion = "keywords and meaning by rank (RRF)"
+    else:
+        fusion = share
     for mode, chosen in in_use.encoders.items():
         how = f" · {fusion}" if mode == "hybrid" else ""
-        yield f"  in use    {mode} search: {label_of_encoder(chosen.name)}{STANDINGS[chosen.standing]}{how}"
+        yield (
+            f"  in use    {mode} search:"
+            f" {label_of_encoder(chosen.name)}{STANDINGS[chosen.standing]}{how}"
+        )
 
 
 def _place(progress: RunProgress) -> list[str]:
     where = [progress.stage or "before its first stage"]
-    return [*where, f"{progress.done:,} of {progress.total:,} {progress.unit}"] if progress.total else where
+    if progress.total:
+        return [*where, f"{progress.done:,} of {progress.total:,} {progress.unit}"]
+    return where
 
 
 def _progress(progress: RunProgress, quoted: str) -> Iterator[str]:
@@ -216,7 +263,10 @@ def _progress(progress: RunProgress, quoted: str) -> Iterator[str]:
         parts.append(f"about {duration(progress.seconds_left)} left")
     yield "  now       " + ", ".join(parts)
     if progress.paused:
-        state = "paused" if progress.paused == "waiting" else "pauses at its next safe point"
+        if progress.paused == "waiting":
+            state = "paused"
+        else:
+            state = "pauses at its next safe point"
         yield f"  {state}; to continue: engine resume {quoted}"
 
 

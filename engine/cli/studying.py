@@ -1,4 +1,6 @@
-"""`engine study`: the tables and figures of four papers, on the user's own data; `engine sweep`: a grid of settings."""
+"""`engine study`: the tables and figures of four papers, on the user's own data; `engine sweep`:
+a grid of settings.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,22 @@ if TYPE_CHECKING:
 ALL = "all"
 """In place of a study: every one that the data has what it takes for."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="list the trainings; start nothing")]
-Anew = Annotated[bool, typer.Option("--force", help="forget earlier results, and start from the project as it is now")]
+Anew = Annotated[
+    bool,
+    typer.Option("--force", help="forget earlier results, and start from the project as it is now"),
+]
 MaybeTable = Annotated[
-    str | None, typer.Argument(metavar="TABLE", help="a table or figure, such as bmembed-t2, or all; see --list")
+    str | None,
+    typer.Argument(
+        metavar="TABLE", help="a table or figure, such as bmembed-t2, or all; see --list"
+    ),
 ]
 Data = Annotated[
     Texts,
-    typer.Argument(metavar="PROJECT", help="a project, or a BEIR folder with judgments; several also give their mean"),
+    typer.Argument(
+        metavar="PROJECT",
+        help="a project, or a BEIR folder with judgments; several also give their mean",
+    ),
 ]
 
 
@@ -38,31 +49,45 @@ def study(
     table: MaybeTable = None,
     names: Data = None,
     listed: Annotated[
-        bool, typer.Option("--list", help="list tables and figures; with a PROJECT, how long each takes")
+        bool,
+        typer.Option("--list", help="list tables and figures; with a PROJECT, how long each takes"),
     ] = False,
     model: Annotated[
-        Texts, typer.Option(metavar="FOLDER", help="encoder to use instead of the project's; may repeat")
+        Texts,
+        typer.Option(metavar="FOLDER", help="encoder to use instead of the project's; may repeat"),
     ] = None,
     seeds: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10, help="number of seeds to repeat each training with")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=10, help="number of seeds to repeat each training with"
+        ),
     ] = 1,
     changes: Annotated[
         Texts,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="a setting for all trainings, such as training.steps=60; of a BEIR folder also how its queries are made",
+            help=(
+                "a setting for all trainings, such as training.steps=60; of a BEIR folder also how"
+                " its queries are made"
+            ),
         ),
     ] = None,
     queries: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="training queries of a BEIR folder: JSONL, or its qrels/train.tsv; else extractive ones",
+            help=(
+                "training queries of a BEIR folder: JSONL, or its qrels/train.tsv; else extractive"
+                " ones"
+            ),
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="folder for the page; studies/ of the project if left out")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="folder for the page; studies/ of the project if left out"
+        ),
     ] = None,
     dry_run: DryRun = False,
     force: Anew = False,
@@ -81,7 +106,10 @@ def study(
         return
     if table is None or not names:
         raise UsageError(
-            "No study was named.", "", "Name a study and a project, or use --list.", code="study-not-named"
+            "No study was named.",
+            "",
+            "Name a study and a project, or use --list.",
+            code="study-not-named",
         )
     request = _Request(
         names,
@@ -150,7 +178,9 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
     from engine.experiments.study.workspace import basis_of
 
     found: list[dict[str, Any]] = []
-    names, output, queries = request.names, request.output, request.queries
+    names = request.names
+    output = request.output
+    queries = request.queries
     ends = [Path(name).name for name in names]
     for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
         place = output
@@ -161,16 +191,23 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
             raise UsageError(
                 f"{name} is a project, which has training queries.",
                 "--queries gives them to a BEIR folder.",
-                f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries))}' first.",
+                f"Run 'engine import-queries {shlex.quote(name)} {shlex.quote(str(queries))}'"
+                " first.",
                 code="queries-of-a-project",
             )
         of_data: dict[str, Any] = {}
         if is_beir:
-            of_data = {key: one for key, one in request.settings.items() if key.partition(".")[0] in DATA_SECTIONS}
+            of_data = {
+                key: one
+                for key, one in request.settings.items()
+                if key.partition(".")[0] in DATA_SECTIONS
+            }
         of_trainings = {key: one for key, one in request.settings.items() if key not in of_data}
         with _project(name, place, queries, of_data) as project:
             basis, chunks = basis_of(project.folder)
-            cells = study_cells(project.folder, wanted, chunks, request.models, request.seeds, of_trainings)
+            cells = study_cells(
+                project.folder, wanted, chunks, request.models, request.seeds, of_trainings
+            )
             work = StudyRun(project.folder, wanted, cells, basis, place)
             found += _run(work, name, request.dry_run, force, request.as_json, alone)
     return found
@@ -181,16 +218,23 @@ def sweep(
     name: ProjectName,
     grid: Annotated[
         Texts,
-        typer.Option(metavar="KEY=VALUES", help="a setting and its values, such as ranking.k=200,1000; may repeat"),
+        typer.Option(
+            metavar="KEY=VALUES",
+            help="a setting and its values, such as ranking.k=200,1000; may repeat",
+        ),
     ] = None,
     dry_run: DryRun = False,
     force: Anew = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train and measure every combination of settings. Works on a copy of the project, with settings of [ranking] and [training].
+    """Train and measure every combination of settings.
 
-    The project's settings, its adapter and the encoder in use stay as they are. Each combination is compared with the base
-    encoder: on judged questions and on titles and headings, if there are any, and on held-out queries, which flatter it, as they
+    Works on a copy of the project, with settings of [ranking] and [training].
+
+    The project's settings, its adapter and the encoder in use stay as they are. Each combination is
+    compared with the base
+    encoder: on judged questions and on titles and headings, if there are any, and on held-out
+        queries, which flatter it, as they
     are made from the documents. Ctrl-C stops the sweep, and the same command continues it.
     """
     from engine.experiments.study.catalogue import sweep_of
@@ -205,9 +249,13 @@ def sweep(
 
 
 @contextmanager
-def _project(name: str, output: Path | None, queries: Path | None, settings: dict[str, Any]) -> Iterator[Project]:
-    """The project of that name; of a BEIR folder one beside the page, or in the user's data folder, brought up to its queries: the
-    same for every --model, another for other `queries` and `settings` of the data."""
+def _project(
+    name: str, output: Path | None, queries: Path | None, settings: dict[str, Any]
+) -> Iterator[Project]:
+    """The project of that name; of a BEIR folder one beside the page, or in the user's data
+    folder, brought up to its queries: the same for every --model, another for other `queries`
+    and `settings` of the data.
+    """
     from engine.cli.run_view import RunView
     from engine.experiments.benchmark import beir_project
     from engine.project.folder import locate
@@ -222,7 +270,10 @@ def _project(name: str, output: Path | None, queries: Path | None, settings: dic
     chosen: dict[str, Any] = {"queries": str(queries.absolute())} if queries else {}
     chosen |= {"settings": settings} if settings else {}
     identity = fingerprint(path=str(path), **chosen)[:8]
-    place = output / "project" if output else locate(f"study-{path.name}-{identity}")
+    if output:
+        place = output / "project"
+    else:
+        place = locate(f"study-{path.name}-{identity}")
     sections: dict[str, dict[str, Any]] = {}
     for key, value in settings.items():
         section, _, setting = key.partition(".")
@@ -290,7 +341,8 @@ def _announce(work: StudyRun, name: str) -> None:
     """What it will cost, before it starts."""
     from engine.experiments.study.grid import steps_of, twin_of
 
-    left, twins = work.to_do(), sum(twin_of(work.cells, cell) is not None for cell in work.cells)
+    left = work.to_do()
+    twins = sum(twin_of(work.cells, cell) is not None for cell in work.cells)
     done = len(work.cells) - len(left) - twins
     parts = [f"{len(left)} to train and measure"]
     parts += [f"{done} finished before"] if done else []
@@ -321,4 +373,7 @@ def _list(name: str | None, as_json: bool) -> None:
         print(harmless(f"{row.name:<12} {row.source}: {row.shows}"))
         print(harmless(f"{'':<12} {row.cost} {row.differs}"))
     if project is None:
-        print("With a project it also says how long each takes here: engine study --list PROJECT", file=sys.stderr)
+        print(
+            "With a project it also says how long each takes here: engine study --list PROJECT",
+            file=sys.stderr,
+        )

@@ -8,20 +8,34 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, ProjectOrFolder, agree, app, cleaned_up, opened, print_json
+from engine.cli.app import (
+    AsJson,
+    ProjectName,
+    ProjectOrFolder,
+    agree,
+    app,
+    cleaned_up,
+    opened,
+    print_json,
+)
 from engine.core.text import amount, harmless
 
 
 @app.command()
 def export(
     name: ProjectName,
-    target: Annotated[Path, typer.Argument(metavar="FOLDER", help="where to; it must not exist yet")],
+    target: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="where to; it must not exist yet")
+    ],
     only: Annotated[
         str | None,
         typer.Option(
             metavar="PARTS",
-            help="adapter, model, onnx, gguf, vectors, parquet, qdrant, lancedb, opensearch, chunks, beir, separated by commas; "
-            "or all; adapter,model if left out",
+            help=(
+                "adapter, model, onnx, gguf, vectors, parquet, qdrant, lancedb, opensearch, chunks,"
+                " beir, separated by commas; "
+                "or all; adapter,model if left out"
+            ),
         ),
     ] = None,
     as_json: AsJson = False,
@@ -55,9 +69,12 @@ def purge(
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a project, but not its documents. With a FOLDER, deletes the index that 'engine find' keeps of it.
+    """Delete a project, but not its documents.
 
-    Everything that was made from the documents is deleted. What else on this machine may hold their text is listed.
+    With a FOLDER, deletes the index that 'engine find' keeps of it.
+
+    Everything that was made from the documents is deleted. What else on this machine may hold their
+    text is listed.
     """
     from engine.export.purge import extent, found_sources
     from engine.export.purge import purge as remove
@@ -66,8 +83,15 @@ def purge(
 
     project = existing_cached_project(name) or ProjectFolder.open(name)
     others = ", ".join(map(str, found_sources(project)))
-    also = f", and what 'engine find' keeps of {others}" if others else ""
-    agree(harmless(f"Delete {project.path}{also}: {amount(*extent(project))}? Your documents stay."), yes, "purge")
+    if others:
+        also = f", and what 'engine find' keeps of {others}"
+    else:
+        also = ""
+    agree(
+        harmless(f"Delete {project.path}{also}: {amount(*extent(project))}? Your documents stay."),
+        yes,
+        "purge",
+    )
     done = remove(project)
     if as_json:
         print_json(done)

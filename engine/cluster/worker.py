@@ -1,4 +1,6 @@
-"""What runs on a node: it opens a function that it is sent, and calls it with shards, one or several at once."""
+"""What runs on a node: it opens a function that it is sent, and calls it with shards, one or
+several at once.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,15 @@ class Failed:
 
 
 class Worker:
-    """An actor. Ray begins it anew elsewhere when its node is lost, and repeats the shards that it had."""
+    """An actor.
+
+    Ray begins it anew elsewhere when its node is lost, and repeats the shards that it had.
+    """
 
     def __init__(self, version: str, cores: int, packed: bytes) -> None:
-        """`packed`: a function of a module, and what it makes of that what shards are done by; by the same `version` only."""
+        """`packed`: a function of a module, and what it makes of that what shards are done by;
+        by the same `version` only.
+        """
         os.environ["OMP_NUM_THREADS"] = str(cores)  # Ray says 1 where it was asked for no core
         environment.prepare_process()
         self._work: Any = None
@@ -35,8 +42,13 @@ class Worker:
             self._work = _answered(opener, shared)
 
     def says(self) -> tuple[str, str, Failed | None]:
-        """The version of the program here, how the node authenticates, and why nothing could be opened."""
-        problem = self._work if isinstance(self._work, Failed) else None
+        """The version of the program here, how the node authenticates, and why nothing could be
+        opened.
+        """
+        if isinstance(self._work, Failed):
+            problem = self._work
+        else:
+            problem = None
         return __version__, os.environ.get(AUTHENTICATION, ""), problem
 
     def work(self, shard: Any) -> Any:

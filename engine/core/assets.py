@@ -1,4 +1,6 @@
-"""Where the files that ship with the product lie: beside the packages in a checkout, inside the wheel when installed."""
+"""Where the files that ship with the product lie: beside the packages in a checkout, inside the
+wheel when installed.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,23 @@ from pathlib import Path
 
 from engine.core.errors import EngineError
 
-_ROOTS = (Path(__file__).resolve().parents[2] / "assets", Path(__file__).resolve().parents[1] / "_assets")
+_ROOTS = (
+    Path(__file__).resolve().parents[2] / "assets",
+    Path(__file__).resolve().parents[1] / "_assets",
+)
 
 
 def asset_path(name: str) -> Path:
-    """Path of a shipped file or folder, such as `report/report.html.j2`. Raises EngineError where it is missing."""
+    """Path of a shipped file or folder, such as `report/report.html.j2`.
+
+    Raises EngineError where it is missing.
+    """
     for root in _ROOTS:
         if (root / name).exists():
             return root / name
     raise EngineError(
-        f"The file assets/{name} is missing.", "The installation is incomplete.", "Install bmembed-tui again.",
+        f"The file assets/{name} is missing.",
+        "The installation is incomplete.",
+        "Install bmembed-tui again.",
         code="installation-incomplete",
-    )  # fmt: skip
+    )

@@ -1,4 +1,6 @@
-"""Names of months and days of the week as Windows and Excel write them, in the languages of a sheet's dates."""
+"""Names of months and days of the week as Windows and Excel write them, in the languages of a
+sheet's dates.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CalendarNames:
-    """The names in one language. `months_of_day`: as they stand after a day's number, where that is another form.
+    """The names in one language.
+
+    `months_of_day`: as they stand after a day's number, where that is another form.
 
     Weeks begin with Sunday, as in number formats.
     """
@@ -19,7 +23,9 @@ class CalendarNames:
     months_of_day: tuple[str, ...] = ()
 
 
-def _names(months: str, short_months: str, days: str, short_days: str, months_of_day: str = "") -> CalendarNames:
+def _names(
+    months: str, short_months: str, days: str, short_days: str, months_of_day: str = ""
+) -> CalendarNames:
     lists = (months, short_months, days, short_days, months_of_day)
     return CalendarNames(*(tuple(names.split()) for names in lists))
 
@@ -50,7 +56,8 @@ CALENDAR_NAMES = {
         "dom lun mar mié jue vie sáb",
     ),
     "it": _names(
-        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre"
+        " dicembre",
         "gen feb mar apr mag giu lug ago set ott nov dic",
         "domenica lunedì martedì mercoledì giovedì venerdì sabato",
         "dom lun mar mer gio ven sab",
@@ -68,11 +75,13 @@ CALENDAR_NAMES = {
         "dom seg ter qua qui sex sáb",
     ),
     "pl": _names(
-        "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień",
+        "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad"
+        " grudzień",
         "sty lut mar kwi maj cze lip sie wrz paź lis gru",
         "niedziela poniedziałek wtorek środa czwartek piątek sobota",
         "niedz. pon. wt. śr. czw. pt. sob.",
-        "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia",
+        "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada"
+        " grudnia",
     ),
     "sv": _names(
         "januari februari mars april maj juni juli augusti september oktober november december",

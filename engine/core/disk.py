@@ -1,4 +1,6 @@
-"""Files that are complete or unchanged after a crash, and the system's refusals as errors that a user can act on."""
+"""Files that are complete or unchanged after a crash, and the system's refusals as errors that a
+user can act on.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,11 @@ from engine.core.errors import EngineError, ResourceError, reason_of
 
 _digests: dict[tuple[int, ...], str] = {}
 
-PRIVATE, SHARED = {"folders": 0o700, "files": 0o600}, {"folders": 0o2750, "files": 0o640}
-"""Modes in a project: of one that its owner alone reads, and of one that a group does ('engine share')."""
+PRIVATE = {"folders": 0o700, "files": 0o600}
+SHARED = {"folders": 0o2750, "files": 0o640}
+"""Modes in a project: of one that its owner alone reads, and of one that a group does ('engine
+share').
+"""
 
 
 def is_shared(folder: Path) -> bool:
@@ -35,7 +40,9 @@ def file_mode(folder: Path) -> int:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file, private unless its folder is shared, so that it is complete or unchanged after a crash."""
+    """Write a small file, private unless its folder is shared, so that it is complete or
+    unchanged after a crash.
+    """
     with replaced(path, path.with_name(f".tmp-{path.name}")) as file:
         file.write(text.encode("utf-8"))
 
@@ -52,7 +59,9 @@ def json_sha256(value: object) -> str:
 
 
 def remembered_sha256(path: Path) -> str:
-    """As `file_sha256`; remembered in this process by the file that it is, under whatever name, its size and modification time."""
+    """As `file_sha256`; remembered in this process by the file that it is, under whatever name,
+    its size and modification time.
+    """
     status = path.stat()
     key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if key not in _digests:
@@ -62,8 +71,9 @@ def remembered_sha256(path: Path) -> str:
 
 @contextmanager
 def replaced(path: Path, temporary: Path) -> Iterator[BinaryIO]:
-    """Write a file, private unless its folder is shared, under the name `temporary`; it takes the place of `path` when the block
-    ends without an exception."""
+    """Write a file, private unless its folder is shared, under the name `temporary`; it takes
+    the place of `path` when the block ends without an exception.
+    """
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -91,17 +101,23 @@ def disk_errors(what: str) -> Iterator[None]:
 
 
 def check_room(folder: Path, size: int, otherwise: str = "choose another disk") -> None:
-    """Raises ResourceError where so many bytes have no place on the folder's disk, and says what to do `otherwise`."""
+    """Raises ResourceError where so many bytes have no place on the folder's disk, and says what
+    to do `otherwise`.
+    """
     if (free := shutil.disk_usage(folder).free) < size:
         raise ResourceError(
-            "There is not enough room on the disk.", f"{size:,} bytes are needed; {free:,} are free in {folder}.",
-            f"Free some, or {otherwise}.", code="disk-full",
-        )  # fmt: skip
+            "There is not enough room on the disk.",
+            f"{size:,} bytes are needed; {free:,} are free in {folder}.",
+            f"Free some, or {otherwise}.",
+            code="disk-full",
+        )
 
 
 @contextmanager
 def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
-    """Yield the empty private folder `temporary`; on success it is on the disk and has the name `final`, else it is removed."""
+    """Yield the empty private folder `temporary`; on success it is on the disk and has the name
+    `final`, else it is removed.
+    """
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(mode=0o700, parents=True)
     try:
@@ -118,7 +134,10 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
 
 def _open_to_group(folder: Path, group: int) -> None:
     for parent, _, names in os.walk(folder):
-        for path, kind in ((Path(parent), "folders"), *((Path(parent) / name, "files") for name in names)):
+        for path, kind in (
+            (Path(parent), "folders"),
+            *((Path(parent) / name, "files") for name in names),
+        ):
             os.chown(path, -1, group)
             path.chmod(SHARED[kind])
 
@@ -141,11 +160,16 @@ def sync(path: Path) -> None:
 
 
 def read_tree(path: Path, suffixes: Collection[str] = ()) -> dict[str, bytes]:
-    """The files below a folder, or one file, by their paths in it, with these `suffixes` alone where some are given: what
-    `write_tree` makes the same of on another machine. Raises OSError."""
+    """The files below a folder, or one file, by their paths in it, with these `suffixes` alone
+    where some are given: what `write_tree` makes the same of on another machine. Raises OSError.
+    """
     if path.is_file():
         return {path.name: path.read_bytes()}
-    files = (file for file in sorted(path.rglob("*")) if file.is_file() and (not suffixes or file.suffix in suffixes))
+    files = (
+        file
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and (not suffixes or file.suffix in suffixes)
+    )
     return {file.relative_to(path).as_posix(): file.read_bytes() for file in files}
 
 

@@ -12,7 +12,9 @@ OFFLINE = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_DATASETS_OFFLINE": "1",
     "DO_NOT_TRACK": "1",
-    "ORT_DISABLE_TELEMETRY": "1",  # on in ONNX Runtime from 1.29 on, which looks up a host of its maker
+    "ORT_DISABLE_TELEMETRY": (
+        "1"
+    ),  # on in ONNX Runtime from 1.29 on, which looks up a host of its maker
 }
 QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE",  # spinning OpenMP threads slow a busy machine tenfold
@@ -24,7 +26,10 @@ QUIET = {
 
 
 def prepare() -> None:
-    """Set the offline and threading variables. Call it before torch, transformers or llama_cpp is imported."""
+    """Set the offline and threading variables.
+
+    Call it before torch, transformers or llama_cpp is imported.
+    """
     os.environ.update(OFFLINE)
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
@@ -40,7 +45,8 @@ def prepare_process() -> None:
 def restore_child_signal() -> None:
     """Stop ignoring SIGCHLD, which a program that started this one may have done.
 
-    A process that ignores it cannot learn how its children ended: to Python, all of them have exited with 0.
+    A process that ignores it cannot learn how its children ended: to Python, all of them have
+    exited with 0.
     """
     if threading.current_thread() is not threading.main_thread():
         return  # Python changes dispositions in the main thread alone

@@ -1,7 +1,7 @@
 """Every error a user can meet: what happened, why, and what to do next.
 
-Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input, 4 project busy, 5 stage failed,
-6 out of disk or memory, 7 damaged project, 130 cancelled.
+Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input, 4 project busy, 5 stage
+failed, 6 out of disk or memory, 7 damaged project, 130 cancelled.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ MAX_FAULTS = 10  # of a chain of exceptions
 
 
 class EngineError(Exception):
-    """Base of all expected errors. `what` happened, `why`, and what `to_do` next, each one plain sentence.
+    """Base of all expected errors.
 
-    Programs read `code` (docs/ERRORS.md lists them), `stage`, the one concerned, and `command`, the `engine` command that
-    helps, without its project.
+    `what` happened, `why`, and what `to_do` next, each one plain sentence.
+
+    Programs read `code` (docs/ERRORS.md lists them), `stage`, the one concerned, and `command`, the
+    `engine` command that helps, without its project.
     """
 
     exit_code = 5
@@ -27,10 +29,19 @@ class EngineError(Exception):
     command = ""
 
     def __init__(
-        self, what: str, why: str = "", to_do: str = "", *, code: str = "", stage: str = "", command: str = ""
+        self,
+        what: str,
+        why: str = "",
+        to_do: str = "",
+        *,
+        code: str = "",
+        stage: str = "",
+        command: str = "",
     ) -> None:
         super().__init__(what)
-        self.what, self.why, self.to_do = what, why, to_do
+        self.what = what
+        self.why = why
+        self.to_do = to_do
         self.code = code or type(self).code
         self.stage, self.command = stage, command or type(self).command
 
@@ -40,15 +51,24 @@ class EngineError(Exception):
     @property
     def commands(self) -> tuple[str, ...]:
         """`command`, and the one of the stage where that would run several."""
-        return tuple(filter(None, (self.command, self.stage if self.command in ("run", "adapt") else "")))
+        return tuple(
+            filter(None, (self.command, self.stage if self.command in ("run", "adapt") else ""))
+        )
 
     def as_dict(self) -> dict[str, str]:
-        """For logs, `--json` output and other processes: under the nearest class that this module has."""
+        """For logs, `--json` output and other processes: under the nearest class that this
+        module has.
+        """
         public = next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)
         return {
-            "type": public.__name__, "code": self.code, "what": self.what, "why": self.why, "to_do": self.to_do,
-            "stage": self.stage, "command": self.command,
-        }  # fmt: skip
+            "type": public.__name__,
+            "code": self.code,
+            "what": self.what,
+            "why": self.why,
+            "to_do": self.to_do,
+            "stage": self.stage,
+            "command": self.command,
+        }
 
     @staticmethod
     def from_dict(data: Mapping[str, object], exit_code: int | None = None) -> EngineError:
@@ -56,7 +76,10 @@ class EngineError(Exception):
         kind = globals().get(str(data.get("type")))
         if not (isinstance(kind, type) and issubclass(kind, EngineError)):
             kind = StageError
-        fields = {name: str(data.get(name, "")) for name in ("what", "why", "to_do", "code", "stage", "command")}
+        fields = {
+            name: str(data.get(name, ""))
+            for name in ("what", "why", "to_do", "code", "stage", "command")
+        }
         error = kind(**fields)
         if isinstance(error, SettingsError):
             error.at(key=str(data.get("key", "")), line=int(str(data.get("line") or 0)))
@@ -73,7 +96,10 @@ class UsageError(EngineError):
 
 
 class SettingsError(UsageError):
-    """project.toml is not valid. `key`: the first setting that is wrong, dotted; `line`: where the text is not TOML, from 1."""
+    """project.toml is not valid.
+
+    `key`: the first setting that is wrong, dotted; `line`: where the text is not TOML, from 1.
+    """
 
     code = "settings-invalid"
     key = ""
@@ -85,7 +111,8 @@ class SettingsError(UsageError):
 
     def at(self, *, key: str = "", line: int = 0) -> Self:
         """This error, with the place in project.toml that it is about."""
-        self.key, self.line = key, line
+        self.key = key
+        self.line = line
         return self
 
 
@@ -168,7 +195,9 @@ class CancelledError(EngineError):
 
 
 def nearest(word: str, valid: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """The valid word closest to a mistyped one, or None when none is alike by at least `cutoff`, from 0 to 1 (the same)."""
+    """The valid word closest to a mistyped one, or None when none is alike by at least `cutoff`,
+    from 0 to 1 (the same).
+    """
     spellings = {name.lower(): name for name in valid}
     close = difflib.get_close_matches(word.lower(), list(spellings), n=1, cutoff=cutoff)
     return spellings[close[0]] if close else None
@@ -177,14 +206,23 @@ def nearest(word: str, valid: Iterable[str], cutoff: float = 0.5) -> str | None:
 def unknown(kind: str, name: str, valid: Collection[str], *, code: str) -> UsageError:
     """The error of a name that is none of the `valid` ones of its kind."""
     near = nearest(name, valid)
-    to_do = f"Did you mean '{near}'?" if near else "Choose one of these."
-    return UsageError(f"There is no {kind} '{name}'.", f"Valid: {', '.join(valid)}.", to_do, code=code)
+    if near:
+        to_do = f"Did you mean '{near}'?"
+    else:
+        to_do = "Choose one of these."
+    return UsageError(
+        f"There is no {kind} '{name}'.", f"Valid: {', '.join(valid)}.", to_do, code=code
+    )
 
 
 def reason_of(error: BaseException) -> str:
-    """What another library's error says, as a sentence: of the system's refusals in words, without their numbers."""
+    """What another library's error says, as a sentence: of the system's refusals in words,
+    without their numbers.
+    """
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {error.filename}." if error.filename else f"{error.strerror}."
+        if error.filename:
+            return f"{error.strerror}: {error.filename}."
+        return f"{error.strerror}."
     return f"{error}."
 
 
@@ -194,13 +232,19 @@ def first_line(error: BaseException) -> str:
 
 
 def fault_record(error: BaseException) -> str:
-    """A traceback for the log. Messages of exceptions may quote a document: they are left out unless BMEMBED_LOG_TEXT=1."""
+    """A traceback for the log.
+
+    Messages of exceptions may quote a document: they are left out unless BMEMBED_LOG_TEXT=1.
+    """
     if os.environ.get("BMEMBED_LOG_TEXT") == "1":
         return "".join(traceback.format_exception(error))
     parts: list[str] = []
     link: BaseException | None = error
     while link is not None and len(parts) < MAX_FAULTS:
         frames = "".join(traceback.format_tb(link.__traceback__))
-        parts.append(f"Traceback (most recent call last):\n{frames}{type(link).__name__} (its message is left out)\n")
+        parts.append(
+            f"Traceback (most recent call last):\n{frames}{type(link).__name__} (its message is"
+            " left out)\n"
+        )
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
     return "\n".join(reversed(parts))

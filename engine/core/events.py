@@ -17,7 +17,11 @@ from engine.core.messages.wire import from_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Base. `name`, the class's own in snake case unless it says otherwise, is the value of the `event` key in the log."""
+    """Base.
+
+    `name`, the class's own in snake case unless it says otherwise, is the value of the `event` key
+    in the log.
+    """
 
     name: ClassVar[str]
 
@@ -35,9 +39,11 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEstimated(Event):
-    """About what the stages with work to do will take on this machine: `seconds` of each; of those in `unknown` nobody knows.
+    """About what the stages with work to do will take on this machine: `seconds` of each; of
+    those in `unknown` nobody knows.
 
-    `rough`: the machine was busy when its speed was measured. `nominal`: the work of each with the `encoder` (its
+    `rough`: the machine was busy when its speed was measured. `nominal`: the work of each with the
+        `encoder` (its
     fingerprint, device and precision), in seconds of a machine of given speed.
     """
 
@@ -77,7 +83,9 @@ class StageSkipped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageFinished(Event):
-    """A stage has put its result in place. `peak_memory_mb`: highest resident memory of its process, 10^6 bytes.
+    """A stage has put its result in place.
+
+    `peak_memory_mb`: highest resident memory of its process, 10^6 bytes.
 
     `seconds` leaves out the time for which it was paused.
     """
@@ -143,7 +151,10 @@ class Warned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainStep(Event):
-    """`memory_mb`: resident memory (CPU) or allocated device memory (CUDA). `seconds_left`: estimate."""
+    """`memory_mb`: resident memory (CPU) or allocated device memory (CUDA).
+
+    `seconds_left`: estimate.
+    """
 
     step: int
     steps: int
@@ -156,7 +167,10 @@ class TrainStep(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut(Event):
-    """Held-out figures during training, in percent. `synthetic`: of queries that a language model made from the documents."""
+    """Held-out figures during training, in percent.
+
+    `synthetic`: of queries that a language model made from the documents.
+    """
 
     step: int
     hit_at_10: float
@@ -177,12 +191,18 @@ def encode(event: Event) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """numpy's numbers as numbers, anything else that JSON does not know as text: an event must not end a run."""
-    return value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else str(value)
+    """numpy's numbers as numbers, anything else that JSON does not know as text: an event must
+    not end a run.
+    """
+    if hasattr(value, "item") and getattr(value, "size", 1) == 1:
+        return value.item()
+    return str(value)
 
 
 def decode(line: str) -> Event | None:
-    """The event of a log line; None for a torn last line, a kind that this version does not know, and values of the wrong kind."""
+    """The event of a log line; None for a torn last line, a kind that this version does not
+    know, and values of the wrong kind.
+    """
     try:
         data = json.loads(line)
         return from_json(KINDS[data["event"]], data)
@@ -191,7 +211,9 @@ def decode(line: str) -> Event | None:
 
 
 class EventLog:
-    """Appends events to a file, each in one `write`, so that two processes may share it; a warning only once."""
+    """Appends events to a file, each in one `write`, so that two processes may share it; a
+    warning only once.
+    """
 
     def __init__(self, path: Path) -> None:
         self._warned = {event for event, _ in read(path) if isinstance(event, Warned)}
@@ -204,9 +226,13 @@ class EventLog:
             return
         if isinstance(event, Warned):
             self._warned.add(event)
-        line = (encode(event) + "\n").encode("utf-8", "backslashreplace")  # of a lone surrogate: JSON's own escape
+        line = (encode(event) + "\n").encode(
+            "utf-8", "backslashreplace"
+        )  # of a lone surrogate: JSON's own escape
         data = b"\n" + line if self._torn else line
-        with contextlib.suppress(OSError):  # on a full disk an event may be lost, the run must not be
+        with contextlib.suppress(
+            OSError
+        ):  # on a full disk an event may be lost, the run must not be
             written = os.write(self._file, data)
             self._torn = written < len(data) and (self._torn or written > 0)
 
@@ -218,7 +244,9 @@ class EventLog:
 
 
 def read(path: Path, offset: int = 0) -> Iterator[tuple[Event, int]]:
-    """Events of a log from a byte offset on, each with the offset after it. A line without its end is left for later.
+    """Events of a log from a byte offset on, each with the offset after it.
+
+    A line without its end is left for later.
 
     A log that is not there yet has no events.
     """

@@ -24,15 +24,24 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def missing_packages(extra: str) -> list[str]:
     """Packages of an extra that are not installed. Nothing is imported."""
-    return [package for module, package in EXTRAS[extra].items() if importlib.util.find_spec(module) is None]
+    return [
+        package
+        for module, package in EXTRAS[extra].items()
+        if importlib.util.find_spec(module) is None
+    ]
 
 
 def install_command(extra: str, root: Path = _ROOT, prefix: Path = Path(sys.prefix)) -> str:
-    """Adds an extra to the environment in `prefix`; from a clone, whose folder is `root`, with the versions that were tested."""
+    """Adds an extra to the environment in `prefix`; from a clone, whose folder is `root`, with
+    the versions that were tested.
+    """
     clone = (root / "pyproject.toml").is_file() and (root / "constraints.txt").is_file()
     if clone and extra == "llm" and prefix.resolve() == (root / ".venv").resolve():
         return f'make -C "{root}" llm'
-    what = f'-c "{root / "constraints.txt"}" -e "{root}[{extra}]"' if clone else f'"bmembed-tui[{extra}]"'
+    if clone:
+        what = f'-c "{root / "constraints.txt"}" -e "{root}[{extra}]"'
+    else:
+        what = f'"bmembed-tui[{extra}]"'
     if (prefix / "uv-receipt.toml").is_file():  # `uv tool` puts no pip into its environments
         return f'uv pip install --python "{sys.executable}" {what}'
     return f'"{sys.executable}" -m pip install {what}'
@@ -41,16 +50,26 @@ def install_command(extra: str, root: Path = _ROOT, prefix: Path = Path(sys.pref
 def lack(extra: str) -> str:
     """What is missing of an extra, and how to install it; empty where nothing is."""
     missing = missing_packages(extra)
-    return f"{missing[0]} is not installed; to install it: {install_command(extra)}" if missing else ""
+    if missing:
+        return f"{missing[0]} is not installed; to install it: {install_command(extra)}"
+    return ""
 
 
-def check_extra(extra: str, what: str, why: str = "It is large, and nothing else needs it.") -> None:
+def check_extra(
+    extra: str, what: str, why: str = "It is large, and nothing else needs it."
+) -> None:
     """Raises UsageError, that `what` cannot be done, where a package of an extra is missing."""
     if missing := missing_packages(extra):
         to_do = f"To install it: {install_command(extra)}"
-        raise UsageError(f"{what}: {missing[0]} is not installed.", why, to_do, code="package-missing")
+        raise UsageError(
+            f"{what}: {missing[0]} is not installed.", why, to_do, code="package-missing"
+        )
 
 
 def check_llm() -> None:
     """Raises UsageError where llama.cpp is missing."""
-    check_extra("llm", "GGUF models cannot be used", "It is optional: installing it takes minutes and a C++ compiler.")
+    check_extra(
+        "llm",
+        "GGUF models cannot be used",
+        "It is optional: installing it takes minutes and a C++ compiler.",
+    )

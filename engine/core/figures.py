@@ -1,4 +1,5 @@
-"""Figures with their intervals, and the table of them that an evaluation makes of one set of queries.
+"""Figures with their intervals, and the table of them that an evaluation makes of one set of
+queries.
 
 It is measured, kept in report.json, shown in the terminal and in the app in this one form.
 """
@@ -32,10 +33,13 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties counted half.
+    """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties
+    counted half.
 
-    `p_value`: of Fisher's randomisation test. Where no difference is shown: the number of queries `needed` to show one as
-    large (engine/metrics/differences.py). `proves nothing`: a difference on queries that flatter what was trained on their like.
+    `p_value`: of Fisher's randomisation test. Where no difference is shown: the number of queries
+        `needed` to show one as
+    large (engine/metrics/differences.py). `proves nothing`: a difference on queries that flatter
+    what was trained on their like.
     """
 
     value: float
@@ -52,30 +56,44 @@ class Difference:
 
     def unproven(self) -> Difference:
         """The same of queries that flatter, on which none counts as better or worse."""
-        return self if self.verdict == "no difference shown" else replace(self, verdict="proves nothing")
+        if self.verdict == "no difference shown":
+            return self
+        return replace(self, verdict="proves nothing")
 
     @property
     def harms(self) -> bool:
-        """Whether the whole interval lies below 0: enough to leave a change out, too little to call it worse."""
+        """Whether the whole interval lies below 0: enough to leave a change out, too little to
+        call it worse.
+        """
         return self.high < 0
 
     @property
     def format_p(self) -> str:
         """As a sentence has it, such as `p = 0.031`."""
-        return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
+        if self.p_value < 0.001:
+            return "p < 0.001"
+        return f"p = {self.p_value:.3f}"
 
     @property
     def format_verdict(self) -> str:
         """With its p; and why a difference is not shown although the interval excludes 0."""
         excludes = self.verdict == "no difference shown" and (self.low > 0 or self.harms)
-        return f"{self.verdict} ({self.format_p}{', above 0.05, though the interval excludes 0' if excludes else ''})"
+        return (
+            f"{self.verdict}"
+            f" ({self.format_p}{', above 0.05, though the interval excludes 0' if excludes else ''})"  # noqa: E501
+        )
 
     @property
     def format_needed(self) -> str:
-        """For the end of a sentence: how many queries would be needed; empty where nothing is known of it."""
+        """For the end of a sentence: how many queries would be needed; empty where nothing is
+        known of it.
+        """
         if self.needed is None:
             return ""
-        count = "over a million" if self.needed > MILLION else f"about {about_count(self.needed)}"
+        if self.needed > MILLION:
+            count = "over a million"
+        else:
+            count = f"about {about_count(self.needed)}"
         return f"; to show one of this size takes {count} queries"
 
 
@@ -85,9 +103,11 @@ Differences = Mapping[str, Mapping[str, Difference]]
 
 @dataclass(frozen=True, slots=True)
 class FigureTable:
-    """System → metric → figure, in percent, and the paired differences to `base` and of further `pairs` ("one − another").
+    """System → metric → figure, in percent, and the paired differences to `base` and of further
+    `pairs` ("one − another").
 
-    `left_out`: queries without an answer in the corpus; `synthetic`: of those measured, how many were made from the documents;
+    `left_out`: queries without an answer in the corpus; `synthetic`: of those measured, how many
+        were made from the documents;
     `one_document`: how many are of one document, of that with most.
     """
 
@@ -102,23 +122,32 @@ class FigureTable:
 
     @property
     def format_lopsided(self) -> str:
-        """Why intervals are wide and off-centre; empty where they are not: resamples draw documents, with all their queries."""
+        """Why intervals are wide and off-centre; empty where they are not: resamples draw
+        documents, with all their queries.
+        """
         if self.one_document < max(2, LOPSIDED * self.queries):
             return ""
         return (
-            f"{self.one_document:,} of the {self.queries:,} queries are about one document. The intervals allow for that by "
-            "drawing whole documents, so they are wide, and their middle is not the mean."
+            f"{self.one_document:,} of the {self.queries:,} queries are about one document. The"
+            " intervals allow for that by drawing whole documents, so they are wide, and their"
+            " middle is not the mean."
         )
 
     def of_flattering_queries(self) -> FigureTable:
         """The same, where no difference counts as better or worse."""
 
         def unproven(rows: Differences) -> Differences:
-            return {name: {metric: gap.unproven() for metric, gap in row.items()} for name, row in rows.items()}
+            return {
+                name: {metric: gap.unproven() for metric, gap in row.items()}
+                for name, row in rows.items()
+            }
 
         return replace(self, differences=unproven(self.differences), pairs=unproven(self.pairs))
 
     def gap(self, one: str, other: str, metric: str = "ndcg@10") -> Difference | None:
         """How much `one` lies above `other`; None where that was not compared."""
-        row = self.differences.get(one) if other == self.base else self.pairs.get(f"{one} − {other}")
+        if other == self.base:
+            row = self.differences.get(one)
+        else:
+            row = self.pairs.get(f"{one} − {other}")
         return row[metric] if row else None

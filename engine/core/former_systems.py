@@ -1,5 +1,6 @@
-"""What the systems of an evaluation were called before 0.2: read in reports and databases of then, and written beside the names
-of now for this version."""
+"""What the systems of an evaluation were called before 0.2: read in reports and databases of
+then, and written beside the names of now for this version.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +20,23 @@ _MINUS = " − "
 
 def current_name(name: str) -> str:
     """A system, or a pair of them ("one − other"), as it is called now."""
-    return _MINUS.join(_renamed(one, FORMER, FORMER_INTERPOLATED, INTERPOLATED) for one in name.split(_MINUS))
+    return _MINUS.join(
+        _renamed(one, FORMER, FORMER_INTERPOLATED, INTERPOLATED) for one in name.split(_MINUS)
+    )
 
 
 def former_name(name: str) -> str:
     """A system, or a pair of them, as it was called."""
     former = {new: old for old, new in FORMER.items()}
-    return _MINUS.join(_renamed(one, former, INTERPOLATED, FORMER_INTERPOLATED) for one in name.split(_MINUS))
+    return _MINUS.join(
+        _renamed(one, former, INTERPOLATED, FORMER_INTERPOLATED) for one in name.split(_MINUS)
+    )
 
 
 def with_former_names(data: Any) -> Any:
-    """JSON with what stands under a system's name also under its former one, unless that is there, too."""
+    """JSON with what stands under a system's name also under its former one, unless that is
+    there, too.
+    """
     if isinstance(data, list):
         return [with_former_names(one) for one in data]
     if not isinstance(data, Mapping):
@@ -39,4 +46,6 @@ def with_former_names(data: Any) -> Any:
 
 
 def _renamed(name: str, names: Mapping[str, str], prefix: str, new_prefix: str) -> str:
-    return new_prefix + name.removeprefix(prefix) if name.startswith(prefix) else names.get(name, name)
+    if name.startswith(prefix):
+        return new_prefix + name.removeprefix(prefix)
+    return names.get(name, name)

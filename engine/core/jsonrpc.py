@@ -1,4 +1,6 @@
-"""JSON-RPC 2.0, one message a line: requests that are read, and answers that several threads write."""
+"""JSON-RPC 2.0, one message a line: requests that are read, and answers that several threads
+write.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,11 @@ import json
 import threading
 from typing import Any, TextIO
 
-PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+NO_METHOD = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
 NO_ANSWER = object()  # stands for the id of a notification
 
 
@@ -14,7 +20,9 @@ class Answers:
     """Writes answers to `output`. `unread`: the other side has closed its end."""
 
     def __init__(self, output: TextIO) -> None:
-        self._output, self._lock, self.unread = output, threading.Lock(), False
+        self._output = output
+        self._lock = threading.Lock()
+        self.unread = False
 
     def request(self, line: str | bytes) -> dict[str, Any] | None:
         """The request in a line; None where it is none, which is answered."""
@@ -25,7 +33,10 @@ class Answers:
             return None
         if _is_request(request):
             return request  # type: ignore[no-any-return]
-        key = request.get("id") if isinstance(request, dict) and _is_key(request.get("id")) else None
+        if isinstance(request, dict) and _is_key(request.get("id")):
+            key = request.get("id")
+        else:
+            key = None
         self.give(key, error=(INVALID_REQUEST, "not a JSON-RPC 2.0 request", None))
         return None
 
@@ -35,7 +46,9 @@ class Answers:
             return  # a notification wants no answer, not even an error
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": key}
         if error:
-            body["error"] = {"code": error[0], "message": error[1]} | ({"data": error[2]} if error[2] else {})
+            body["error"] = {"code": error[0], "message": error[1]} | (
+                {"data": error[2]} if error[2] else {}
+            )
         else:
             body["result"] = result
         text = json.dumps(body, ensure_ascii=True) + "\n"

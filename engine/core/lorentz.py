@@ -1,4 +1,6 @@
-"""Points of hyperbolic space compared by distance, and how an index of cosines serves that (METHODS.md §4)."""
+"""Points of hyperbolic space compared by distance, and how an index of cosines serves that
+(METHODS.md §4).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Lorentz(InnerProduct):
-    """−d_L of points of a space of curvature −c, each named by its space part x: x_time = √(1/c + ‖x‖²),
-    ⟨x, y⟩_L = x·y − x_time y_time, d_L = √(1/c) acosh(−c ⟨x, y⟩_L)."""
+    """−d_L of points of a space of curvature −c, each named by its space part x: x_time = √(1/c
+    + ‖x‖²), ⟨x, y⟩_L = x·y − x_time y_time, d_L = √(1/c) acosh(−c ⟨x, y⟩_L).
+    """
 
     curvature: float = 1.0
 
@@ -36,7 +39,9 @@ class Lorentz(InnerProduct):
 
     def of_products(self, products: Floats) -> Floats:
         """−d_L of ⟨x, y⟩_L; 0 where rounding puts two points nearer than none."""
-        found: Floats = -np.arccosh(np.maximum(-self.curvature * products, 1.0)) / np.float32(self.curvature**0.5)
+        found: Floats = -np.arccosh(np.maximum(-self.curvature * products, 1.0)) / np.float32(
+            self.curvature**0.5
+        )
         return found
 
     def _time(self, points: Floats) -> Floats:
@@ -46,12 +51,12 @@ class Lorentz(InnerProduct):
 
 @dataclass(frozen=True, slots=True)
 class LorentzForm(IndexForm):
-    """Rows [x, x_time, √(M² − ‖x‖² − x_time²)]/M of unit length, M = `largest` being the greatest ‖[x, x_time]‖ of an index; their
-    cosine with [q, −q_time, 0], times M and the length of that, is ⟨q, x⟩_L. Rows brought to unit length otherwise are ranked
-    otherwise.
+    """Rows [x, x_time, √(M² − ‖x‖² − x_time²)]/M of unit length, M = `largest` being the
+    greatest ‖[x, x_time]‖ of an index; their cosine with [q, −q_time, 0], times M and the length
+    of that, is ⟨q, x⟩_L. Rows brought to unit length otherwise are ranked otherwise.
 
-    The time and the last number are two each, as float16 would lose too much of one: a high and a low part of the time, and two
-    that bring the row as it is stored to unit length.
+    The time and the last number are two each, as float16 would lose too much of one: a high and a
+    low part of the time, and two that bring the row as it is stored to unit length.
     """
 
     name: ClassVar[str] = "lorentz"
@@ -67,7 +72,8 @@ class LorentzForm(IndexForm):
 
     def with_parameters(self, manifest: Mapping[str, Any]) -> IndexForm:
         """With those of an index."""
-        curvature, largest = float(manifest["curvature"]), float(manifest["largest_norm"])
+        curvature = float(manifest["curvature"])
+        largest = float(manifest["largest_norm"])
         if not (0 < curvature < np.inf and 0 < largest < np.inf):
             raise ValueError(f"a curvature of −{curvature}, vectors of at most {largest}")
         return LorentzForm(curvature, largest)
@@ -98,14 +104,18 @@ class LorentzForm(IndexForm):
 
     def similarities(self, cosines: Floats, query_row: Floats) -> Floats:
         """−d_L."""
-        return Lorentz(self.curvature).of_products(cosines * np.float32(self.largest * np.linalg.norm(query_row)))
+        return Lorentz(self.curvature).of_products(
+            cosines * np.float32(self.largest * np.linalg.norm(query_row))
+        )
 
     def vectors(self, rows: NDArray[Any]) -> Floats:
         """Without what was added."""
         return unit_rows(rows)[:, : -self.added] * np.float32(self.largest)
 
     def _largest(self, chunks: Floats) -> float:
-        return float(np.linalg.norm(Lorentz(self.curvature).chunk_form(chunks), axis=1).max(initial=0.0))
+        return float(
+            np.linalg.norm(Lorentz(self.curvature).chunk_form(chunks), axis=1).max(initial=0.0)
+        )
 
 
 def _two_parts(values: Floats) -> tuple[Floats, Floats]:

@@ -6,41 +6,58 @@ import os
 from pathlib import Path
 
 
-def usable_cores(cpuinfo: str, allowed: frozenset[int], quota: float | None, limit: str | None) -> tuple[int, str]:
+def usable_cores(
+    cpuinfo: str, allowed: frozenset[int], quota: float | None, limit: str | None
+) -> tuple[int, str]:
     """Physical cores that this process may use, and the reason.
 
-    Hyperthreads of one core (same physical id and core id) count once; a cgroup's CPU quota and OMP_NUM_THREADS lower
-    the number.
+    Hyperthreads of one core (same physical id and core id) count once; a cgroup's CPU quota and
+    OMP_NUM_THREADS lower the number.
     """
     cores = set()
     for block in cpuinfo.split("\n\n"):
-        fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
+        fields = {
+            key.strip(): value.strip()
+            for key, _, value in (line.partition(":") for line in block.splitlines())
+        }
         if fields.get("processor", "").isdigit() and int(fields["processor"]) in allowed:
             cores.add((fields.get("physical id"), fields.get("core id", fields["processor"])))
-    count, reason = (max(1, len(cores) or len(allowed)), "physical cores that this process may use")
+    count = max(1, len(cores) or len(allowed))
+    reason = "physical cores that this process may use"
     if quota is not None and quota < count:
-        count, reason = (max(1, int(quota)), f"the container's CPU limit is {quota:g} cores")
+        count = max(1, int(quota))
+        reason = f"the container's CPU limit is {quota:g} cores"
     if limit is not None and limit.isdigit() and 0 < int(limit) < count:
-        count, reason = int(limit), "OMP_NUM_THREADS is set"
+        count = int(limit)
+        reason = "OMP_NUM_THREADS is set"
     return count, reason
 
 
-def cgroup_cpus(membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """The least CPU quota, in cores, of this process's control groups (version 1 and 2); None without a limit."""
+def cgroup_cpus(
+    membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> float | None:
+    """The least CPU quota, in cores, of this process's control groups (version 1 and 2); None
+    without a limit.
+    """
     limits = []
     for line in read_or_empty(membership).splitlines():
         _, controllers, group = [*line.split(":", 2), "", ""][:3]
         if controllers and "cpu" not in controllers.split(","):
             continue
-        base = (
-            root
-            if not controllers
-            else next((root / name for name in (controllers, "cpu") if (root / name).is_dir()), root)
-        )
+        if not controllers:
+            base = root
+        else:
+            base = next(
+                (root / name for name in (controllers, "cpu") if (root / name).is_dir()), root
+            )
         folder = base / group.strip("/")
-        for level in [folder, *(parent for parent in folder.parents if parent.is_relative_to(base))]:
+        for level in [
+            folder,
+            *(parent for parent in folder.parents if parent.is_relative_to(base)),
+        ]:
             if controllers:
-                quota, period = (read_or_empty(level / "cpu.cfs_quota_us"), read_or_empty(level / "cpu.cfs_period_us"))
+                quota = read_or_empty(level / "cpu.cfs_quota_us")
+                period = read_or_empty(level / "cpu.cfs_period_us")
             else:
                 quota, _, period = read_or_empty(level / "cpu.max").partition(" ")
             if quota.strip().isdigit() and period.strip().isdigit() and int(period) > 0:
@@ -50,9 +67,14 @@ def cgroup_cpus(membership: Path = Path("/proc/self/cgroup"), root: Path = Path(
 
 def available_cores() -> tuple[int, str]:
     """As `usable_cores`, of this machine."""
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    if hasattr(os, "sched_getaffinity"):
+        allowed = os.sched_getaffinity(0)
+    else:
+        allowed = range(os.cpu_count() or 1)
     cpuinfo = read_or_empty(Path("/proc/cpuinfo"))
-    return usable_cores(cpuinfo, frozenset(allowed), cgroup_cpus(), os.environ.get("OMP_NUM_THREADS"))
+    return usable_cores(
+        cpuinfo, frozenset(allowed), cgroup_cpus(), os.environ.get("OMP_NUM_THREADS")
+    )
 
 
 def read_or_empty(path: Path) -> str:

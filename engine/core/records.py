@@ -8,19 +8,39 @@ from typing import Literal
 
 Split = Literal["train", "validation", "heldout"]
 QueryKind = Literal["question", "keyword", "title", "claim", "everyday", "imported"]
-"""What a training query is worded as. `everyday`: as a person types who half remembers the matter and does not know the terms
-of the document. `imported`: an imported query whose file does not name a kind."""
+"""What a training query is worded as.
+
+`everyday`: as a person types who half remembers the matter and does not know the terms of the
+document. `imported`: an imported query whose file does not name a kind.
+"""
 WRITTEN_KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim", "everyday")
 Kind = Literal[
-    "", "encrypted", "damaged", "binary", "empty", "needs OCR", "too large", "timed out", "out of memory", "crashed", "unsupported",
-    "refused", "no access", "link", "broken link", "project", "data set",
-]  # fmt: skip
+    "",
+    "encrypted",
+    "damaged",
+    "binary",
+    "empty",
+    "needs OCR",
+    "too large",
+    "timed out",
+    "out of memory",
+    "crashed",
+    "unsupported",
+    "refused",
+    "no access",
+    "link",
+    "broken link",
+    "project",
+    "data set",
+]
 """Why a file is left out; the last five are of those that are not even tried."""
 Origin = Literal["title", "subject", "heading", "faq", "caption", "glossary", "link"]
 
 
 def query_label(value: str) -> str:
-    """How users see a kind or a split of queries; one that is worded as a title is no document's own title, an origin."""
+    """How users see a kind or a split of queries; one that is worded as a title is no document's
+    own title, an origin.
+    """
     return {"title": "title-like", "heldout": "held-out"}.get(value, value)
 
 
@@ -28,10 +48,11 @@ def query_label(value: str) -> str:
 class Document:
     """One readable unit of the corpus: a file, or one entry of a BEIR `corpus.jsonl`.
 
-    `path` is relative to the source folder with forward slashes; a BEIR entry has the path `corpus.jsonl#ID` and
-    `external_id = ID`; what lies inside a file has the path `mail.eml/attachment.pdf`. `modified` is that of the file, in
-    seconds since the epoch, UTC; `created` and `changed` are what the document says of itself. `content_hash` is the hex
-    sha256 of the bytes read.
+    `path` is relative to the source folder with forward slashes; a BEIR entry has the path
+    `corpus.jsonl#ID` and `external_id = ID`; what lies inside a file has the path
+    `mail.eml/attachment.pdf`. `modified` is that of the file, in seconds since the epoch, UTC;
+    `created` and `changed` are what the document says of itself. `content_hash` is the hex sha256
+    of the bytes read.
     """
 
     path: str
@@ -51,24 +72,31 @@ class Document:
 
     @property
     def file_path(self) -> str:
-        """Its path as that of a file; empty for an entry of a data set, which has no file of its own."""
+        """Its path as that of a file; empty for an entry of a data set, which has no file of its
+        own.
+        """
         return self.path if self.external_id is None else ""
 
     @property
     def stable_id(self) -> str:
-        """Ten hex digits of its place: the same in every run, and in a project that is made anew."""
-        return sha256(f"{self.source}\0{self.path}".encode("utf-8", "surrogateescape")).hexdigest()[:10]
+        """Ten hex digits of its place: the same in every run, and in a project that is made
+        anew.
+        """
+        return sha256(f"{self.source}\0{self.path}".encode("utf-8", "surrogateescape")).hexdigest()[
+            :10
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A passage of one document: `document.text[start:end] == text` (character offsets).
 
-    `headings` is the path of headings that the chunk stands under, outermost first. `content_hash` is the hex sha256 of
-    `embedded_text`, which is what BM25 and the encoder see. `id` is the row id, and the key in both indexes.
-    `pages` says on which pages, slides or sheets it stands: (offset within the chunk, number, name such as `page 3` or
-    `sheet Budget`), the first at offset 0; empty for a text without pages.
-    `line` and `page`, from 1, are where it begins by the line ends and form feeds of the document's text; the store counts them.
+    `headings` is the path of headings that the chunk stands under, outermost first. `content_hash`
+    is the hex sha256 of `embedded_text`, which is what BM25 and the encoder see. `id` is the row
+    id, and the key in both indexes. `pages` says on which pages, slides or sheets it stands:
+    (offset within the chunk, number, name such as `page 3` or `sheet Budget`), the first at offset
+    0; empty for a text without pages. `line` and `page`, from 1, are where it begins by the line
+    ends and form feeds of the document's text; the store counts them.
     """
 
     document_id: int
@@ -90,9 +118,11 @@ class Chunk:
 class Query:
     """A training query with the chunk that answers it.
 
-    `evidence` is the verbatim passage that the query was made from (may be empty for imported ones without evidence).
+    `evidence` is the verbatim passage that the query was made from (may be empty for imported ones
+    without evidence).
     `imported`: it comes from a file of the user, whatever its kind.
-    `split`: `train`; `validation` decides when training stops; `heldout` decides what is used and is reported. Queries
+    `split`: `train`; `validation` decides when training stops; `heldout` decides what is used and
+        is reported. Queries
     of one document are all on one side; where documents are few, those of neighbouring chunks are.
     """
 
@@ -110,9 +140,10 @@ class Query:
 class DocumentQuery:
     """A text in which people say what a passage is about, as a query for it.
 
-    The chunk `chunk_id` answers it, or the document `document_id` as a whole where that is None. The text stands at
-    text[start:end] of the document `written_in`, which of a link is another one; both are -1 where it stands in no text, as the
-    title of a PDF may. `target` is what a link names, as it is written.
+    The chunk `chunk_id` answers it, or the document `document_id` as a whole where that is None.
+    The text stands at text[start:end] of the document `written_in`, which of a link is another one;
+    both are -1 where it stands in no text, as the title of a PDF may. `target` is what a link
+    names, as it is written.
     """
 
     text: str
@@ -128,8 +159,10 @@ class DocumentQuery:
 
 @dataclass(frozen=True, slots=True)
 class FurtherAnswer:
-    """Another document that answers a judged query: its path, and evidence strings in it. With one of them empty, the other
-    decides, as in a judged query."""
+    """Another document that answers a judged query: its path, and evidence strings in it.
+
+    With one of them empty, the other decides, as in a judged query.
+    """
 
     path: str | None
     evidence: tuple[str, ...] = ()
@@ -162,7 +195,9 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of a document: `start` is the character offset of its line in the text, `level` 1 is the outermost."""
+    """A heading of a document: `start` is the character offset of its line in the text, `level`
+    1 is the outermost.
+    """
 
     start: int
     level: int
@@ -171,8 +206,8 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a page, slide or sheet begins: the character offset in the text, its number from 1, and how a reader would
-    name it (`page 3`, `slide 3`, `sheet Budget`).
+    """Where a page, slide or sheet begins: the character offset in the text, its number from 1,
+    and how a reader would name it (`page 3`, `slide 3`, `sheet Budget`).
     """
 
     start: int
@@ -191,12 +226,13 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """What a reader makes of a file, of one entry of a BEIR corpus, or of something inside a file. Line ends in `text`
-    are "\\n".
+    """What a reader makes of a file, of one entry of a BEIR corpus, or of something inside a file.
 
-    `member` is the path inside the file: `report.pdf` for an attachment, empty for the file itself. `created` and
-    `changed` are what the document says of itself, in seconds since the epoch. `note` is what the ledger is to say of how
-    it was read: by OCR.
+    Line ends in `text` are "\\n".
+
+    `member` is the path inside the file: `report.pdf` for an attachment, empty for the file itself.
+    `created` and `changed` are what the document says of itself, in seconds since the epoch. `note`
+    is what the ledger is to say of how it was read: by OCR.
     """
 
     title: str

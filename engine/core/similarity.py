@@ -1,6 +1,8 @@
-"""The score of a query's vector and a chunk's, by the inner product of a form of each: whatever ranks uses the forms.
+"""The score of a query's vector and a chunk's, by the inner product of a form of each: whatever
+ranks uses the forms.
 
-An index serves it by cosine, over rows that may be wider than the vectors: how, says the similarity's `IndexForm`.
+An index serves it by cosine, over rows that may be wider than the vectors: how, says the
+similarity's `IndexForm`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def unit_rows(rows: NDArray[Any], least: float = 0.0) -> NDArray[np.float32]:
-    """Rows (n, d) at unit length, float32; one that is no longer than `least` has no direction, and becomes zeros."""
+    """Rows (n, d) at unit length, float32; one that is no longer than `least` has no direction,
+    and becomes zeros.
+    """
     import numpy as np
 
     whole = rows.astype(np.promote_types(rows.dtype, np.float32), copy=False)
@@ -26,9 +30,11 @@ def unit_rows(rows: NDArray[Any], least: float = 0.0) -> NDArray[np.float32]:
 
 
 class IndexForm:
-    """How an index of cosines serves a similarity: this one as the cosine of the vectors themselves, others override it.
+    """How an index of cosines serves a similarity: this one as the cosine of the vectors
+    themselves, others override it.
 
-    `name`: what a manifest calls the form. `added`: how many numbers a row has more than a vector. `of_cosines`: whether its
+    `name`: what a manifest calls the form. `added`: how many numbers a row has more than a vector.
+        `of_cosines`: whether its
     similarities are cosines.
     """
 
@@ -42,15 +48,22 @@ class IndexForm:
         return {}
 
     def with_parameters(self, manifest: Mapping[str, Any]) -> IndexForm:
-        """The form with the parameters that a manifest keeps. Raises KeyError, TypeError or ValueError for one without."""
+        """The form with the parameters that a manifest keeps.
+
+        Raises KeyError, TypeError or ValueError for one without.
+        """
         return self
 
     def fitted(self, chunks: Floats) -> IndexForm:
-        """The form for an index of these vectors (n, d), and of those that it is fitted to already."""
+        """The form for an index of these vectors (n, d), and of those that it is fitted to
+        already.
+        """
         return self
 
     def takes(self, chunks: Floats) -> bool:
-        """Whether vectors (n, d) can join an index of this form; otherwise it is to be built anew."""
+        """Whether vectors (n, d) can join an index of this form; otherwise it is to be built
+        anew.
+        """
         return True
 
     def rows(self, chunks: Floats, precision: type[np.floating]) -> Floats:
@@ -71,7 +84,8 @@ class IndexForm:
 
 
 class Similarity:
-    """How an encoder's vectors are compared: by the inner product of unit vectors as they are; others override it.
+    """How an encoder's vectors are compared: by the inner product of unit vectors as they are;
+    others override it.
 
     `of_unit_vectors`: whether the vectors are of unit length, so that only their directions count.
     """
@@ -111,7 +125,8 @@ class InnerProduct(Similarity):
         return found
 
 
-COSINE, INNER_PRODUCT = Similarity(), InnerProduct()
+COSINE = Similarity()
+INNER_PRODUCT = InnerProduct()
 
 
 def scores(similarity: Similarity, queries: Floats, chunks: Floats) -> Floats:

@@ -1,4 +1,6 @@
-"""Child processes of a run: how they find the engine, how their errors come back, and how none is left behind."""
+"""Child processes of a run: how they find the engine, how their errors come back, and how none
+is left behind.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,31 @@ from engine.core.errors import CancelledError, EngineError, ResourceError, Stage
 from engine.core.messages.project import STAGE_WORDS
 
 TEXT_SENT = 2000  # characters of each part of an error: a pipe that nobody reads yet holds 64 KiB
-GRACE_SECONDS, POLL_SECONDS = 5.0, 0.05
+GRACE_SECONDS = 5.0
+POLL_SECONDS = 0.05
 
 
 def import_path() -> str:
-    """PYTHONPATH for a child: it must find the same `engine`, wherever the parent was started from."""
+    """PYTHONPATH for a child: it must find the same `engine`, wherever the parent was started
+    from.
+    """
     here = str(Path(__file__).resolve().parents[2])
     others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join([here, *filter(None, others)])  # an empty entry would mean the folder the user stands in
+    return os.pathsep.join(
+        [here, *filter(None, others)]
+    )  # an empty entry would mean the folder the user stands in
 
 
-def spawn(module: str, arguments: Sequence[str], environ: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
+def spawn(
+    module: str, arguments: Sequence[str], environ: Mapping[str, str], **options: Any
+) -> subprocess.Popen[bytes]:
     """Start `python -m MODULE ARGUMENTS` in a session of its own. `options`: those of Popen."""
-    # -P: without it, modules of the folder that the user stands in would come before the installed ones
+    # -P: without it, modules of the folder that the user stands in would come before the installed
+    # ones
     command = [sys.executable, "-P", "-m", module, *arguments]
-    return subprocess.Popen(command, start_new_session=True, env=dict(environ, PYTHONPATH=import_path()), **options)
+    return subprocess.Popen(
+        command, start_new_session=True, env=dict(environ, PYTHONPATH=import_path()), **options
+    )
 
 
 def to_dict(error: EngineError) -> dict[str, str]:
@@ -42,21 +54,31 @@ def to_dict(error: EngineError) -> dict[str, str]:
 
 
 def run_in_subprocess(
-    module: str, arguments: Sequence[str], what: str, should_stop: Callable[[], bool] = lambda: False,
-    stderr: int | None = subprocess.DEVNULL, *, sent: str = "", hear: Callable[[Any], None] | None = None,
-) -> Any:  # fmt: skip
-    """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; the error it then writes is raised.
-    `stderr`: as Popen takes it. With `hear`, the child is one that `streams`: it gets the line `sent`, and `hear`
-    each partial result.
+    module: str,
+    arguments: Sequence[str],
+    what: str,
+    should_stop: Callable[[], bool] = lambda: False,
+    stderr: int | None = subprocess.DEVNULL,
+    *,
+    sent: str = "",
+    hear: Callable[[Any], None] | None = None,
+) -> Any:
+    """What `python -m MODULE ARGUMENTS` prints as JSON.
 
-    Raises the EngineError that it wrote to its standard output, or StageError that says how it died.
+    It is asked to stop by SIGTERM; the error it then writes is raised. `stderr`: as Popen takes it.
+    With `hear`, the child is one that `streams`: it gets the line `sent`, and `hear` each partial
+    result.
+
+    Raises the EngineError that it wrote to its standard output, or StageError that says how it
+    died.
     """
     pipe = subprocess.PIPE
     child = spawn(module, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=stderr)
     reader = threading.Thread(target=lambda: output.extend(child.stdout or ()), daemon=True)
     output: list[bytes] = []
     reader.start()
-    stopped, heard = False, 0
+    stopped = False
+    heard = 0
     try:
         if hear and child.stdin is not None:
             with suppress(OSError):  # of one that has died: its end says why
@@ -77,16 +99,21 @@ def run_in_subprocess(
         if stopped:
             raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.") from None
         raise StageError(
-            f"{what} crashed ({how_it_ended(child.returncode)}).", "Native code of a model library crashed.", "Try another model.",
+            f"{what} crashed ({how_it_ended(child.returncode)}).",
+            "Native code of a model library crashed.",
+            "Try another model.",
             code="model-crashed",
-        ) from None  # fmt: skip
+        ) from None
     if child.returncode:
         raise EngineError.from_dict(answer, child.returncode)
     return answer
 
 
 def _pass_on(output: Sequence[bytes], heard: int, hear: Callable[[Any], None] | None) -> int:
-    """How many lines of the child's `hear` has got now. Its answer, which comes last, does not end with a line end."""
+    """How many lines of the child's `hear` has got now.
+
+    Its answer, which comes last, does not end with a line end.
+    """
     while hear and heard < len(output) and output[heard].endswith(b"\n"):
         hear(json.loads(output[heard]))
         heard += 1
@@ -94,12 +121,17 @@ def _pass_on(output: Sequence[bytes], heard: int, hear: Callable[[Any], None] | 
 
 
 def answer(work: Callable[..., Any], *, streams: bool = False) -> NoReturn:
-    """Be the child of `run_in_subprocess`: print what `work(should_stop, *arguments)` returns, or its error, and exit.
+    """Be the child of `run_in_subprocess`: print what `work(should_stop, *arguments)` returns,
+    or its error, and exit.
 
-    One that `streams` is called `work(should_stop, emit, sent, *arguments)`: `emit` passes JSON on at once.
+    One that `streams` is called `work(should_stop, emit, sent, *arguments)`: `emit` passes JSON on
+    at once.
     """
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    more = [lambda part: print(json.dumps(part), file=output, flush=True), sys.stdin.readline()] if streams else []
+    if streams:
+        more = [lambda part: print(json.dumps(part), file=output, flush=True), sys.stdin.readline()]
+    else:
+        more = []
     exit_with_parent()
     prepare_process()
     os.dup2(2, 1)  # what native libraries print is no answer
@@ -109,19 +141,26 @@ def answer(work: Callable[..., Any], *, streams: bool = False) -> NoReturn:
     try:
         found = work(stopping.is_set, *more, *sys.argv[1:])
     except EngineError as error:
-        found, code = to_dict(error), error.exit_code
+        found = to_dict(error)
+        code = error.exit_code
     except Exception as fault:
         own = StageError(
-            f"It had an internal fault ({type(fault).__name__}).", f"{fault}", "Try again.", code="internal-fault"
+            f"It had an internal fault ({type(fault).__name__}).",
+            f"{fault}",
+            "Try again.",
+            code="internal-fault",
         )
-        found, code = to_dict(own), own.exit_code
+        found = to_dict(own)
+        code = own.exit_code
     with output:
         json.dump(found, output)
     os._exit(code)  # native libraries' threads must not hold it up
 
 
 def exit_with_parent() -> None:
-    """Leave at once when the process that started this one dies: it holds the other end of our standard input."""
+    """Leave at once when the process that started this one dies: it holds the other end of our
+    standard input.
+    """
 
     def watch() -> None:
         while os.read(0, 1024):
@@ -133,30 +172,48 @@ def exit_with_parent() -> None:
 
 def how_it_ended(code: int) -> str:
     """`SIGSEGV` or `exit code 3`. `code` as subprocess gives it."""
-    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    if code < 0:
+        return signal.Signals(-code).name
+    return f"exit code {code}"
 
 
 def crash(stage: str, code: int, folder: Path) -> EngineError:
-    """The error of a stage that ended without one. `code` as subprocess gives it; `folder` of the run."""
+    """The error of a stage that ended without one.
+
+    `code` as subprocess gives it; `folder` of the run.
+    """
     log = folder / f"{stage}.log"
     if code == -signal.SIGKILL:
         return ResourceError(
-            f"{STAGE_WORDS[stage]} was killed from outside.", "Most often the system does this when memory runs out.",
-            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again: it resumes.",
-            code="memory-full", stage=stage, command="run",
-        )  # fmt: skip
+            f"{STAGE_WORDS[stage]} was killed from outside.",
+            "Most often the system does this when memory runs out.",
+            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run"
+            " again: it resumes.",
+            code="memory-full",
+            stage=stage,
+            command="run",
+        )
     return StageError(
-        f"{STAGE_WORDS[stage]} crashed ({how_it_ended(code)}).", f"Its output is in {log}.",
-        "Run again: it resumes from the last checkpoint.", code="stage-crashed", stage=stage, command="run",
-    )  # fmt: skip
+        f"{STAGE_WORDS[stage]} crashed ({how_it_ended(code)}).",
+        f"Its output is in {log}.",
+        "Run again: it resumes from the last checkpoint.",
+        code="stage-crashed",
+        stage=stage,
+        command="run",
+    )
 
 
 def run_folder_missing(stage: str, folder: Path) -> EngineError:
-    """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it any more."""
+    """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it
+    any more.
+    """
     return StageError(
-        f"The folder of the run, {folder}, is gone.", "It was deleted or moved during the run.",
-        "Run again in the project's present folder.", code="run-folder-missing", stage=stage,
-    )  # fmt: skip
+        f"The folder of the run, {folder}, is gone.",
+        "It was deleted or moved during the run.",
+        "Run again in the project's present folder.",
+        code="run-folder-missing",
+        stage=stage,
+    )
 
 
 def end(child: subprocess.Popen[bytes]) -> None:

@@ -1,12 +1,18 @@
-"""The systems that an evaluation compares: their names in report.json, how they are called, and what each is."""
+"""The systems that an evaluation compares: their names in report.json, how they are called, and
+what each is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-BM25, BASE, ADAPTED, IN_USE = "bm25", "base", "adapted", "in_use"
-HYBRID_BASE, HYBRID_IN_USE = "hybrid base", "hybrid in use"
+BM25 = "bm25"
+BASE = "base"
+ADAPTED = "adapted"
+IN_USE = "in_use"
+HYBRID_BASE = "hybrid base"
+HYBRID_IN_USE = "hybrid in use"
 """Of robustness, where hybrid search is measured only as it is in use."""
 ENCODERS = (BASE, ADAPTED, IN_USE)
 """Those that rank by themselves, and fused with BM25."""
@@ -40,18 +46,24 @@ _FUSED = {
 
 
 def _systems() -> Iterable[System]:
-    yield System(BM25, "keywords (BM25)", "keywords", "search for the words of the query, without an encoder")
+    yield System(
+        BM25, "keywords (BM25)", "keywords", "search for the words of the query, without an encoder"
+    )
     for name, label, what in _WITH_ENCODER:
         yield System(name, label, label, what)
     for way, (word, how) in _FUSED.items():
         for name, label, what in _WITH_ENCODER:
             yield System(f"{way}{name}", f"{word}, {label}", f"hybrid {label}", f"{what}; {how}")
-    yield System(HYBRID_BASE, HYBRID_BASE, "hybrid base", "hybrid search with the encoder before adaptation")
+    yield System(
+        HYBRID_BASE, HYBRID_BASE, "hybrid base", "hybrid search with the encoder before adaptation"
+    )
     yield System(HYBRID_IN_USE, HYBRID_IN_USE, "hybrid in use", "hybrid search as it is now")
 
 
 SYSTEMS = {system.name: system for system in _systems()}
-"""Every system by name, in the order in which reports show them; interpolations come before `adapted`."""
+"""Every system by name, in the order in which reports show them; interpolations come before
+`adapted`.
+"""
 
 
 def system_of(name: str) -> System:
@@ -71,8 +83,9 @@ def label_of(name: str) -> str:
 
 
 def own_systems(semantic: str, hybrid: str) -> tuple[str, ...]:
-    """Return the systems that are what is in use, alone and fused: `semantic` and `hybrid` name the encoders whose rows those are
-    (base, adapted or `IN_USE`)."""
+    """Return the systems that are what is in use, alone and fused: `semantic` and `hybrid` name
+    the encoders whose rows those are (base, adapted or `IN_USE`).
+    """
     return (semantic, *(f"{way}{hybrid}" for way in FUSED))
 
 
@@ -91,26 +104,39 @@ def ordered(names: Iterable[str]) -> list[str]:
     places = {name: place for place, name in enumerate(SYSTEMS)}
 
     def place(name: str) -> tuple[float, str]:
-        return (places[ADAPTED] - 0.5 if name.startswith(INTERPOLATED) else places.get(name, len(places))), name
+        return (
+            places[ADAPTED] - 0.5
+            if name.startswith(INTERPOLATED)
+            else places.get(name, len(places))
+        ), name
 
     return sorted(names, key=place)
 
 
 def candidate_name(weight: float) -> str:
-    """Interpolation weight → name: 0 is `base`, 1 is `adapted`, between them `interpolated-0.25` and so on. ValueError
-    outside [0, 1]."""
+    """Interpolation weight → name: 0 is `base`, 1 is `adapted`, between them `interpolated-0.25`
+    and so on. ValueError outside [0, 1].
+    """
     if not 0 <= weight <= 1:
         raise ValueError(f"an interpolation weight must lie in [0, 1], not {weight}")
-    return BASE if weight == 0 else ADAPTED if weight == 1 else f"{INTERPOLATED}{weight:g}"
+    if weight == 0:
+        return BASE
+    if weight == 1:
+        return ADAPTED
+    return f"{INTERPOLATED}{weight:g}"
 
 
 def weight_of(name: str) -> float:
     """Name → interpolation weight. ValueError for a name that `candidate_name` does not give."""
     if name in (BASE, ADAPTED):
         return 1.0 if name == ADAPTED else 0.0
-    weight = float(name.removeprefix(INTERPOLATED)) if name.startswith(INTERPOLATED) else 0.0
+    if name.startswith(INTERPOLATED):
+        weight = float(name.removeprefix(INTERPOLATED))
+    else:
+        weight = 0.0
     if not 0 < weight < 1:
         raise ValueError(
-            f"{name!r} is no candidate: base, adapted or {INTERPOLATED}WEIGHT with a weight between 0 and 1"
+            f"{name!r} is no candidate: base, adapted or {INTERPOLATED}WEIGHT with a weight between"
+            " 0 and 1"
         )
     return weight

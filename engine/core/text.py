@@ -1,4 +1,6 @@
-"""Text for people: control characters made harmless or visible, lengths of time, names of metrics, sizes."""
+"""Text for people: control characters made harmless or visible, lengths of time, names of
+metrics, sizes.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,14 @@ from pathlib import Path
 
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 _METRICS = (
-    ("hit", "Hit"), ("mrr", "MRR"), ("ndcg_exp", "nDCG-exp"), ("ndcg", "nDCG"), ("map", "MAP"), ("recall", "Recall"),
+    ("hit", "Hit"),
+    ("mrr", "MRR"),
+    ("ndcg_exp", "nDCG-exp"),
+    ("ndcg", "nDCG"),
+    ("map", "MAP"),
+    ("recall", "Recall"),
     ("multihop", "several passages"),
-)  # fmt: skip
+)
 
 
 def day(seconds: float | None) -> str:
@@ -38,29 +45,129 @@ def duration(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{whole // 60} min"
+        if whole < 600:
+            return f"{whole // 60} min {whole % 60:02d} s"
+        return f"{whole // 60} min"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 LANGUAGES = {
-    "af": "Afrikaans", "am": "Amharic", "an": "Aragonese", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani", "ba": "Bashkir",
-    "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "br": "Breton", "bs": "Bosnian", "ca": "Catalan", "cs": "Czech",
-    "cy": "Welsh", "da": "Danish", "de": "German", "dz": "Dzongkha", "el": "Greek", "en": "English", "eo": "Esperanto",
-    "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fo": "Faroese", "fr": "French",
-    "fy": "West Frisian", "ga": "Irish", "gd": "Scottish Gaelic", "gl": "Galician", "gu": "Gujarati", "ha": "Hausa",
-    "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "ht": "Haitian Creole", "hu": "Hungarian", "hy": "Armenian",
-    "id": "Indonesian", "ig": "Igbo", "is": "Icelandic", "it": "Italian", "ja": "Japanese", "jv": "Javanese", "ka": "Georgian",
-    "kk": "Kazakh", "km": "Khmer", "kn": "Kannada", "ko": "Korean", "ku": "Kurdish", "ky": "Kyrgyz", "la": "Latin",
-    "lb": "Luxembourgish", "lg": "Ganda", "ln": "Lingala", "lo": "Lao", "lt": "Lithuanian", "lv": "Latvian", "mg": "Malagasy",
-    "mk": "Macedonian", "ml": "Malayalam", "mn": "Mongolian", "mr": "Marathi", "ms": "Malay", "mt": "Maltese", "my": "Burmese",
-    "ne": "Nepali", "nl": "Dutch", "no": "Norwegian", "oc": "Occitan", "om": "Oromo", "or": "Odia", "pa": "Punjabi",
-    "pl": "Polish", "ps": "Pashto", "pt": "Portuguese", "qu": "Quechua", "ro": "Romanian", "ru": "Russian", "rw": "Kinyarwanda",
-    "sa": "Sanskrit", "se": "Northern Sami", "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian", "sn": "Shona", "so": "Somali",
-    "sq": "Albanian", "sr": "Serbian", "st": "Sotho", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu",
-    "tg": "Tajik", "th": "Thai", "tk": "Turkmen", "tl": "Tagalog", "tr": "Turkish", "tt": "Tatar", "ug": "Uyghur",
-    "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "vo": "Volapük", "wa": "Walloon", "xh": "Xhosa",
-    "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu", "none": "none", "und": "unknown",
-}  # fmt: skip
+    "af": "Afrikaans",
+    "am": "Amharic",
+    "an": "Aragonese",
+    "ar": "Arabic",
+    "as": "Assamese",
+    "az": "Azerbaijani",
+    "ba": "Bashkir",
+    "be": "Belarusian",
+    "bg": "Bulgarian",
+    "bn": "Bengali",
+    "br": "Breton",
+    "bs": "Bosnian",
+    "ca": "Catalan",
+    "cs": "Czech",
+    "cy": "Welsh",
+    "da": "Danish",
+    "de": "German",
+    "dz": "Dzongkha",
+    "el": "Greek",
+    "en": "English",
+    "eo": "Esperanto",
+    "es": "Spanish",
+    "et": "Estonian",
+    "eu": "Basque",
+    "fa": "Persian",
+    "fi": "Finnish",
+    "fo": "Faroese",
+    "fr": "French",
+    "fy": "West Frisian",
+    "ga": "Irish",
+    "gd": "Scottish Gaelic",
+    "gl": "Galician",
+    "gu": "Gujarati",
+    "ha": "Hausa",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "hr": "Croatian",
+    "ht": "Haitian Creole",
+    "hu": "Hungarian",
+    "hy": "Armenian",
+    "id": "Indonesian",
+    "ig": "Igbo",
+    "is": "Icelandic",
+    "it": "Italian",
+    "ja": "Japanese",
+    "jv": "Javanese",
+    "ka": "Georgian",
+    "kk": "Kazakh",
+    "km": "Khmer",
+    "kn": "Kannada",
+    "ko": "Korean",
+    "ku": "Kurdish",
+    "ky": "Kyrgyz",
+    "la": "Latin",
+    "lb": "Luxembourgish",
+    "lg": "Ganda",
+    "ln": "Lingala",
+    "lo": "Lao",
+    "lt": "Lithuanian",
+    "lv": "Latvian",
+    "mg": "Malagasy",
+    "mk": "Macedonian",
+    "ml": "Malayalam",
+    "mn": "Mongolian",
+    "mr": "Marathi",
+    "ms": "Malay",
+    "mt": "Maltese",
+    "my": "Burmese",
+    "ne": "Nepali",
+    "nl": "Dutch",
+    "no": "Norwegian",
+    "oc": "Occitan",
+    "om": "Oromo",
+    "or": "Odia",
+    "pa": "Punjabi",
+    "pl": "Polish",
+    "ps": "Pashto",
+    "pt": "Portuguese",
+    "qu": "Quechua",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "rw": "Kinyarwanda",
+    "sa": "Sanskrit",
+    "se": "Northern Sami",
+    "si": "Sinhala",
+    "sk": "Slovak",
+    "sl": "Slovenian",
+    "sn": "Shona",
+    "so": "Somali",
+    "sq": "Albanian",
+    "sr": "Serbian",
+    "st": "Sotho",
+    "sv": "Swedish",
+    "sw": "Swahili",
+    "ta": "Tamil",
+    "te": "Telugu",
+    "tg": "Tajik",
+    "th": "Thai",
+    "tk": "Turkmen",
+    "tl": "Tagalog",
+    "tr": "Turkish",
+    "tt": "Tatar",
+    "ug": "Uyghur",
+    "uk": "Ukrainian",
+    "ur": "Urdu",
+    "uz": "Uzbek",
+    "vi": "Vietnamese",
+    "vo": "Volapük",
+    "wa": "Walloon",
+    "xh": "Xhosa",
+    "yo": "Yoruba",
+    "zh": "Chinese",
+    "zu": "Zulu",
+    "none": "none",
+    "und": "unknown",
+}
 
 
 def language_name(code: str) -> str:
@@ -72,7 +179,9 @@ _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 45)
 
 
 def about(seconds: float, nearly: str = "about") -> str:
-    """`less than a minute`, `about 10 minutes`, `about 2 hours`: a length of time that is guessed; `?` for none."""
+    """`less than a minute`, `about 10 minutes`, `about 2 hours`: a length of time that is
+    guessed; `?` for none.
+    """
     if not math.isfinite(seconds):
         return "?"
     if seconds < 45:
@@ -91,16 +200,25 @@ def about_count(count: int) -> str:
 
 
 def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str], rough: bool = False) -> str:
-    """`about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`. By stage where several take a minute.
+    """`about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`.
+
+    By stage where several take a minute.
 
     `rough`: the machine was busy when its speed was measured.
     """
-    parts = [f"{stage} {round(one / 60)} min" for stage, one in seconds.items() if 45 <= one < math.inf]
-    shown, nearly, whole = "", "roughly" if rough else "about", sum(seconds.values())
+    parts = [
+        f"{stage} {round(one / 60)} min" for stage, one in seconds.items() if 45 <= one < math.inf
+    ]
+    shown = ""
+    nearly = "roughly" if rough else "about"
+    whole = sum(seconds.values())
     known = f"{about(whole, nearly)} on this machine"
     if len(parts) > 1:
         shown = ": " + ", ".join(parts)
-        known = f"{nearly} {round(whole / 60)} minutes on this machine" if whole < 3600 else known
+        if whole < 3600:
+            known = f"{nearly} {round(whole / 60)} minutes on this machine"
+        else:
+            known = known
     known += f"{', which is busy now' if rough else ''}{shown}"
     missing = f"not known: {', '.join(unknown)}"
     if not seconds:
@@ -116,20 +234,27 @@ def metric_name(metric: str) -> str:
 
 
 def short_names(folders: Collection[Path]) -> dict[Path, str]:
-    """By folder its name, with as many of the folders that it lies in as tell it from the others: `a/sample`, `b/sample`."""
+    """By folder its name, with as many of the folders that it lies in as tell it from the
+    others: `a/sample`, `b/sample`.
+    """
     names: dict[Path, str] = {}
     for folder in folders:
         others = [one.parts for one in folders if one != folder]
         parts = folder.parts
-        count = next((n for n in range(1, len(parts)) if all(parts[-n:] != one[-n:] for one in others)), len(parts))
+        count = next(
+            (n for n in range(1, len(parts)) if all(parts[-n:] != one[-n:] for one in others)),
+            len(parts),
+        )
         names[folder] = str(Path(*parts[-count:]))
     return names
 
 
 def harmless(text: str) -> str:
-    """One character for one, without those that steer a terminal: documents and file names are not trusted.
+    """One character for one, without those that steer a terminal: documents and file names are
+    not trusted.
 
-    Joiners, soft hyphens and the like stay, as scripts need them; what turns the direction of writing round does not.
+    Joiners, soft hyphens and the like stay, as scripts need them; what turns the direction of
+    writing round does not.
     """
     return "".join(map(_harmless_character, text))
 
@@ -139,12 +264,16 @@ def _harmless_character(char: str) -> str:
         return char
     if char.isspace():
         return " "
-    return char if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS else "�"
+    if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS:
+        return char
+    return "�"
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """As `harmless`, one character for one, but control characters are shown by their pictures. Line ends and tabs stay where
-    `lines` is set."""
+    """As `harmless`, one character for one, but control characters are shown by their pictures.
+
+    Line ends and tabs stay where `lines` is set.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(_visible_character(char, lines) for char in text)
@@ -155,7 +284,9 @@ def _visible_character(char: str, lines: bool) -> str:
         return "\t" if char == "\t" else "\n"
     if char < " " and not char.isspace():
         return chr(0x2400 + ord(char))
-    return "\u2421" if char == "\x7f" else _harmless_character(char)
+    if char == "\x7f":
+        return "\u2421"
+    return _harmless_character(char)
 
 
 def size_text(size: float) -> str:
@@ -164,7 +295,9 @@ def size_text(size: float) -> str:
         if size < 1000 or unit == "GB":
             break
         size /= 1000
-    return f"{size:,.0f} B" if unit == "B" else f"{size:,.1f} {unit}"
+    if unit == "B":
+        return f"{size:,.0f} B"
+    return f"{size:,.1f} {unit}"
 
 
 def amount(files: int, size: float) -> str:

@@ -24,31 +24,52 @@ from engine.queries.choosing import resolve_backend
 from engine.settings.schema import EncoderSettings, Settings
 
 PACKAGES = (
-    "torch", "transformers", "sentence-transformers", "peft", "tantivy", "usearch", "textual",
-    "semantic-text-splitter", "platformdirs", "matplotlib",
-)  # fmt: skip
-MIN_FREE_GB, MIN_MEMORY_GB = 2.0, 3.0
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "peft",
+    "tantivy",
+    "usearch",
+    "textual",
+    "semantic-text-splitter",
+    "platformdirs",
+    "matplotlib",
+)
+MIN_FREE_GB = 2.0
+MIN_MEMORY_GB = 3.0
 OPEN_SHOWN = 10
 EXTRA_USES = {
-    "desktop": "desktop windows", "parquet": "exports as Parquet", "qdrant": "exports for Qdrant",
-    "lancedb": "exports for LanceDB", "age": "bundles with a password", "gguf": "exports as GGUF",
+    "desktop": "desktop windows",
+    "parquet": "exports as Parquet",
+    "qdrant": "exports for Qdrant",
+    "lancedb": "exports for LanceDB",
+    "age": "bundles with a password",
+    "gguf": "exports as GGUF",
     "ray": "runs on a Ray cluster",
-}  # fmt: skip
+}
 
 
-def examine(project: ProjectFolder | None = None, model: str | None = None, *, offline: bool = False) -> list[Finding]:
-    """Look at device, precision, GPU, memory, disk, model files, permissions and versions. Raises nothing. `offline`: instead, at
-    all that must be installed for a machine without a network.
+def examine(
+    project: ProjectFolder | None = None, model: str | None = None, *, offline: bool = False
+) -> list[Finding]:
+    """Look at device, precision, GPU, memory, disk, model files, permissions and versions.
 
-    With a project, its own device, precision, model, disk, permissions and database are looked at, and what its next run
-    needs is estimated. `model`: instead of its; or a file of vectors beside it.
+    Raises nothing. `offline`: instead, at all that must be installed for a machine without a
+    network.
+
+    With a project, its own device, precision, model, disk, permissions and database are looked at,
+    and what its next run needs is estimated. `model`: instead of its; or a file of vectors beside
+    it.
     """
     settings = _settings(project)
     encoder = settings.encoder
     if model and model.endswith((".npy", ".safetensors")):
         chosen = encoder.model_copy(update={"vectors": model})
     else:
-        chosen = encoder.model_copy(update={"model": model, "endpoint": "", "vectors": ""}) if model else encoder
+        if model:
+            chosen = encoder.model_copy(update={"model": model, "endpoint": "", "vectors": ""})
+        else:
+            chosen = encoder
     checks: dict[str, Callable[[], list[Finding]]] = {
         "python": _python,
         "llm": lambda: _llm(settings, chosen),
@@ -60,7 +81,11 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
         "documents": lambda: _documents(project, settings) if project else [],
         "model": lambda: _model(chosen),
         "languages": lambda: _languages(project, chosen) if project else [],
-        "needs": lambda: needs(project, settings, chosen.model) if (project or model) and not chosen.endpoint else [],
+        "needs": lambda: (
+            needs(project, settings, chosen.model)
+            if (project or model) and not chosen.endpoint
+            else []
+        ),
         "reranker": lambda: reranker(project, settings) if project else [],
         "permissions": lambda: _permissions(project),
         "network": _offline,
@@ -84,9 +109,13 @@ def _found(topic: str, check: Callable[[], list[Finding]]) -> list[Finding]:
 
 
 def _settings(project: ProjectFolder | None) -> Settings:
-    """The project's; the defaults without one, and where project.toml is wrong, which `_project` reports."""
+    """The project's; the defaults without one, and where project.toml is wrong, which `_project`
+    reports.
+    """
     try:
-        return project.settings() if project else Settings()
+        if project:
+            return project.settings()
+        return Settings()
     except EngineError:
         return Settings()
 
@@ -94,7 +123,10 @@ def _settings(project: ProjectFolder | None) -> Settings:
 def _python() -> list[Finding]:
     text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     good = sys.version_info >= (3, 11)
-    follows = "supported" if good else "Python 3.11 or later is needed"
+    if good:
+        follows = "supported"
+    else:
+        follows = "Python 3.11 or later is needed"
     return [Finding("python", "good" if good else "problem", text, follows)]
 
 
@@ -102,7 +134,9 @@ def _hardware(device: str, dtype: str) -> list[Finding]:
     from engine.encoders.hardware import choose_hardware
 
     hardware = choose_hardware(device, dtype, purpose="train")
-    return [Finding(choice.setting, "good", choice.value, choice.reason) for choice in hardware.choices]
+    return [
+        Finding(choice.setting, "good", choice.value, choice.reason) for choice in hardware.choices
+    ]
 
 
 def _memory() -> list[Finding]:
@@ -118,15 +152,27 @@ def _memory() -> list[Finding]:
 
 def _disk(project: ProjectFolder | None) -> list[Finding]:
     """What is free. Whether it suffices for a project's next run is reported by `needs`."""
-    root = project.path if project else projects_root()
+    if project:
+        root = project.path
+    else:
+        root = projects_root()
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free / 1e9
     found = f"{free:.1f} GB free at {place}"
     if free >= MIN_FREE_GB:
-        return (
-            [Finding("disk", "good", found, "'engine doctor PROJECT' says how much a run needs")] if not project else []
+        if not project:
+            return [
+                Finding("disk", "good", found, "'engine doctor PROJECT' says how much a run needs")
+            ]
+        return []
+    return [
+        Finding(
+            "disk",
+            "problem",
+            found,
+            f"less than {MIN_FREE_GB:.0f} GB: free some space before a run",
         )
-    return [Finding("disk", "problem", found, f"less than {MIN_FREE_GB:.0f} GB: free some space before a run")]
+    ]
 
 
 def _llm(settings: Settings, encoder: EncoderSettings) -> list[Finding]:
@@ -143,16 +189,35 @@ def _ocr(settings: Settings) -> list[Finding]:
     if found is None:
         todo = "to read scans and pictures, install tesseract from your system's packages"
         todo += "" if corpus.ocr else " and set corpus.ocr = true"
-        return [Finding("ocr", "problem" if corpus.ocr else "absent", "tesseract is not installed", todo)]
+        return [
+            Finding(
+                "ocr", "problem" if corpus.ocr else "absent", "tesseract is not installed", todo
+            )
+        ]
     off = "OCR is off: set corpus.ocr = true to read scans and pictures with it"
-    follows = "scanned pages and pictures are read" if corpus.ocr else off
-    return [Finding("ocr", "good", f"{found.version} at {found.program}, languages {found.languages}", follows)]
+    if corpus.ocr:
+        follows = "scanned pages and pictures are read"
+    else:
+        follows = off
+    return [
+        Finding(
+            "ocr",
+            "good",
+            f"{found.version} at {found.program}, languages {found.languages}",
+            follows,
+        )
+    ]
 
 
 def _documents(project: ProjectFolder, settings: Settings) -> list[Finding]:
     """Folders of documents that are not there, such as on a disk that is not mounted."""
     return [
-        Finding("documents", "problem", f"{path} is missing", "what was read of it stays searchable; connect its disk")
+        Finding(
+            "documents",
+            "problem",
+            f"{path} is missing",
+            "what was read of it stays searchable; connect its disk",
+        )
         for path in project.sources(settings)
         if not path.exists()
     ]
@@ -163,22 +228,40 @@ def _model(chosen: EncoderSettings) -> list[Finding]:
     from engine.encoders.kinds.given_vectors import read_vectors
 
     source = encoder_source(chosen)
-    given = read_vectors(chosen.vectors).rows.shape if chosen.vectors else None
-    where = f"at {source.server}, which gets the text of chunks and queries" if source.server else "on this machine"
+    if chosen.vectors:
+        given = read_vectors(chosen.vectors).rows.shape
+    else:
+        given = None
+    if source.server:
+        where = f"at {source.server}, which gets the text of chunks and queries"
+    else:
+        where = "on this machine"
     if given:
         found = f"{source.name} with {given[0]} vectors of {given[1]} dimensions, {where}"
         follows = (
-            "a map makes those of queries, and of chunks without a given one; the model that made these is not trained"
+            "a map makes those of queries, and of chunks without a given one; the model that made"
+            " these is not trained"
         )
         return [Finding("model", "good", found, follows)]
     if chosen.small_model:
         trained = (
-            f"an adapter is trained and exported of {Path(chosen.small_model).name} alone, whose vectors join its own"
+            f"an adapter is trained and exported of {Path(chosen.small_model).name} alone, whose"
+            " vectors join its own"
         )
         return [Finding("model", "good", f"{source.name}, the first {where}", trained)]
     if (folder := source.folder) is None:
-        return [Finding("model", "good", f"{source.name}, {where}", "no adapter can be trained for it or exported")]
-    found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
+        return [
+            Finding(
+                "model",
+                "good",
+                f"{source.name}, {where}",
+                "no adapter can be trained for it or exported",
+            )
+        ]
+    found = (
+        f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in"
+        f" {folder.path}"
+    )
     return [Finding("model", "good", found, "complete; no network is needed")]
 
 
@@ -186,21 +269,30 @@ def _languages(project: ProjectFolder, chosen: EncoderSettings) -> list[Finding]
     from engine.encoders.choosing.languages import language_finding
     from engine.encoders.kinds.chosen import encoder_source
 
-    with suppress(EngineError), closing(project.store()) as store:  # which `_model` and `_project` report
-        return [found] if (found := language_finding(store, encoder_source(chosen))) else []
+    with (
+        suppress(EngineError),
+        closing(project.store()) as store,
+    ):  # which `_model` and `_project` report
+        if found := language_finding(store, encoder_source(chosen)):
+            return [found]
+        return []
     return []
 
 
 def _permissions(project: ProjectFolder | None) -> list[Finding]:
-    """Whether only the user can open a project's folder and what the engine keeps there; without one, all projects, and what the
-    app keeps about its user: the list of recent ones, records of faults."""
+    """Whether only the user can open a project's folder and what the engine keeps there; without
+    one, all projects, and what the app keeps about its user: the list of recent ones, records of
+    faults.
+    """
     from platformdirs import user_state_path
 
     if project:
-        folder, own = project.path, (project.path / name for name in OWN_FOLDERS)
+        folder = project.path
+        own = (project.path / name for name in OWN_FOLDERS)
         files = (path for path in folder.iterdir() if path.is_file())
         paths = [folder, *files, *(path for part in own for path in (part, *part.rglob("*")))]
-        found, to_do = f"the project's files in {folder}", f"run 'engine share {project.argument} --off'"
+        found = f"the project's files in {folder}"
+        to_do = f"run 'engine share {project.argument} --off'"
     else:
         state = user_state_path("bmembed", appauthor=False)
         paths = [*known_projects(), *([state, *sorted(state.iterdir())] if state.is_dir() else [])]
@@ -210,9 +302,19 @@ def _permissions(project: ProjectFolder | None) -> list[Finding]:
     shared = project is not None and is_shared(project.path)
     if open_ones := [path for path in paths if _others_may(path, 0o027 if shared else 0o077)]:
         names = ", ".join(map(str, open_ones[:OPEN_SHOWN]))
-        more = f" and {len(open_ones) - OPEN_SHOWN} more" if len(open_ones) > OPEN_SHOWN else ""
+        if len(open_ones) > OPEN_SHOWN:
+            more = f" and {len(open_ones) - OPEN_SHOWN} more"
+        else:
+            more = ""
         return [Finding("permissions", "problem", f"others can read {names}{more}", to_do)]
-    return [Finding("permissions", "good", found, f"only you{' and its group' if shared else ''} can read them")]
+    return [
+        Finding(
+            "permissions",
+            "good",
+            found,
+            f"only you{' and its group' if shared else ''} can read them",
+        )
+    ]
 
 
 def _others_may(path: Path, rights: int) -> bool:
@@ -225,17 +327,26 @@ def _others_may(path: Path, rights: int) -> bool:
 
 def _offline() -> list[Finding]:
     on = os.environ.get("HF_HUB_OFFLINE") == "1"
-    return [Finding("network", "good" if on else "problem", "offline switches are set" if on else "offline switches are missing",
-                    "no library looks anything up" if on else "start the program by its own command")]  # fmt: skip
+    return [
+        Finding(
+            "network",
+            "good" if on else "problem",
+            "offline switches are set" if on else "offline switches are missing",
+            "no library looks anything up" if on else "start the program by its own command",
+        )
+    ]
 
 
 def _versions() -> list[Finding]:
-    installed, findings = [], []
+    installed = []
+    findings = []
     for name in PACKAGES:
         try:
             installed.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
-            findings.append(Finding("versions", "problem", f"{name} is missing", "install bmembed-tui again"))
+            findings.append(
+                Finding("versions", "problem", f"{name} is missing", "install bmembed-tui again")
+            )
     return [Finding("versions", "good", ", ".join(installed), "all there"), *findings]
 
 
@@ -245,5 +356,8 @@ def _project(project: ProjectFolder) -> list[Finding]:
     with closing(project.store(check=True)) as store:
         counts = store.counts()
     size = sum(map(file_size, project.path.rglob("*"))) / 1e6
-    found = f"{counts['chunks']:,} chunks, {counts['queries']:,} queries, {size:,.0f} MB in {project.path}"
+    found = (
+        f"{counts['chunks']:,} chunks, {counts['queries']:,} queries, {size:,.0f} MB in"
+        f" {project.path}"
+    )
     return [Finding("project", "good", found, "the database is sound")]

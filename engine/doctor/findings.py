@@ -1,5 +1,7 @@
-"""What `engine doctor` finds out by looking harder: what a GPU would change, what the next run needs, whether search by meaning
-finds in a large project what comparing all of its vectors would."""
+"""What `engine doctor` finds out by looking harder: what a GPU would change, what the next run
+needs, whether search by meaning finds in a large project what comparing all of its vectors
+would.
+"""
 
 from __future__ import annotations
 
@@ -29,45 +31,75 @@ if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder
     from engine.vectors.index import VectorIndex
 
-WITH_A_GPU = "the program works without; with one, training and embedding are faster, and large encoders practical"
-NOT_KNOWN, ENOUGH = "not known yet", "that is enough"
-QUERIES, DEPTH, MIN_RECALL = 50, 10, 0.99
+WITH_A_GPU = (
+    "the program works without; with one, training and embedding are faster, and large encoders"
+    " practical"
+)
+NOT_KNOWN = "not known yet"
+ENOUGH = "that is enough"
+QUERIES = 50
+DEPTH = 10
+MIN_RECALL = 0.99
 BYTES_PER_TOKEN = 4  # of English text; markup has more
-TEXT_COPIES = 18  # measured: database and BM25 index together up to 9 times small documents, and a copy is made of both
-PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and peft, before a model is loaded
-LINK_BYTES = 160  # an id, and, measured, what usearch's graph of a large index adds to its copy of a vector in int8
+# measured: database and BM25 index together up to 9 times small documents, and a copy is made of
+# both
+TEXT_COPIES = 18
+PROGRAM_BYTES = (
+    500_000_000  # measured: Python with torch, transformers and peft, before a model is loaded
+)
+# an id, and, measured, what usearch's graph of a large index adds to its copy of a vector in int8
+LINK_BYTES = 160
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
-ADAPTED_GRAPHS = 2  # in float32: that of the adapted encoder in use, and of the one that takes its place
-ADAPTERS_AT_ONCE = (
-    14  # the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
+ADAPTED_GRAPHS = (
+    2  # in float32: that of the adapted encoder in use, and of the one that takes its place
 )
+# the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
+ADAPTERS_AT_ONCE = 14
 
 
 def gpu() -> list[Finding]:
-    """What is there; without a GPU, what one would change: facts of this program's own settings and plain arithmetic."""
+    """What is there; without a GPU, what one would change: facts of this program's own settings
+    and plain arithmetic.
+    """
     from engine.encoders.hardware import find_gpus
 
     gpus = find_gpus()
     if gpus.usable:
         return [
             Finding(
-                "gpu", "good", f"{gpu.name}, {gpu.free / 1e9:.1f} GB of {gpu.memory / 1e9:.1f} GB free",
-                "it has bfloat16 units: training and encoding use them" if gpu.bfloat16
-                else "it has no bfloat16 units: it trains in float32 and encodes in float16",
+                "gpu",
+                "good",
+                f"{gpu.name}, {gpu.free / 1e9:.1f} GB of {gpu.memory / 1e9:.1f} GB free",
+                (
+                    "it has bfloat16 units: training and encoding use them"
+                    if gpu.bfloat16
+                    else "it has no bfloat16 units: it trains in float32 and encodes in float16"
+                ),
             )
             for gpu in gpus.usable
-        ]  # fmt: skip
-    why = "torch finds no card or no driver" if gpus.built_for_cuda else "this torch is built for CPUs only"
+        ]
+    if gpus.built_for_cuda:
+        why = "torch finds no card or no driver"
+    else:
+        why = "this torch is built for CPUs only"
     found = f"no CUDA GPU can be used ({why})"
     if gpus.cards:
-        advice = "its driver is needed" if gpus.built_for_cuda else "a CUDA build of torch is needed"
-        found += f", though the system lists {gpus.cards} NVIDIA card{'s' if gpus.cards > 1 else ''} ({advice})"
+        if gpus.built_for_cuda:
+            advice = "its driver is needed"
+        else:
+            advice = "a CUDA build of torch is needed"
+        found += (
+            f", though the system lists {gpus.cards} NVIDIA card{'s' if gpus.cards > 1 else ''}"
+            f" ({advice})"
+        )
     return [Finding("gpu", "absent", found, WITH_A_GPU)]
 
 
 def reranker(project: ProjectFolder, settings: Settings) -> list[Finding]:
-    """How many passages it orders in a second, measured on the project's; nothing where there is none. Raises EngineError."""
+    """How many passages it orders in a second, measured on the project's; nothing where there is
+    none. Raises EngineError.
+    """
     from engine.reranking.budget import MAX_PASSAGES, WARM_UP, BudgetedReranker
     from engine.reranking.chosen import reranker_of
 
@@ -83,12 +115,25 @@ def reranker(project: ProjectFolder, settings: Settings) -> list[Finding]:
     if scored.problem:
         raise scored.problem
     rate = len(scored.scores) / scored.seconds
-    fit = f"{min(MAX_PASSAGES, int(rate * seconds))} passages fit into {seconds:g} s (search.rerank_seconds)"
-    return [Finding("reranker", "good", f"{found.name}, {rate:,.0f} pairs of query and passage a second", fit)]
+    fit = (
+        f"{min(MAX_PASSAGES, int(rate * seconds))} passages fit into {seconds:g} s"
+        " (search.rerank_seconds)"
+    )
+    return [
+        Finding(
+            "reranker",
+            "good",
+            f"{found.name}, {rate:,.0f} pairs of query and passage a second",
+            fit,
+        )
+    ]
 
 
 def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list[Finding]:
-    """What the next run needs of memory and disk, against what is free. Nothing where model or device cannot be used."""
+    """What the next run needs of memory and disk, against what is free.
+
+    Nothing where model or device cannot be used.
+    """
     from engine.encoders.hardware import choose_hardware
     from engine.encoders.model_folder import resolve_model
     from engine.training.recipe import config_of
@@ -120,13 +165,22 @@ def file_size(path: Path) -> int:
         found = path.stat()
     except OSError:
         return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size
+    return 0
 
 
-def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int) -> Finding:
+def _memory_need(
+    model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int
+) -> Finding:
     free, where = free_memory(hardware)
-    least, most = (training_need(model_size(model), config, hardware, chunks, room) for room in (0, free))
-    found = f"at least {size_text(least)} for training with {model.name}, of {size_text(free)} free{where}"
+    least, most = (
+        training_need(model_size(model), config, hardware, chunks, room) for room in (0, free)
+    )
+    found = (
+        f"at least {size_text(least)} for training with {model.name}, of {size_text(free)}"
+        f" free{where}"
+    )
     if least > free:
         todo = "choose a smaller encoder, lower encoder.max_tokens, or close programs"
         return Finding("memory need", "problem", found, todo)
@@ -146,32 +200,47 @@ def free_memory(hardware: Hardware) -> tuple[int, str]:
 
 
 def _disk_need(
-    project: ProjectFolder, model: ModelFolder, settings: Settings, config: TrainingConfig, chunks: int, copied: int
+    project: ProjectFolder,
+    model: ModelFolder,
+    settings: Settings,
+    config: TrainingConfig,
+    chunks: int,
+    copied: int,
 ) -> Finding:
-    free, guess, known = shutil.disk_usage(project.path).free, "", chunks
+    free = shutil.disk_usage(project.path).free
+    guess = ""
+    known = chunks
     if not known:
         size = _documents_size(project, settings)
         if not size:
             return Finding("disk need", "good", NOT_KNOWN, "there are no documents to read yet")
-        chunks, copied = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens)), TEXT_COPIES * size
+        chunks = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens))
+        copied = TEXT_COPIES * size
         guess = f"nothing is read yet: estimated from {size_text(size)} of documents; "
     encoder = encoder_fingerprint(model, max_tokens=settings.encoder.max_tokens)
     base_graph = not is_graph_shared(encoder) or is_shared(project.path)
     need = disk_need(model_size(model), config, settings, chunks, copied, base_graph=base_graph)
-    found = f"{'at most' if known else 'about'} {size_text(need)} for a whole run, of {size_text(free)} free"
+    found = (
+        f"{'at most' if known else 'about'} {size_text(need)} for a whole run, of {size_text(free)}"
+        " free"
+    )
     if need <= free:
         return Finding("disk need", "good", found, f"{guess}{ENOUGH}")
     return Finding("disk need", "problem", found, f"{guess}free some space before a run")
 
 
-def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> int:
-    """Memory of the stage that takes most, on the device that it runs on. `free`: bytes that are free there; with 0 it is the least
-    that the stage needs.
+def training_need(
+    size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int
+) -> int:
+    """Memory of the stage that takes most, on the device that it runs on.
 
-    A step's graphs are kept as far as `graph_memory_mb` allows; beyond it, those of the micro-batches that run side by side. On a
-    GPU both have what the weights leave free.
+    `free`: bytes that are free there; with 0 it is the least that the stage needs.
+
+    A step's graphs are kept as far as `graph_memory_mb` allows; beyond it, those of the
+    micro-batches that run side by side. On a GPU both have what the weights leave free.
     """
-    on_gpu, weight = hardware.device != "cpu", WEIGHT_BYTES[hardware.dtype]
+    on_gpu = hardware.device != "cpu"
+    weight = WEIGHT_BYTES[hardware.dtype]
     weights = size.parameters * weight
     if config.trains_all_weights:
         weights += state_bytes(size.parameters, hardware.device)
@@ -202,18 +271,27 @@ def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: i
     model = _Unloaded(size, WEIGHT_BYTES[hardware.dtype], config.has_dropout)
     plan = make_plan(model, config, hardware, free)
     per_token = model.bytes_per_token(config.max_tokens, checkpointing=plan.checkpointing)
-    step = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens * per_token
+    step = (
+        config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens * per_token
+    )
     micro_batch = max(config.max_tokens, plan.micro_batch_tokens) * per_token
     side_by_side = choose_workers(model, config, hardware, free)[0] * micro_batch
     return int(min(step, max(plan.graph_bytes, side_by_side)))
 
 
 def disk_need(
-    size: ModelSize, config: TrainingConfig, settings: Settings, chunks: int, copied: int, *, base_graph: bool
+    size: ModelSize,
+    config: TrainingConfig,
+    settings: Settings,
+    chunks: int,
+    copied: int,
+    *,
+    base_graph: bool,
 ) -> int:
     """Disk space that a whole run from the beginning takes up at most, beside what is there.
 
-    `copied`: bytes of the database and the BM25 index, of which a second copy is made. `base_graph`: whether the run writes the
+    `copied`: bytes of the database and the BM25 index, of which a second copy is made.
+        `base_graph`: whether the run writes the
     graph of the encoder without an adapter, which lies once in the data folder.
     """
     encoders = 2 + len(settings.evaluation.interpolation_weights)
@@ -221,7 +299,10 @@ def disk_need(
     index = chunks * ((INDEX_BYTES[settings.vectors.dtype] + 1) * size.width + LINK_BYTES)
     queries = min(settings.queries.max_queries, chunks * settings.queries.per_chunk)
     rankings = queries * min(settings.ranking.k, chunks) * 12
-    trained = size.parameters if config.trains_all_weights else size.adapter_parameters(config.lora_rank)
+    if config.trains_all_weights:
+        trained = size.parameters
+    else:
+        trained = size.adapter_parameters(config.lora_rank)
     adapter = 4 * trained
     adapters = ADAPTERS_AT_ONCE * (2 if config.method == "PT-FT" else 1)
     graphs = (ADAPTED_GRAPHS + base_graph) * 4 * size.parameters
@@ -229,7 +310,9 @@ def disk_need(
 
 
 def _documents_size(project: ProjectFolder, settings: Settings) -> int:
-    """Bytes of the files that 'ingest' would read; 0 where a source is missing, which 'ingest' reports."""
+    """Bytes of the files that 'ingest' would read; 0 where a source is missing, which 'ingest'
+    reports.
+    """
     from engine.corpus.scan.scan import scan
 
     corpus = settings.corpus
@@ -241,7 +324,8 @@ def _documents_size(project: ProjectFolder, settings: Settings) -> int:
 
 
 def vector_index(project: ProjectFolder) -> list[Finding]:
-    """The size of each vector index and how it is searched, with its recall; nothing where there is none yet.
+    """The size of each vector index and how it is searched, with its recall; nothing where there
+    is none yet.
 
     Raises EngineError.
     """
@@ -256,12 +340,19 @@ def vector_index(project: ProjectFolder) -> list[Finding]:
     if semantic.info.shared:
         return [
             *findings,
-            Finding("vectors", "good", "semantic search: the same vectors", "queries have another encoder"),
+            Finding(
+                "vectors",
+                "good",
+                "semantic search: the same vectors",
+                "queries have another encoder",
+            ),
         ]
     return [*findings, _index_finding(project, semantic, "semantic search: ")]
 
 
-def _index_finding(project: ProjectFolder, artifact: Artifact[VectorsInfo], used_by: str = "") -> Finding:
+def _index_finding(
+    project: ProjectFolder, artifact: Artifact[VectorsInfo], used_by: str = ""
+) -> Finding:
     from engine.vectors.index import EXACT_UP_TO, VectorIndex
 
     folder = project.folder_of(artifact)
@@ -274,19 +365,26 @@ def _index_finding(project: ProjectFolder, artifact: Artifact[VectorsInfo], used
     found = f"{found}, recall@{DEPTH} {recall:.3f} on {QUERIES} passages"
     if recall >= MIN_RECALL:
         return Finding("vectors", "good", found, "a graph names candidates, which are compared")
-    to_do = "'engine embed --force' builds the index anew; where that does not help, another encoder may tell texts apart better"
+    to_do = (
+        "'engine embed --force' builds the index anew; where that does not help, another encoder"
+        " may tell texts apart better"
+    )
     return Finding("vectors", "problem", found, to_do)
 
 
 def recall_of(index: VectorIndex, seed: int = 0) -> float:
-    """Share of the `DEPTH` chunks nearest to a chunk, itself aside, that search finds: mean over `QUERIES` chunks at random."""
+    """Share of the `DEPTH` chunks nearest to a chunk, itself aside, that search finds: mean over
+    `QUERIES` chunks at random.
+    """
     import numpy as np
 
     keys, rows = index.stored()
     shares = []
     for place in np.random.default_rng(seed).choice(len(keys), QUERIES):
         vector = index.form.vectors(rows[place : place + 1])[0]
-        found, exact = (search(vector, DEPTH + 1)[0] for search in (index.search, index.search_exactly))
+        found, exact = (
+            search(vector, DEPTH + 1)[0] for search in (index.search, index.search_exactly)
+        )
         wanted = exact[exact != keys[place]][:DEPTH]
         shares.append(float(np.isin(wanted, found).mean()))
     return float(np.mean(shares))

@@ -1,4 +1,7 @@
-"""`engine doctor --offline`: whether all that the program needs is on this machine. Nothing is imported or looked up elsewhere."""
+"""`engine doctor --offline`: whether all that the program needs is on this machine.
+
+Nothing is imported or looked up elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,40 @@ from engine.core.messages.project import Finding
 
 PROJECT = "bmembed-tui"
 SHIPPED = (
-    "sample/documents", "sample/questions.jsonl", "prompts/questions.txt", "report/report.html.j2", "words/english.toml",
-    "export/card.md.j2", "export/search.md.j2", "general/knowledge.jsonl", "desktop/bmembed.png", "studies.toml",
-    "assistants/server.json", "assistants/bmembed-search/SKILL.md",
-)  # fmt: skip
+    "sample/documents",
+    "sample/questions.jsonl",
+    "prompts/questions.txt",
+    "report/report.html.j2",
+    "words/english.toml",
+    "export/card.md.j2",
+    "export/search.md.j2",
+    "general/knowledge.jsonl",
+    "desktop/bmembed.png",
+    "studies.toml",
+    "assistants/server.json",
+    "assistants/bmembed-search/SKILL.md",
+)
 
 
 def packages() -> list[Finding]:
-    """All packages that this one needs, directly or not, in versions that it can use, with every file that was installed."""
+    """All packages that this one needs, directly or not, in versions that it can use, with every
+    file that was installed.
+    """
     wrong: list[str] = []
     names = {found.name for found in _needed(wrong)}
     if wrong:
-        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-        return [Finding("packages", "problem", ", ".join(wrong[:5]) + more, "install bmembed-tui again")]
-    return [Finding("packages", "good", f"{len(names)} packages", "none is missing, and none of their files")]
+        if len(wrong) > 5:
+            more = f" and {len(wrong) - 5} more"
+        else:
+            more = ""
+        return [
+            Finding("packages", "problem", ", ".join(wrong[:5]) + more, "install bmembed-tui again")
+        ]
+    return [
+        Finding(
+            "packages", "good", f"{len(names)} packages", "none is missing, and none of their files"
+        )
+    ]
 
 
 def _needed(wrong: list[str]) -> Iterator[metadata.Distribution]:
@@ -33,7 +56,8 @@ def _needed(wrong: list[str]) -> Iterator[metadata.Distribution]:
     from packaging.requirements import Requirement
 
     extras = ",".join(name for name in EXTRAS if not missing_packages(name))
-    wanted, seen = [Requirement(f"{PROJECT}[{extras}]")], set()
+    wanted = [Requirement(f"{PROJECT}[{extras}]")]
+    seen = set()
     while wanted:
         one = wanted.pop()
         if (key := (one.name.lower().replace("_", "-"), *sorted(one.extras))) in seen:
@@ -53,13 +77,18 @@ def _needed(wrong: list[str]) -> Iterator[metadata.Distribution]:
             if file.suffix != ".pyc" and not Path(file.locate()).exists()
         ]
         for needed in map(Requirement, found.requires or ()):
-            if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in one.extras or {""}):
+            if not needed.marker or any(
+                needed.marker.evaluate({"extra": extra}) for extra in one.extras or {""}
+            ):
                 wanted.append(needed)
         yield found
 
 
 def shipped() -> list[Finding]:
-    """The files that come with the program: sample, prompts, templates, word lists. Raises EngineError where one is missing."""
+    """The files that come with the program: sample, prompts, templates, word lists.
+
+    Raises EngineError where one is missing.
+    """
     folder = [asset_path(name) for name in SHIPPED][-1].parents[SHIPPED[-1].count("/")]
     return [Finding("files", "good", "sample, prompts, templates and word lists", f"in {folder}")]
 
@@ -67,9 +96,7 @@ def shipped() -> list[Finding]:
 def extra(name: str, use: str, *, needed: bool = False) -> list[Finding]:
     """An extra and its `use`. `needed`: the settings name something that cannot do without it."""
     if missing := missing_packages(name):
-        state, follows = (
-            "problem" if needed else "absent",
-            f"only {use} need it; to install it: {install_command(name)}",
-        )
+        state = "problem" if needed else "absent"
+        follows = f"only {use} need it; to install it: {install_command(name)}"
         return [Finding(name, state, f"{', '.join(missing)} not installed", follows)]
     return [Finding(name, "good", ", ".join(EXTRAS[name].values()), f"{use} can be used")]

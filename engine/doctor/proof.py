@@ -1,4 +1,6 @@
-"""`engine doctor --proof`: a page that shows that reading, searching and adapting open no connection on this machine."""
+"""`engine doctor --proof`: a page that shows that reading, searching and adapting open no
+connection on this machine.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +75,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the page says. `hashes`: sha256 of the model's files by path; `code`: of the program's own files, all together, in the
-    form of sha256sum sorted by path. `refused`: sockets asked for on purpose, all of them refused and seen."""
+    """What the page says.
+
+    `hashes`: sha256 of the model's files by path; `code`: of the program's own files, all together,
+    in the form of sha256sum sorted by path. `refused`: sockets asked for on purpose, all of them
+    refused and seen.
+    """
 
     created: str
     version: str
@@ -95,22 +101,30 @@ class Proof:
 
     @property
     def local(self) -> int:
-        """Unix sockets that it asked for: the C library looks up user names with them, if there is a cache of names."""
+        """Unix sockets that it asked for: the C library looks up user names with them, if there
+        is a cache of names.
+        """
         return sum(len(step.sockets) - len(step.network) for step in self.steps)
 
 
 def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Proof:
-    """Read, search and adapt the sample with sockets refused by the kernel, and write the page `target` and a JSON file beside it.
+    """Read, search and adapt the sample with sockets refused by the kernel, and write the page
+    `target` and a JSON file beside it.
 
-    `report` gets the name of each step as it begins. Raises UsageError where a file is there already, ResourceError where the
-    kernel cannot refuse sockets, StageError where a command fails.
+    `report` gets the name of each step as it begins. Raises UsageError where a file is there
+    already, ResourceError where the kernel cannot refuse sockets, StageError where a command fails.
     """
     from engine.evaluation.reporting.page import pages
 
     data = target.with_suffix(".json")
     for path in (target, data):
         if path.exists():
-            raise UsageError(f"{path} exists.", "Nothing was overwritten.", "Name another file.", code="target-exists")
+            raise UsageError(
+                f"{path} exists.",
+                "Nothing was overwritten.",
+                "Name another file.",
+                code="target-exists",
+            )
     source = encoder_source(EncoderSettings(model=model) if model else EncoderSettings())
     weights = source.folder.path if source.folder else None
     report("test of the kernel's refusal")
@@ -122,21 +136,29 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
         ProjectFolder.create(project, {**SMALL, "corpus": corpus, "encoder": encoder})
         # What a run keeps for other projects, the base query encoder, goes with the proof's own.
         environ = {**os.environ, "XDG_DATA_HOME": str(Path(folder, "data"))}
-        steps, watched = [], []
+        steps = []
+        watched = []
         for does, words in _commands(str(project)):
             report(does)
             began = time.monotonic()
             watched.append(_run([sys.executable, "-P", "-m", "engine", *words], environ))
             seconds = round(time.monotonic() - began, 1)
-            steps.append(ProofStep(does, f"engine {' '.join(words)}", seconds, tuple(watched[-1].sockets)))
+            steps.append(
+                ProofStep(does, f"engine {' '.join(words)}", seconds, tuple(watched[-1].sockets))
+            )
         places = _places(watched, Path(folder), weights)
-    files = sorted(path for path in weights.rglob("*") if path.is_file()) if weights else []
+    if weights:
+        files = sorted(path for path in weights.rglob("*") if path.is_file())
+    else:
+        files = []
     proof = Proof(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
-        packages=tuple(sorted({f"{one.name} {one.version}" for one in metadata.distributions()}, key=str.lower)),
+        packages=tuple(
+            sorted({f"{one.name} {one.version}" for one in metadata.distributions()}, key=str.lower)
+        ),
         model=source.name,
         hashes={str(path): remembered_sha256(path) for path in files},
         code=_code_hash(),
@@ -171,9 +193,11 @@ def _run(command: Sequence[str], environ: Mapping[str, str]) -> Watched:
     found = run_watched(command, environ)
     if found.exit_code:
         raise StageError(
-            f"'{' '.join(command[4:])}' failed without sockets.", found.output[-TAIL:].strip(),
-            "Run it without --proof: if it fails as well, the proof is not the cause.", code="proof-failed",
-        )  # fmt: skip
+            f"'{' '.join(command[4:])}' failed without sockets.",
+            found.output[-TAIL:].strip(),
+            "Run it without --proof: if it fails as well, the proof is not the cause.",
+            code="proof-failed",
+        )
     return found
 
 
@@ -185,9 +209,12 @@ def _places(watched: Sequence[Watched], folder: Path, model: Path | None) -> tup
         "the model": [model] if model else [],
         "the proof's own project": [folder],
         "the program": [program / "engine", program / "bmembed_tui", asset_path("sample").parent],
-        "Python and its packages": [Path(one) for one in (sys.prefix, sys.base_prefix, sys.exec_prefix)],
+        "Python and its packages": [
+            Path(one) for one in (sys.prefix, sys.base_prefix, sys.exec_prefix)
+        ],
         "the system": [
-            Path(one) for one in ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
+            Path(one)
+            for one in ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
         ],
     }
     read, written = (
@@ -196,7 +223,8 @@ def _places(watched: Sequence[Watched], folder: Path, model: Path | None) -> tup
     )
     names = [*roots, "elsewhere"]
     found = (
-        Place(name, *(tuple(p for p, at in kind.items() if at == name) for kind in (read, written))) for name in names
+        Place(name, *(tuple(p for p, at in kind.items() if at == name) for kind in (read, written)))
+        for name in names
     )
     return tuple(place for place in found if place.read or place.written)
 
@@ -204,13 +232,19 @@ def _places(watched: Sequence[Watched], folder: Path, model: Path | None) -> tup
 def _place(path: str, roots: Mapping[str, Sequence[Path]]) -> str:
     spellings = (Path(path), Path(path).resolve())
     return next(
-        (n for n, own in roots.items() if any(one.is_relative_to(root) for one in spellings for root in own)),
+        (
+            n
+            for n, own in roots.items()
+            if any(one.is_relative_to(root) for one in spellings for root in own)
+        ),
         "elsewhere",
     )
 
 
 def _code_hash() -> str:
     root = Path(__file__).parents[2]
-    files = sorted(path for name in ("engine", "bmembed_tui") for path in (root / name).rglob("*.py"))
+    files = sorted(
+        path for name in ("engine", "bmembed_tui") for path in (root / name).rglob("*.py")
+    )
     lines = (f"{remembered_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -1,4 +1,6 @@
-"""Importing the libraries of models without what makes it long: what the engine never calls, and Python's garbage collection."""
+"""Importing the libraries of models without what makes it long: what the engine never calls, and
+Python's garbage collection.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class _Deferred(ModuleType):
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Python does not look for garbage inside, which takes a tenth of the time until a process has loaded a model."""
+    """Python does not look for garbage inside, which takes a tenth of the time until a process
+    has loaded a model.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -42,8 +46,9 @@ def uncollected() -> Iterator[None]:
 def light_imports() -> Iterator[None]:
     """What is imported inside takes the functions of `PUT_OFF` without importing their modules.
 
-    sentence-transformers and transformers import them for what the engine does not ask for, a fifth of the time until a process
-    has loaded a model. A function taken here imports its module when it is called, after the block.
+    sentence-transformers and transformers import them for what the engine does not ask for, a fifth
+    of the time until a process has loaded a model. A function taken here imports its module when it
+    is called, after the block.
     """
     stubs = {name: _Deferred(name) for name in PUT_OFF if name not in sys.modules}
     sys.modules.update(stubs)

@@ -22,15 +22,18 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, Progress
 
 EncodeShards = Callable[[Iterable[Sequence[str]]], Iterator[np.ndarray]]
-_WINDOW_SHARDS, _BLOCK = 128, 8192
+_WINDOW_SHARDS = 128
+_BLOCK = 8192
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 class VectorCache:
-    """The cached vectors of one encoder: append-only shards in `folder`, hashes in memory (about 40 bytes each).
+    """The cached vectors of one encoder: append-only shards in `folder`, hashes in memory (about
+    40 bytes each).
 
-    Opening checks every shard; torn and corrupt ones are removed and counted in `damaged`. With `reading`, nothing on
-    disk is changed, as a run may be writing there, and what cannot be read is passed over.
+    Opening checks every shard; torn and corrupt ones are removed and counted in `damaged`. With
+    `reading`, nothing on disk is changed, as a run may be writing there, and what cannot be read is
+    passed over.
     """
 
     def __init__(self, folder: Path, dimension: int, *, reading: bool = False) -> None:
@@ -39,7 +42,9 @@ class VectorCache:
         self.reading = reading
         self.damaged = 0
         self._shards: list[np.ndarray] = []
-        self._fresh: list[np.ndarray] = []  # hashes of the latest shards, not yet in the sorted table
+        self._fresh: list[
+            np.ndarray
+        ] = []  # hashes of the latest shards, not yet in the sorted table
         self._hashes = np.empty(0, dtype="S32")  # sorted
         self._places = np.empty(0, dtype=np.int64)
         self._last = 0
@@ -66,11 +71,15 @@ class VectorCache:
 
     @property
     def blocks(self) -> list[np.ndarray]:
-        """All vectors, (m, d) float16 each, mapped; one after the other in the order of `find`'s positions."""
+        """All vectors, (m, d) float16 each, mapped; one after the other in the order of `find`'s
+        positions.
+        """
         return list(self._shards)
 
     def find(self, hashes: np.ndarray) -> np.ndarray:
-        """Where each hash of (n,) S32 is kept: positions (n,) int64 for `read`, −1 for the unknown ones."""
+        """Where each hash of (n,) S32 is kept: positions (n,) int64 for `read`, −1 for the
+        unknown ones.
+        """
         self._sort()
         if not len(self._hashes):
             return np.full(len(hashes), -1, dtype=np.int64)
@@ -87,13 +96,20 @@ class VectorCache:
             if len(rows):
                 shard = self._shards[shards[rows[0]]]
                 vectors[rows] = shard[places[rows] - starts[shards[rows[0]]]]
-                cast(mmap, shard.base).madvise(MADV_DONTNEED)  # its pages would count as this process's memory
+                cast(mmap, shard.base).madvise(
+                    MADV_DONTNEED
+                )  # its pages would count as this process's memory
         return vectors
 
     def append(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
-        """Add hashes (n,) S32 with vectors (n, d) as one shard; on disk when this returns. Not with `reading`."""
+        """Add hashes (n,) S32 with vectors (n, d) as one shard; on disk when this returns.
+
+        Not with `reading`.
+        """
         self._last += 1
-        while (path := self.folder / f"shard-{self._last:06d}.vec").exists():  # another one has the folder open, too
+        while (
+            path := self.folder / f"shard-{self._last:06d}.vec"
+        ).exists():  # another one has the folder open, too
             self._last += 1
         write_shard(path, hashes, vectors.astype(np.float16))
         self._shards.append(map_vectors(path, *vectors.shape))
@@ -108,7 +124,10 @@ class VectorCache:
 
 
 class EmbeddingCache:
-    """A folder with one sub-folder of vectors per encoder fingerprint (64 hex digits). What has another name is not its own."""
+    """A folder with one sub-folder of vectors per encoder fingerprint (64 hex digits).
+
+    What has another name is not its own.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -132,9 +151,14 @@ class EmbeddingCache:
 
     def drop_others(self, keep: Collection[str]) -> int:
         """Delete the vectors of all encoders but `keep`; the number of encoders dropped."""
-        folders = self.folder.iterdir() if self.folder.is_dir() else ()
+        if self.folder.is_dir():
+            folders = self.folder.iterdir()
+        else:
+            folders = ()
         others = [
-            path for path in folders if path.is_dir() and _FINGERPRINT.fullmatch(path.name) and path.name not in keep
+            path
+            for path in folders
+            if path.is_dir() and _FINGERPRINT.fullmatch(path.name) and path.name not in keep
         ]
         for path in others:
             self._open.pop(path.name, None)
@@ -143,11 +167,15 @@ class EmbeddingCache:
 
 
 class CachedRows:
-    """Vectors (n, d) as an encoder gave them, read from its cache a slice or a choice of rows at a time, float32: of a million, all
-    take several GB. Up to float16: a fresh vector equals a cached one."""
+    """Vectors (n, d) as an encoder gave them, read from its cache a slice or a choice of rows at
+    a time, float32: of a million, all take several GB. Up to float16: a fresh vector equals a
+    cached one.
+    """
 
     def __init__(self, cache: VectorCache, places: np.ndarray, similarity: Similarity) -> None:
-        self._cache, self._places, self._similarity = cache, places, similarity
+        self._cache = cache
+        self._places = places
+        self._similarity = similarity
         self.shape = (len(places), cache.dimension)
 
     def chosen(self, rows: np.ndarray) -> CachedRows:
@@ -158,7 +186,9 @@ class CachedRows:
         places = self._places[rows]
         found = np.empty((len(places), self._cache.dimension), np.float32)
         for start in range(0, len(places), _BLOCK):
-            found[start : start + _BLOCK] = self._similarity.restored(self._cache.read(places[start : start + _BLOCK]))
+            found[start : start + _BLOCK] = self._similarity.restored(
+                self._cache.read(places[start : start + _BLOCK])
+            )
         return found
 
 
@@ -176,23 +206,29 @@ def encode_cached(
     stored: Callable[[VectorCache, np.ndarray], None] | None = None,
     encode_shards: EncodeShards | None = None,
 ) -> CachedRows:
-    """The vectors (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not cached.
+    """The vectors (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not
+    cached.
 
-    New vectors are stored `shard_size` at a time; then `stored` is called with the cache and all keys (n,). An interruption loses
-    at most one shard, less where its cause is `Unfinished`.
-    `progress` gets the number of texts done so far. Raises CancelledError when `should_stop()`, asked after every batch of the
-    encoder, says so.
-    `encode`: in place of `encode_chunks`; `encode_shards` does several shards at once, and gives their vectors in order. `order`
+    New vectors are stored `shard_size` at a time; then `stored` is called with the cache and all
+    keys (n,). An interruption loses at most one shard, less where its cause is `Unfinished`.
+    `progress` gets the number of texts done so far. Raises CancelledError when `should_stop()`,
+    asked after every batch of the encoder, says so.
+    `encode`: in place of `encode_chunks`; `encode_shards` does several shards at once, and gives
+        their vectors in order. `order`
     (n,): the rows in the order in which they are wanted.
     """
     keys = hash_keys(hashes)
     kept = cache.vectors_of(encoder.fingerprint, encoder.dimension)
     _, first = np.unique(keys if order is None else keys[order], return_index=True)
-    first = np.sort(first) if order is None else order[np.sort(first)]
+    if order is None:
+        first = np.sort(first)
+    else:
+        first = order[np.sort(first)]
     missing = first[kept.find(keys[first]) < 0]
     done = len(first) - len(missing)
     extra = len(keys) - len(first)
-    shards, made = _shards(missing, texts, shard_size), None
+    shards = _shards(missing, texts, shard_size)
+    made = None
 
     def check() -> None:
         if should_stop is not None and should_stop():
@@ -206,7 +242,10 @@ def encode_cached(
         check()
         report = _within(progress, check, done, len(rows))
         try:
-            vectors = next(made) if made else (encode or encoder.encode_chunks)(shard, report)
+            if made:
+                vectors = next(made)
+            else:
+                vectors = (encode or encoder.encode_chunks)(shard, report)
         except EngineError as error:
             cause = error.__cause__
             if isinstance(cause, Unfinished) and cause.fingerprint == encoder.fingerprint:
@@ -225,32 +264,48 @@ def encode_cached(
 
 
 class CachedEncoder:
-    """An encoder that encodes no text twice, also not in another run: chunks, unless it keeps `queries_only`, as `encode_cached`
-    keeps them, queries under keys of their own."""
+    """An encoder that encodes no text twice, also not in another run: chunks, unless it keeps
+    `queries_only`, as `encode_cached` keeps them, queries under keys of their own.
+    """
 
-    def __init__(self, encoder: Encoder, cache: EmbeddingCache, *, queries_only: bool = False) -> None:
-        self._encoder, self._cache, self._queries_only = encoder, cache, queries_only
-        self.fingerprint, self.dimension = encoder.fingerprint, encoder.dimension
-        self.similarity, self.notices = encoder.similarity, encoder.notices
+    def __init__(
+        self, encoder: Encoder, cache: EmbeddingCache, *, queries_only: bool = False
+    ) -> None:
+        self._encoder = encoder
+        self._cache = cache
+        self._queries_only = queries_only
+        self.fingerprint = encoder.fingerprint
+        self.dimension = encoder.dimension
+        self.similarity = encoder.similarity
+        self.notices = encoder.notices
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """See `Encoder`."""
         if self._queries_only:
             return self._encoder.encode_chunks(texts, progress)
-        return encode_cached(self._encoder, list(map(_digest, texts)), texts, self._cache, progress=progress)[:]
+        return encode_cached(
+            self._encoder, list(map(_digest, texts)), texts, self._cache, progress=progress
+        )[:]
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """See `Encoder`."""
-        hashes, encode = [_digest(f"query\0{text}") for text in texts], self._encoder.encode_queries
-        return encode_cached(self._encoder, hashes, texts, self._cache, progress=progress, encode=encode)[:]
+        hashes = [_digest(f"query\0{text}") for text in texts]
+        encode = self._encoder.encode_queries
+        return encode_cached(
+            self._encoder, hashes, texts, self._cache, progress=progress, encode=encode
+        )[:]
 
 
 def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _within(progress: Progress | None, check: Callable[[], None], before: int, size: int) -> Progress:
-    """Progress within a shard, reported as progress of the whole; and a place to stop after every batch but the last."""
+def _within(
+    progress: Progress | None, check: Callable[[], None], before: int, size: int
+) -> Progress:
+    """Progress within a shard, reported as progress of the whole; and a place to stop after
+    every batch but the last.
+    """
 
     def report(done: int) -> None:
         if progress is not None:
@@ -262,20 +317,29 @@ def _within(progress: Progress | None, check: Callable[[], None], before: int, s
 
 
 def hash_keys(hashes: Sequence[str]) -> np.ndarray:
-    """Content hashes (hex sha256) as (n,) S32, the keys of the cache. ValueError for one that is not."""
+    """Content hashes (hex sha256) as (n,) S32, the keys of the cache.
+
+    ValueError for one that is not.
+    """
     raw = b"".join(bytes.fromhex(value) for value in hashes)
     if len(raw) != 32 * len(hashes):
         raise ValueError("a content hash is not a hex sha256")
     return np.frombuffer(raw, dtype="S32")
 
 
-def _shards(missing: np.ndarray, texts: Sequence[str], shard_size: int) -> Iterator[tuple[np.ndarray, list[str]]]:
-    """The missing rows and their texts in shards, sorted by length within windows of several shards: batches hold like lengths.
-    Windows grow, so that what is wanted first comes first. A window's texts are in memory."""
-    start, window = 0, shard_size
+def _shards(
+    missing: np.ndarray, texts: Sequence[str], shard_size: int
+) -> Iterator[tuple[np.ndarray, list[str]]]:
+    """The missing rows and their texts in shards, sorted by length within windows of several
+    shards: batches hold like lengths. Windows grow, so that what is wanted first comes first. A
+    window's texts are in memory.
+    """
+    start = 0
+    window = shard_size
     while start < len(missing):
         rows = missing[start : start + window]
-        start, window = start + window, min(2 * window, shard_size * _WINDOW_SHARDS)
+        start = start + window
+        window = min(2 * window, shard_size * _WINDOW_SHARDS)
         found = [texts[row] for row in rows]
         order = np.argsort([-len(text) for text in found], kind="stable")
         for begin in range(0, len(rows), shard_size):

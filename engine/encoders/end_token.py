@@ -1,7 +1,9 @@
-"""The end token that a decoder's vector is read from, put where the model's own configuration wants it.
+"""The end token that a decoder's vector is read from, put where the model's own configuration
+wants it.
 
-Since release 5, transformers leaves out `add_eos_token` and `add_bos_token` of tokenizer_config.json wherever there is a
-tokenizer.json. Without the end token that gte-Qwen2 and e5-mistral want, last-token pooling reads the vector of the last word.
+Since release 5, transformers leaves out `add_eos_token` and `add_bos_token` of
+tokenizer_config.json wherever there is a tokenizer.json. Without the end token that gte-Qwen2 and
+e5-mistral want, last-token pooling reads the vector of the last word.
 """
 
 from __future__ import annotations
@@ -14,30 +16,47 @@ _FLAGS = (("add_bos_token", "bos_token"), ("add_eos_token", "eos_token"))
 
 
 def wanted_tokens(model: ModelFolder) -> list[str]:
-    """Which of `bos_token` and `eos_token` the model's tokenizer_config.json wants around every text."""
+    """Which of `bos_token` and `eos_token` the model's tokenizer_config.json wants around every
+    text.
+    """
     path = model.transformer_path / "tokenizer_config.json"
-    config = read_object(path) if path.is_file() else {}
+    if path.is_file():
+        config = read_object(path)
+    else:
+        config = {}
     return [token for flag, token in _FLAGS if config.get(flag) is True]
 
 
 def add_missing(tokenizer: Any, model: ModelFolder) -> None:
-    """Make the fast `tokenizer` put in the wanted tokens, within any length limit, where tokenizer.json leaves them out."""
+    """Make the fast `tokenizer` put in the wanted tokens, within any length limit, where
+    tokenizer.json leaves them out.
+    """
     wanted = wanted_tokens(model)
     if not wanted:
         return
     first, last = _around(tokenizer)
-    start, end = tokenizer.bos_token, tokenizer.eos_token
-    before = [start] if "bos_token" in wanted and start is not None and start not in first else []
-    after = [end] if "eos_token" in wanted and end is not None and end not in last else []
+    start = tokenizer.bos_token
+    end = tokenizer.eos_token
+    if "bos_token" in wanted and start is not None and start not in first:
+        before = [start]
+    else:
+        before = []
+    if "eos_token" in wanted and end is not None and end not in last:
+        after = [end]
+    else:
+        after = []
     if not (before or after):
         return
     from tokenizers.processors import TemplateProcessing
 
-    first, last = [*before, *first], [*last, *after]
+    first = [*before, *first]
+    last = [*last, *after]
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single=[*first, "$A", *last],
         pair=[*first, "$A", *last, *first, "$B", *last],
-        special_tokens=[(token, tokenizer.convert_tokens_to_ids(token)) for token in {*first, *last}],
+        special_tokens=[
+            (token, tokenizer.convert_tokens_to_ids(token)) for token in {*first, *last}
+        ],
     )
 
 
@@ -45,6 +64,10 @@ def _around(tokenizer: Any) -> tuple[list[str], list[str]]:
     """The special tokens that the tokenizer puts before and after a text."""
     bare = tokenizer("a", add_special_tokens=False, verbose=False)["input_ids"]
     whole = tokenizer("a", verbose=False)["input_ids"]
-    place = next(start for start in range(len(whole) - len(bare) + 1) if whole[start : start + len(bare)] == bare)
+    place = next(
+        start
+        for start in range(len(whole) - len(bare) + 1)
+        if whole[start : start + len(bare)] == bare
+    )
     tokens = tokenizer.convert_ids_to_tokens
     return tokens(whole[:place]), tokens(whole[place + len(bare) :])

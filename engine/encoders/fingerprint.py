@@ -1,4 +1,6 @@
-"""What an encoder is named by, and its prompts: read from files alone, so that no model need be loaded to ask."""
+"""What an encoder is named by, and its prompts: read from files alone, so that no model need be
+loaded to ask.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,24 @@ ENCODING_VERSION = 1
 QUERY_MAP = "QUERY_MAP"
 """In place of "LORA", the type of an adapter that is a linear map of query vectors."""
 ALL_WEIGHTS = "ALL_WEIGHTS"
-"""The type of an adapter that holds the model's weights after training, in place of what is added to them."""
+"""The type of an adapter that holds the model's weights after training, in place of what is
+added to them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What the model was trained to see before a query and before a document; empty where it has none."""
+    """What the model was trained to see before a query and before a document; empty where it has
+    none.
+    """
 
     query: str
     document: str
 
 
 def read_prompts(model: ModelFolder) -> Prompts:
-    """The prompts of the model's own `config_sentence_transformers.json`, or those that were chosen in their place.
+    """The prompts of the model's own `config_sentence_transformers.json`, or those that were
+    chosen in their place.
 
     `web_search_query` is what models of e5-mistral's kind call the prompt of a query.
     """
@@ -40,9 +47,12 @@ def read_prompts(model: ModelFolder) -> Prompts:
     default = prompts.get(config.get("default_prompt_name") or "", "")
 
     def first(*names: str) -> str:
-        return str(next((prompts[name] for name in names if prompts.get(name) is not None), default))
+        return str(
+            next((prompts[name] for name in names if prompts.get(name) is not None), default)
+        )
 
-    query, document = model.query_prompt, model.document_prompt
+    query = model.query_prompt
+    document = model.document_prompt
     return Prompts(
         first("query", "web_search_query") if query is None else query,
         first("document", "passage", "corpus") if document is None else document,
@@ -53,44 +63,73 @@ _KNOWN: tuple[tuple[str, Prompts], ...] = (
     (r"(multilingual-)?e5-(small|base|large)(-v2)?", Prompts("query: ", "passage: ")),
     (
         r"(multilingual-)?e5-(large|mistral-7b)-instruct",
-        Prompts("Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ", ""),
+        Prompts(
+            "Instruct: Given a web search query, retrieve relevant passages that answer the"
+            " query\nQuery: ",
+            "",
+        ),
     ),
     (
         r"bge-(small|base|large)-en(-v1\.5)?",
         Prompts("Represent this sentence for searching relevant passages: ", ""),
     ),
     (r"nomic-embed-text(-v\d(\.\d)?)?(-moe)?", Prompts("search_query: ", "search_document: ")),
-    (r"embedding-?gemma(-300m)?(-qat)?", Prompts("task: search result | query: ", "title: none | text: ")),
+    (
+        r"embedding-?gemma(-300m)?(-qat)?",
+        Prompts("task: search result | query: ", "title: none | text: "),
+    ),
     (
         r"qwen3-embedding(-[\d.]+b)?",
-        Prompts("Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:", ""),
+        Prompts(
+            "Instruct: Given a web search query, retrieve relevant passages that answer the"
+            " query\nQuery:",
+            "",
+        ),
     ),
 )
 """Model cards of models whose folders name no prompts."""
 
 
 def missing_prompts(model: ModelFolder) -> Prompts | None:
-    """What a model of this name was trained with, by its model card, where neither its folder nor a setting says so."""
-    if read_prompts(model) != Prompts("", "") or (model.query_prompt, model.document_prompt) != (None, None):
+    """What a model of this name was trained with, by its model card, where neither its folder
+    nor a setting says so.
+    """
+    if read_prompts(model) != Prompts("", "") or (model.query_prompt, model.document_prompt) != (
+        None,
+        None,
+    ):
         return None
     return known_prompts(model.name)
 
 
 def known_prompts(name: str) -> Prompts | None:
-    """What models of a name were trained with, by their model cards; a quantisation or a tag at its end says nothing of it."""
+    """What models of a name were trained with, by their model cards; a quantisation or a tag at
+    its end says nothing of it.
+    """
     name = name.removesuffix(":latest").replace(":", "-")
-    name = re.sub(r"([-_.]([it]?q\d\w*|b?f\d\d|fp\d\d|mxfp\d\w*|i1|ud|imat|gguf))+$", "", name.lower())
-    return next((prompts for known, prompts in _KNOWN if re.search(rf"(^|[-_/]){known}$", name)), None)
+    name = re.sub(
+        r"([-_.]([it]?q\d\w*|b?f\d\d|fp\d\d|mxfp\d\w*|i1|ud|imat|gguf))+$", "", name.lower()
+    )
+    return next(
+        (prompts for known, prompts in _KNOWN if re.search(rf"(^|[-_/]){known}$", name)), None
+    )
 
 
 def named_prompts(query: str | None, document: str | None, *names: str) -> Prompts:
-    """What settings name, and where they name nothing what models of the first known name were trained with."""
+    """What settings name, and where they name nothing what models of the first known name were
+    trained with.
+    """
     known = next(filter(None, map(known_prompts, names)), Prompts("", ""))
-    return Prompts(known.query if query is None else query, known.document if document is None else document)
+    return Prompts(
+        known.query if query is None else query, known.document if document is None else document
+    )
 
 
 def adapter_digest(folder: Path) -> str:
-    """Hex sha256 of an adapter's weights and settings. Raises ModelError when the folder is not a sound adapter."""
+    """Hex sha256 of an adapter's weights and settings.
+
+    Raises ModelError when the folder is not a sound adapter.
+    """
     config = check_adapter(folder, ("LORA", ALL_WEIGHTS, QUERY_MAP))
     config.pop("base_model_name_or_path", None)
     parts = [remembered_sha256(folder / "adapter_model.safetensors"), config]
@@ -102,7 +141,9 @@ def check_adapter(folder: Path, types: Sequence[str] = ("LORA", ALL_WEIGHTS)) ->
     if not (folder / "adapter_config.json").is_file():
         raise _unsound(f"{folder} is not an adapter folder.", "It has no adapter_config.json.")
     if not (folder / "adapter_model.safetensors").is_file():
-        raise _unsound(f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded.")
+        raise _unsound(
+            f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded."
+        )
     config = read_object(folder / "adapter_config.json")
     if config.get("peft_type") not in types:
         raise _unsound(
@@ -124,11 +165,15 @@ def effective_max_tokens(model: ModelFolder, max_tokens: int) -> int:
 
 
 def encoder_fingerprint(
-    model: ModelFolder, adapter: Path | None = None, adapter_scale: float = 1.0, max_tokens: int = 256
+    model: ModelFolder,
+    adapter: Path | None = None,
+    adapter_scale: float = 1.0,
+    max_tokens: int = 256,
 ) -> str:
     """Names the vectors that an encoder makes, whatever device and precision it runs on.
 
-    An adapter scaled by 0 is the base model and has its fingerprint. Raises ModelError for an unsound adapter.
+    An adapter scaled by 0 is the base model and has its fingerprint. Raises ModelError for an
+    unsound adapter.
     """
     prompts = read_prompts(model)
     merged = adapter is not None and adapter_scale != 0.0

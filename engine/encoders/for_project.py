@@ -1,4 +1,6 @@
-"""Encoders as the stages use them: loaded with the project's settings, their choices reported, their vectors cached."""
+"""Encoders as the stages use them: loaded with the project's settings, their choices reported,
+their vectors cached.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.embedding_cache import CachedRows, EmbeddingCache, EncodeShards, VectorCache
+    from engine.encoders.embedding_cache import (
+        CachedRows,
+        EmbeddingCache,
+        EncodeShards,
+        VectorCache,
+    )
     from engine.encoders.encoder import Encoder, EncoderSource
     from engine.encoders.hardware import Hardware, Purpose
     from engine.encoders.model_folder import ModelFolder
@@ -32,7 +39,9 @@ if TYPE_CHECKING:
 
 
 CHUNKS = "chunks"
-"""The folder, in an adapter's own, of the adapter that chunks are encoded with where queries have another."""
+"""The folder, in an adapter's own, of the adapter that chunks are encoded with where queries
+have another.
+"""
 QUERIES = "queries"
 """The folder, in the cache, of queries' vectors."""
 PROBES = "probes.vec"
@@ -41,40 +50,57 @@ MAX_QUERY_FILES = 1000  # each of one query, or of up to 128 that were encoded t
 
 
 def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
-    """The adapter folder for chunks, of one for queries that was trained for `scope`; None: the model as it is."""
+    """The adapter folder for chunks, of one for queries that was trained for `scope`; None: the
+    model as it is.
+    """
     if adapter is None or scope == "queries":
         return None
-    return adapter / CHUNKS if scope == "both-then-queries" else adapter
+    if scope == "both-then-queries":
+        return adapter / CHUNKS
+    return adapter
 
 
 def project_model(settings: Settings) -> ModelFolder:
-    """The folder of the project's base model, to be trained. Raises ModelError, UsageError for an encoder without one."""
+    """The folder of the project's base model, to be trained.
+
+    Raises ModelError, UsageError for an encoder without one.
+    """
     source = encoder_source(settings.encoder)
     if source.folder is None:
         raise UsageError(
-            f"The encoder {source.name} cannot be trained.", "Its weights are not in a folder that sentence-transformers saved.",
-            "Name such a folder in encoder.model.", code="encoder-not-trainable",
-        )  # fmt: skip
+            f"The encoder {source.name} cannot be trained.",
+            "Its weights are not in a folder that sentence-transformers saved.",
+            "Name such a folder in encoder.model.",
+            code="encoder-not-trainable",
+        )
     return source.folder
 
 
 def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
-    """The encoder of a vector index, by its artifact's `info`; where it runs, the settings say. A server that
-    they no longer name gets no key. Raises ModelError."""
+    """The encoder of a vector index, by its artifact's `info`; where it runs, the settings say.
+
+    A server that they no longer name gets no key. Raises ModelError.
+    """
     query, document = info.prompts
     made_by = {
-        "model": info.model, "query_prompt": query, "document_prompt": document, "pooling": info.pooling,
-        "endpoint": info.endpoint, "endpoint_model": info.endpoint_model, "small_model": info.small_model,
+        "model": info.model,
+        "query_prompt": query,
+        "document_prompt": document,
+        "pooling": info.pooling,
+        "endpoint": info.endpoint,
+        "endpoint_model": info.endpoint_model,
+        "small_model": info.small_model,
         "vectors": info.given_vectors,
-    }  # fmt: skip
+    }
     chosen = settings.encoder.model_copy(update=made_by)
     keyed = info.endpoint == settings.encoder.endpoint
     return encoder_source(chosen, info.dimension - info.small_dimension, keyed=keyed)
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
-    """Raises UsageError where the device or precision that project.toml names is not to be had here, as far as `foreseen` knows,
-    or a GGUF file needs an extra that is not installed."""
+    """Raises UsageError where the device or precision that project.toml names is not to be had
+    here, as far as `foreseen` knows, or a GGUF file needs an extra that is not installed.
+    """
     chosen = settings.encoder
     if chosen.endpoint:
         return
@@ -96,8 +122,13 @@ def training_hardware(context: StageContext) -> Hardware:
     return hardware
 
 
-def load_encoder(context: StageContext, adapter: Path | None = None, weight: float = 1.0) -> Encoder:
-    """The project's encoder, with an adapter merged in at the interpolation `weight`. Where it runs is reported."""
+def load_encoder(
+    context: StageContext, adapter: Path | None = None, weight: float = 1.0
+) -> Encoder:
+    """The project's encoder, with an adapter merged in at the interpolation `weight`.
+
+    Where it runs is reported.
+    """
     chosen = context.settings.encoder
     source = encoder_source(chosen)
     if source.server:
@@ -107,10 +138,14 @@ def load_encoder(context: StageContext, adapter: Path | None = None, weight: flo
         width = open_cache(context).width_of(source.vectors_fingerprint(chosen.max_tokens))
         source = encoder_source(chosen, width)  # which is not asked for it
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
-    if isinstance(encoder, AugmentedEncoder | GivenEncoder):  # each interpolation asks the black box the same again
+    if isinstance(
+        encoder, AugmentedEncoder | GivenEncoder
+    ):  # each interpolation asks the black box the same again
         encoder.black_box = cached(context, encoder.black_box)
         return encoder
-    return with_kept_queries(context.project, encoder) if source.server else encoder
+    if source.server:
+        return with_kept_queries(context.project, encoder)
+    return encoder
 
 
 def _forget_other_model(context: StageContext) -> None:
@@ -118,20 +153,28 @@ def _forget_other_model(context: StageContext) -> None:
     from engine.encoders.embedding_cache import EmbeddingCache
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
-    chosen, cache = context.settings.encoder, context.project.path / "cache"
+    chosen = context.settings.encoder
+    cache = context.project.path / "cache"
     server = base_source(chosen).load(chosen.max_tokens)
     if isinstance(server, EndpointEncoder) and server.is_other(cache / server.fingerprint / PROBES):
-        for folder in (cache, cache / QUERIES):  # an encoder with a small model beside it has a fingerprint of its own
+        for folder in (
+            cache,
+            cache / QUERIES,
+        ):  # an encoder with a small model beside it has a fingerprint of its own
             EmbeddingCache(folder).drop_others(())
         context.warn(
-            "The embedding server has another model now: all documents are embedded anew. 'engine adapt --force' compares."
+            "The embedding server has another model now: all documents are embedded anew. 'engine"
+            " adapt --force' compares."
         )
 
 
 def _watched(project: ProjectFolder, encoder: Encoder) -> Encoder:
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
-    server = encoder.black_box if isinstance(encoder, AugmentedEncoder | GivenEncoder) else encoder
+    if isinstance(encoder, AugmentedEncoder | GivenEncoder):
+        server = encoder.black_box
+    else:
+        server = encoder
     if isinstance(server, EndpointEncoder):
         probes = project.path / "cache" / server.fingerprint / PROBES
         if probes.exists() or os.access(project.path, os.W_OK):
@@ -140,8 +183,10 @@ def _watched(project: ProjectFolder, encoder: Encoder) -> Encoder:
 
 
 def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
-    """A server's encoder, which gets no query twice: their vectors are kept in the project, apart from those of chunks, which a run
-    may be writing. They begin anew where there are too many. Nothing is kept where the user may only read."""
+    """A server's encoder, which gets no query twice: their vectors are kept in the project,
+    apart from those of chunks, which a run may be writing. They begin anew where there are too
+    many. Nothing is kept where the user may only read.
+    """
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
 
     encoder = _watched(project, encoder)
@@ -185,16 +230,22 @@ def chunk_vectors(
     chunks: Sequence[Chunk],
     what: str = "chunks",
 ) -> NDArray[np.float32]:
-    """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable, cancellable."""
-    hashes, cache = [chunk.content_hash for chunk in chunks], open_cache(context)
-    return chunk_rows(context, encoder, hashes, lambda place: chunks[place].embedded_text, cache, what)[:]
+    """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable,
+    cancellable.
+    """
+    hashes = [chunk.content_hash for chunk in chunks]
+    cache = open_cache(context)
+    return chunk_rows(
+        context, encoder, hashes, lambda place: chunks[place].embedded_text, cache, what
+    )[:]
 
 
 class ReadTexts(Sequence[str]):
     """`count` texts that are read one by one: `read` gives the one at a place."""
 
     def __init__(self, count: int, read: Callable[[int], str]) -> None:
-        self._count, self._read = count, read
+        self._count = count
+        self._read = read
 
     def __len__(self) -> int:
         return self._count
@@ -216,18 +267,30 @@ def chunk_rows(
     stored: Callable[[VectorCache, NDArray[np.bytes_]], None] | None = None,
     encode_shards: EncodeShards | None = None,
 ) -> CachedRows:
-    """As `chunk_vectors`, of content hashes; the `text` of a row is read where it is to be encoded. `before`: rows that are done
-    and not among these, for the progress. `order`, `stored` and `encode_shards`: see `encode_cached`."""
+    """As `chunk_vectors`, of content hashes; the `text` of a row is read where it is to be encoded.
+
+    `before`: rows that are done and not among these, for the progress. `order`, `stored` and
+    `encode_shards`: see `encode_cached`.
+    """
     from engine.encoders.embedding_cache import encode_cached
 
     progress = ThrottledProgress(context, len(hashes), what, before)
     vectors = encode_cached(
-        encoder, hashes, ReadTexts(len(hashes), text), cache, progress=progress,
-        should_stop=context.should_stop, order=order, stored=stored, encode_shards=encode_shards,
-    )  # fmt: skip
+        encoder,
+        hashes,
+        ReadTexts(len(hashes), text),
+        cache,
+        progress=progress,
+        should_stop=context.should_stop,
+        order=order,
+        stored=stored,
+        encode_shards=encode_shards,
+    )
     for notice in encoder.notices:
         context.warn(notice)
     encoder.notices.clear()
     if cache.damaged:
-        context.warn(f"{cache.damaged} damaged files of cached vectors were removed and made again.")
+        context.warn(
+            f"{cache.damaged} damaged files of cached vectors were removed and made again."
+        )
     return vectors

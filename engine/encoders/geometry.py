@@ -1,5 +1,7 @@
-"""What an adapter makes of pooled vectors where it does not bring them to unit length: λ-Mafin keeps lengths that it has learnt
-(METHODS.md §2), a hyperbolic encoder takes them to points of its space (§4)."""
+"""What an adapter makes of pooled vectors where it does not bring them to unit length: λ-Mafin
+keeps lengths that it has learnt (METHODS.md §2), a hyperbolic encoder takes them to points of
+its space (§4).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Geometry(ABC):
 
 @dataclass(frozen=True)
 class OwnLengths(Geometry):
-    """Pooled vectors times `small_scale`: those of a small model, which are joined to a black box's."""
+    """Pooled vectors times `small_scale`: those of a small model, which are joined to a black
+    box's.
+    """
 
     small_scale: float
 
@@ -51,8 +55,11 @@ class OwnLengths(Geometry):
 
 @dataclass(frozen=True)
 class Hyperbolic(Geometry):
-    """Space of curvature −c. A pooled vector times `scale` is v, the direction and the distance in which its point lies from the
-    origin."""
+    """Space of curvature −c.
+
+    A pooled vector times `scale` is v, the direction and the distance in which its point lies from
+    the origin.
+    """
 
     curvature: float
     scale: float
@@ -73,7 +80,10 @@ class Hyperbolic(Geometry):
 
 
 def read_geometry(adapter: Path) -> Geometry | None:
-    """That of an adapter's folder; None where its vectors are of unit length. Raises ModelError for a damaged one."""
+    """That of an adapter's folder; None where its vectors are of unit length.
+
+    Raises ModelError for a damaged one.
+    """
     found = metadata(adapter / "adapter_model.safetensors")
     if "small_scale" in found:
         return OwnLengths(float(found["small_scale"]))

@@ -14,11 +14,16 @@ from engine.core.processors import available_cores, read_or_empty
 from engine.encoders.deferred import uncollected
 
 Purpose = Literal["encode", "train"]
-AMX, AMD, AVX512 = "AMX-BF16", "AMD's AVX512-BF16", "AVX512-BF16"
+AMX = "AMX-BF16"
+AMD = "AMD's AVX512-BF16"
+AVX512 = "AVX512-BF16"
 FAST = frozenset({AMX, AMD})
-"""Instruction sets with which bfloat16 is faster than float32 (docs/log/encoding.md, "Encoding")."""
+"""Instruction sets with which bfloat16 is faster than float32 (docs/log/encoding.md,
+"Encoding").
+"""
 DTYPES = ("float32", "bfloat16", "float16")
-_NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor, and the class of display controllers
+_NVIDIA = "0x10de"  # PCI vendor, and the class of display controllers
+_DISPLAY = "0x03"
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 _AMD = "AuthenticAMD"
 
@@ -44,7 +49,10 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What was found on this machine. `cpu_bf16` is its bfloat16 instruction set, `cuda` the GPU's name."""
+    """What was found on this machine.
+
+    `cpu_bf16` is its bfloat16 instruction set, `cuda` the GPU's name.
+    """
 
     cores: int
     cores_reason: str
@@ -54,18 +62,22 @@ class Machine:
     cuda_count: int = 0
 
 
-def choose_hardware(device: str = "auto", dtype: str = "auto", purpose: Purpose = "encode") -> Hardware:
+def choose_hardware(
+    device: str = "auto", dtype: str = "auto", purpose: Purpose = "encode"
+) -> Hardware:
     """Device, precision and threads for this machine.
 
-    `device`: auto, cpu, cuda or cuda:N. `dtype`: auto, float32, bfloat16 or float16. Raises UsageError when one
+    `device`: auto, cpu, cuda or cuda:N. `dtype`: auto, float32, bfloat16 or float16. Raises
+        UsageError when one
     cannot be had.
     """
     return decide(detect_machine(look_for_cuda=device != "cpu"), device, dtype, purpose)
 
 
 def foreseen(device: str, dtype: str, purpose: Purpose = "encode") -> str:
-    """The device that `choose_hardware` would choose in a process of its own, without any of a GPU's memory being taken in this
-    one. Raises UsageError as that, but for bfloat16 on a GPU without it.
+    """The device that `choose_hardware` would choose in a process of its own, without any of a
+    GPU's memory being taken in this one. Raises UsageError as that, but for bfloat16 on a GPU
+    without it.
     """
     return decide(_glance(device), device, dtype, purpose).device
 
@@ -76,7 +88,10 @@ def _glance(device: str) -> Machine:
     with uncollected():
         import torch
 
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if torch.cuda.is_available():
+        count = torch.cuda.device_count()
+    else:
+        count = 0
     return Machine(1, "", cuda="a CUDA GPU" if count else None, cuda_bf16=True, cuda_count=count)
 
 
@@ -85,27 +100,37 @@ def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardw
     chosen_device = _decide_device(machine, device)
     chosen_dtype = _decide_dtype(machine, chosen_device.value, dtype, purpose)
     threads = HardwareChoice("threads", str(machine.cores), machine.cores_reason)
-    return Hardware(chosen_device.value, chosen_dtype.value, machine.cores, (chosen_device, chosen_dtype, threads))
+    return Hardware(
+        chosen_device.value,
+        chosen_dtype.value,
+        machine.cores,
+        (chosen_device, chosen_dtype, threads),
+    )
 
 
 def _decide_device(machine: Machine, device: str) -> HardwareChoice:
     wanted = re.fullmatch(r"cuda(?::(\d{1,3}))?", device)
     if device not in ("auto", "cpu") and wanted is None:
         raise UsageError(
-            f"There is no device {device!r}.", "Devices are auto, cpu, cuda and cuda:N.", "Set encoder.device to auto.",
+            f"There is no device {device!r}.",
+            "Devices are auto, cpu, cuda and cuda:N.",
+            "Set encoder.device to auto.",
             code="device-unknown",
-        )  # fmt: skip
+        )
     if wanted and machine.cuda is None:
         raise UsageError(
             "encoder.device is cuda, but there is no CUDA GPU.",
             "torch finds no CUDA GPU here: no card, no driver, or a CPU build of torch.",
-            "Set encoder.device to auto or cpu, or install a CUDA build of torch.", code="device-missing",
-        )  # fmt: skip
+            "Set encoder.device to auto or cpu, or install a CUDA build of torch.",
+            code="device-missing",
+        )
     if wanted and int(wanted[1] or 0) >= machine.cuda_count:
         raise UsageError(
-            f"There is no device {device}.", f"This machine has {machine.cuda_count} GPU(s).",
-            "Set encoder.device to cuda.", code="device-missing",
-        )  # fmt: skip
+            f"There is no device {device}.",
+            f"This machine has {machine.cuda_count} GPU(s).",
+            "Set encoder.device to cuda.",
+            code="device-missing",
+        )
     if device != "auto":
         return HardwareChoice("device", device, "as set")
     if machine.cuda is not None:
@@ -116,36 +141,48 @@ def _decide_device(machine: Machine, device: str) -> HardwareChoice:
 def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -> HardwareChoice:
     if dtype not in ("auto", *DTYPES):
         raise UsageError(
-            f"There is no precision {dtype!r}.", f"Precisions are auto, {', '.join(DTYPES)}.", "Set encoder.dtype to auto.",
+            f"There is no precision {dtype!r}.",
+            f"Precisions are auto, {', '.join(DTYPES)}.",
+            "Set encoder.dtype to auto.",
             code="dtype-unknown",
-        )  # fmt: skip
+        )
     if device == "cpu":
         return _decide_cpu_dtype(machine, dtype)
     if dtype == "float16" and purpose == "train":
         raise UsageError(
-            "Training in float16 is not possible.", "Its small gradients vanish.",
-            "Set encoder.dtype to auto, bfloat16 or float32.", code="dtype-unsupported",
-        )  # fmt: skip
+            "Training in float16 is not possible.",
+            "Its small gradients vanish.",
+            "Set encoder.dtype to auto, bfloat16 or float32.",
+            code="dtype-unsupported",
+        )
     if dtype == "bfloat16" and not machine.cuda_bf16:
         raise UsageError(
-            "encoder.dtype is bfloat16, but this GPU lacks it.", f"{machine.cuda} has no bfloat16 units.",
-            "Set encoder.dtype to auto.", code="dtype-unsupported",
-        )  # fmt: skip
+            "encoder.dtype is bfloat16, but this GPU lacks it.",
+            f"{machine.cuda} has no bfloat16 units.",
+            "Set encoder.dtype to auto.",
+            code="dtype-unsupported",
+        )
     if dtype != "auto":
         return HardwareChoice("dtype", dtype, "as set")
     if machine.cuda_bf16:
         return HardwareChoice("dtype", "bfloat16", "the GPU has bfloat16 units")
     if purpose == "encode":
-        return HardwareChoice("dtype", "float16", "the GPU has no bfloat16 units; float16 is enough for encoding")
-    return HardwareChoice("dtype", "float32", "the GPU has no bfloat16 units, and training needs more than float16")
+        return HardwareChoice(
+            "dtype", "float16", "the GPU has no bfloat16 units; float16 is enough for encoding"
+        )
+    return HardwareChoice(
+        "dtype", "float32", "the GPU has no bfloat16 units, and training needs more than float16"
+    )
 
 
 def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
     if dtype == "float16":
         raise UsageError(
-            "float16 needs a CUDA GPU.", "CPUs are slow at it.",
-            "Set encoder.dtype to auto, or encoder.device to cuda.", code="dtype-unsupported",
-        )  # fmt: skip
+            "float16 needs a CUDA GPU.",
+            "CPUs are slow at it.",
+            "Set encoder.dtype to auto, or encoder.device to cuda.",
+            code="dtype-unsupported",
+        )
     fast = machine.cpu_bf16 in FAST
     if dtype == "bfloat16" and not fast:
         return HardwareChoice("dtype", dtype, f"as set, though it is slow on a CPU without {AMX}")
@@ -153,26 +190,36 @@ def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
         return HardwareChoice("dtype", dtype, "as set")
     if fast:
         return HardwareChoice(
-            "dtype", "bfloat16", f"the CPU has {machine.cpu_bf16}, some three times as fast as float32"
+            "dtype",
+            "bfloat16",
+            f"the CPU has {machine.cpu_bf16}, some three times as fast as float32",
         )
     if machine.cpu_bf16 is not None:
-        # Measured: with Intel's AVX512-BF16 alone a linear layer takes 1.5 times as long in bfloat16 as in float32.
+        # Measured: with Intel's AVX512-BF16 alone a linear layer takes 1.5 times as long in
+        # bfloat16 as in float32.
         return HardwareChoice(
-            "dtype", "float32", f"the CPU has {machine.cpu_bf16} but not {AMX}, without which float32 is faster"
+            "dtype",
+            "float32",
+            f"the CPU has {machine.cpu_bf16} but not {AMX}, without which float32 is faster",
         )
     return HardwareChoice("dtype", "float32", f"the CPU has no {AMX}, and bfloat16 is slow without")
 
 
 def detect_machine(look_for_cuda: bool = True) -> Machine:
     """Look at the CPU, the limits set on this process, and (which imports torch) the GPU."""
-    cpuinfo, (cores, reason) = read_or_empty(Path("/proc/cpuinfo")), available_cores()
-    bf16 = bf16_flag(cpuinfo) if cpuinfo else _bf16_by_torch(platform.processor())
+    cpuinfo = read_or_empty(Path("/proc/cpuinfo"))
+    cores, reason = available_cores()
+    if cpuinfo:
+        bf16 = bf16_flag(cpuinfo)
+    else:
+        bf16 = _bf16_by_torch(platform.processor())
     if look_for_cuda:
         with uncollected():
             import torch
 
         if torch.cuda.is_available():
-            name, fast = (torch.cuda.get_device_name(), torch.cuda.is_bf16_supported(including_emulation=False))
+            name = torch.cuda.get_device_name()
+            fast = torch.cuda.is_bf16_supported(including_emulation=False)
             return Machine(cores, reason, bf16, name, fast, torch.cuda.device_count())
     return Machine(cores, reason, bf16)
 
@@ -189,7 +236,9 @@ def bf16_flag(cpuinfo: str) -> str | None:
 def _named(has: Callable[[str], object], amd: bool) -> str | None:
     if has("amx_bf16"):
         return AMX
-    return (AMD if amd else AVX512) if has("avx512_bf16") else None
+    if has("avx512_bf16"):
+        return AMD if amd else AVX512
+    return None
 
 
 def _bf16_by_torch(processor: str) -> str | None:
@@ -210,7 +259,9 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """`usable` ones; whether torch was `built_for_cuda`; how many NVIDIA `cards` the system lists (0 where it cannot)."""
+    """`usable` ones; whether torch was `built_for_cuda`; how many NVIDIA `cards` the system
+    lists (0 where it cannot).
+    """
 
     usable: tuple[Gpu, ...]
     built_for_cuda: bool
@@ -234,5 +285,8 @@ def find_gpus() -> Gpus:
 
 def nvidia_cards(devices: Path = PCI_DEVICES) -> int:
     """NVIDIA display controllers on the PCI bus, as Linux lists them."""
-    return sum(read_or_empty(device / "vendor").strip() == _NVIDIA and read_or_empty(device / "class").startswith(_DISPLAY)
-               for device in (devices.iterdir() if devices.is_dir() else ()))  # fmt: skip
+    return sum(
+        read_or_empty(device / "vendor").strip() == _NVIDIA
+        and read_or_empty(device / "class").startswith(_DISPLAY)
+        for device in (devices.iterdir() if devices.is_dir() else ())
+    )

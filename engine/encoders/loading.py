@@ -1,4 +1,6 @@
-"""A model folder as a SentenceTransformer in memory, offline, with an adapter merged in where one is wanted."""
+"""A model folder as a SentenceTransformer in memory, offline, with an adapter merged in where
+one is wanted.
+"""
 
 from __future__ import annotations
 
@@ -24,36 +26,50 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 WHOLE = "whole/"
-"""What comes before their names in an adapter's file, beside the LoRA layers', which then add to them."""
+"""What comes before their names in an adapter's file, beside the LoRA layers', which then add to
+them.
+"""
 
 
-def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torch.dtype | str) -> SentenceTransformer:
-    """The model on `device` ("cpu", "cuda", "cuda:N"), its transformer in `torch_dtype`, later modules in float32.
+def load_sentence_transformer(
+    model: ModelFolder, device: str, torch_dtype: torch.dtype | str
+) -> SentenceTransformer:
+    """The model on `device` ("cpu", "cuda", "cuda:N"), its transformer in `torch_dtype`, later
+    modules in float32.
 
-    No connection is made and no code from the folder is run. Raises ModelError when the weights do not fit the
-    configuration, ResourceError when memory runs out.
+    No connection is made and no code from the folder is run. Raises ModelError when the weights do
+    not fit the configuration, ResourceError when memory runs out.
     """
     _go_offline()
     with light_imports():
         import torch
         from sentence_transformers import SentenceTransformer
 
-    dtype = getattr(torch, torch_dtype) if isinstance(torch_dtype, str) else torch_dtype
+    if isinstance(torch_dtype, str):
+        dtype = getattr(torch, torch_dtype)
+    else:
+        dtype = torch_dtype
     try:
         loaded = SentenceTransformer(
-            str(model.path), device=device, local_files_only=True, trust_remote_code=False,
+            str(model.path),
+            device=device,
+            local_files_only=True,
+            trust_remote_code=False,
             model_kwargs={"dtype": dtype, "use_safetensors": True},
-        )  # fmt: skip
+        )
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise ResourceError(
-            f"There is not enough memory to load the model {model.name}.", first_line(error),
-            "Close other programs, or use a smaller model.", code="memory-full",
-        ) from error  # fmt: skip
+            f"There is not enough memory to load the model {model.name}.",
+            first_line(error),
+            "Close other programs, or use a smaller model.",
+            code="memory-full",
+        ) from error
     except Exception as error:
         raise ModelError(
-            f"The model {model.name} cannot be loaded.", f"The libraries say: {first_line(error)}",
+            f"The model {model.name} cannot be loaded.",
+            f"The libraries say: {first_line(error)}",
             "Copy the model folder again, or use another model.",
-        ) from error  # fmt: skip
+        ) from error
     _check_reads_text(loaded, model)
     _check_weights_fit(loaded, model)
     add_missing(loaded.tokenizer, model)
@@ -65,16 +81,21 @@ def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torc
     return loaded
 
 
-def merge_adapter(loaded: SentenceTransformer, model: ModelFolder, folder: Path, scale: float) -> None:
-    """Merge an adapter into the transformer's weights in place: W + scale · ΔW, in the dtype they are in.
+def merge_adapter(
+    loaded: SentenceTransformer, model: ModelFolder, folder: Path, scale: float
+) -> None:
+    """Merge an adapter into the transformer's weights in place: W + scale · ΔW, in the dtype
+    they are in.
 
-    ΔW includes what pre-training of all weights changed (`WHOLE`). Load `model` in float32 for this. Raises ModelError when the
-    adapter does not belong to the model.
+    ΔW includes what pre-training of all weights changed (`WHOLE`). Load `model` in float32 for
+    this. Raises ModelError when the adapter does not belong to the model.
     """
     config = check_adapter(folder)
     if config["peft_type"] == ALL_WEIGHTS:
         if config.get("base_weights_sha256") != model.weights_sha256:
-            raise _foreign_adapter(folder, f"It was trained on a model with other weights than {model.name}.")
+            raise _foreign_adapter(
+                folder, f"It was trained on a model with other weights than {model.name}."
+            )
         if config.get("tensors") != len(tensor_names(folder / "adapter_model.safetensors")):
             raise _foreign_adapter(folder, "Some of its weights are missing.")
         _merge_all_weights(loaded, folder, scale)
@@ -91,24 +112,34 @@ def _merge_all_weights(loaded: SentenceTransformer, folder: Path, scale: float) 
     trained = load_file(folder / "adapter_model.safetensors")
     for name, value in trained.items():
         if name not in weights or weights[name].shape != value.shape:
-            raise _foreign_adapter(folder, f"The model has no weights of the name and shape of {name}.")
+            raise _foreign_adapter(
+                folder, f"The model has no weights of the name and shape of {name}."
+            )
         weights[name].data = weights[name].data.lerp(value, scale)
 
 
 def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
-    """As `merge_adapter`, of LoRA layers, with all weights beside them where pre-training changed these."""
+    """As `merge_adapter`, of LoRA layers, with all weights beside them where pre-training
+    changed these.
+    """
     file = folder / "adapter_model.safetensors"
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors.torch import load_file
 
     transformer: Any = loaded[0]
-    base = (
-        {name: value.detach().clone() for name, value in transformer.auto_model.named_parameters()}
-        if scale != 1.0
-        else {}
-    )
+    if scale != 1.0:
+        base = {
+            name: value.detach().clone()
+            for name, value in transformer.auto_model.named_parameters()
+        }
+    else:
+        base = {}
     try:
-        whole = {name.removeprefix(WHOLE): one for name, one in load_file(file).items() if name.startswith(WHOLE)}
+        whole = {
+            name.removeprefix(WHOLE): one
+            for name, one in load_file(file).items()
+            if name.startswith(WHOLE)
+        }
         unexpected = transformer.auto_model.load_state_dict(whole, strict=False).unexpected_keys
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what peft warns of is an error below
@@ -121,7 +152,9 @@ def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None
     found = tensor_names(file) - {WHOLE + name for name in whole.keys() - set(unexpected)}
     if expected != found:
         odd = min(expected ^ found)
-        raise _foreign_adapter(folder, f"{len(expected ^ found)} of its tensors have no counterpart, such as {odd}.")
+        raise _foreign_adapter(
+            folder, f"{len(expected ^ found)} of its tensors have no counterpart, such as {odd}."
+        )
     merged = wrapped.merge_and_unload()
     for name, value in merged.named_parameters():
         if name in base:
@@ -131,23 +164,32 @@ def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None
 
 def _foreign_adapter(folder: Path, why: str) -> ModelError:
     return ModelError(
-        f"The adapter {folder} does not fit this model.", why,
-        "Use the adapter with the model it was trained on, or train again.", code="adapter-mismatch", command="train",
-    )  # fmt: skip
+        f"The adapter {folder} does not fit this model.",
+        why,
+        "Use the adapter with the model it was trained on, or train again.",
+        code="adapter-mismatch",
+        command="train",
+    )
 
 
 def _check_reads_text(loaded: SentenceTransformer, model: ModelFolder) -> None:
-    """Models that wrap every text in a chat would get other tokens here than they were trained with."""
+    """Models that wrap every text in a chat would get other tokens here than they were trained
+    with.
+    """
     kinds = [str(kind) for kind in getattr(loaded[0], "modality_config", {"text": None})]
     if "text" not in kinds or "message" in kinds:
         raise ModelError(
-            f"The model {model.name} does not read plain text.", f"It reads: {', '.join(kinds)}.",
-            "Use a text embedding model.", code="model-unsupported",
-        )  # fmt: skip
+            f"The model {model.name} does not read plain text.",
+            f"It reads: {', '.join(kinds)}.",
+            "Use a text embedding model.",
+            code="model-unsupported",
+        )
 
 
 def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
-    """Weights under foreign names are silently replaced by random ones: refuse when most of them are."""
+    """Weights under foreign names are silently replaced by random ones: refuse when most of them
+    are.
+    """
     transformer: Any = loaded[0]
     stored: set[str] = set()
     for file in model.transformer_path.glob("*.safetensors"):
@@ -160,8 +202,9 @@ def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
         raise ModelError(
             f"The weights of the model {model.name} do not fit its configuration.",
             f"Only {found} of {len(names)} parameters are in its weights files.",
-            "Copy config.json and the weights from the same model.", code="model-incomplete",
-        )  # fmt: skip
+            "Copy config.json and the weights from the same model.",
+            code="model-incomplete",
+        )
 
 
 def _go_offline() -> None:

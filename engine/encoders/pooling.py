@@ -1,4 +1,6 @@
-"""How the vectors of a text's tokens become one: as the model's folder says, or in another way that a setting names."""
+"""How the vectors of a text's tokens become one: as the model's folder says, or in another way
+that a setting names.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,22 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken", "lasttoken": "lasttoken"}
-"""Values of `encoder.pooling`, and what sentence-transformers calls them; that of a `ModelFolder`, too."""
-_FORMER_KEYS = {"cls_token": "cls", "max_tokens": "max", "mean_tokens": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-                "weightedmean_tokens": "weightedmean", "lasttoken": "lasttoken"}  # fmt: skip
+"""Values of `encoder.pooling`, and what sentence-transformers calls them; that of a
+`ModelFolder`, too.
+"""
+_FORMER_KEYS = {
+    "cls_token": "cls",
+    "max_tokens": "max",
+    "mean_tokens": "mean",
+    "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "weightedmean_tokens": "weightedmean",
+    "lasttoken": "lasttoken",
+}
 
 
 def with_pooling(model: ModelFolder, setting: str) -> ModelFolder:
-    """The model with another pooling than its own, and another fingerprint; the model itself where that is its own.
+    """The model with another pooling than its own, and another fingerprint; the model itself
+    where that is its own.
 
     Raises ModelError where the model has no step of pooling, or modules that fit its own alone.
     """
@@ -30,21 +41,31 @@ def with_pooling(model: ModelFolder, setting: str) -> ModelFolder:
     modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in module_folders(model.path)]
     places = [place for place, (kind, _) in enumerate(modules) if kind == "Pooling"]
     if len(places) != 1:
-        raise _unsupported(model, setting, f"Its modules are {', '.join(kind for kind, _ in modules)}.")
+        raise _unsupported(
+            model, setting, f"Its modules are {', '.join(kind for kind, _ in modules)}."
+        )
     config = read_object(modules[places[0]][1] / "config.json")
     own = own_modes(config)
     if own == (mode,):
         return model
     after = [kind for kind, _ in modules[places[0] + 1 :] if kind != "Normalize"]
     if len(own) > 1 and after:
-        raise _unsupported(model, setting, f"Its {after[0]} takes {len(own)} vectors at once: {', '.join(own)}.")
+        raise _unsupported(
+            model, setting, f"Its {after[0]} takes {len(own)} vectors at once: {', '.join(own)}."
+        )
     named = hashlib.sha256(f"{model.fingerprint} pooling {mode}".encode()).hexdigest()
-    width = model.dimension // len(own) if model.dimension else None
+    if model.dimension:
+        width = model.dimension // len(own)
+    else:
+        width = None
     return replace(model, fingerprint=named, dimension=width, pooling=mode)
 
 
 def replace_pooling(loaded: SentenceTransformer, mode: str) -> None:
-    """Put pooling by `mode` in the place of a loaded model's own. Whether a prompt's tokens count remains as it is."""
+    """Put pooling by `mode` in the place of a loaded model's own.
+
+    Whether a prompt's tokens count remains as it is.
+    """
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     parts: Any = loaded
@@ -57,13 +78,19 @@ def own_modes(config: dict[str, Any]) -> tuple[str, ...]:
     """The modes of a Pooling module, in the order in which it joins their vectors."""
     named = config.get("pooling_mode")
     if named is not None:
-        return (named,) if isinstance(named, str) else tuple(named)
-    former = [mode for key, mode in _FORMER_KEYS.items() if config.get(f"pooling_mode_{key}") is True]
+        if isinstance(named, str):
+            return (named,)
+        return tuple(named)
+    former = [
+        mode for key, mode in _FORMER_KEYS.items() if config.get(f"pooling_mode_{key}") is True
+    ]
     return tuple(former) or ("mean",)
 
 
 def _unsupported(model: ModelFolder, setting: str, why: str) -> ModelError:
     return ModelError(
-        f"The model {model.name} cannot be pooled by {setting}.", why, f'Set encoder.pooling to "{FROM_MODEL}".',
+        f"The model {model.name} cannot be pooled by {setting}.",
+        why,
+        f'Set encoder.pooling to "{FROM_MODEL}".',
         code="pooling-unsupported",
-    )  # fmt: skip
+    )

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 _PATHS = ("_name_or_path", "base_model_name_or_path")
 
 
-def save_encoder(model: ModelFolder, folder: Path, *, adapter: Path | None, scale: float, max_tokens: int) -> None:
-    """Write what `TransformerEncoder.load` with the same arguments computes: weights in float32, length limit, prompts, unit norm.
-    Of a hyperbolic encoder these are the pooled vectors, which its geometry makes points of.
+def save_encoder(
+    model: ModelFolder, folder: Path, *, adapter: Path | None, scale: float, max_tokens: int
+) -> None:
+    """Write what `TransformerEncoder.load` with the same arguments computes: weights in float32,
+    length limit, prompts, unit norm. Of a hyperbolic encoder these are the pooled vectors, which
+    its geometry makes points of.
 
-    `folder` is made; it names no folder of this machine. Raises ModelError like `TransformerEncoder.load`, ResourceError when the
-    disk is full.
+    `folder` is made; it names no folder of this machine. Raises ModelError like
+    `TransformerEncoder.load`, ResourceError when the disk is full.
     """
     loaded = load_sentence_transformer(model, "cpu", "float32")
     geometry = None
@@ -41,13 +44,18 @@ def save_encoder(model: ModelFolder, folder: Path, *, adapter: Path | None, scal
                 f"The model {model.name} could not be saved.", f"{error}.", code="write-failed"
             ) from error
         raise ResourceError(
-            "The model could not be written.", f"{error}.", "Free some disk space and try again.", code="disk-full"
+            "The model could not be written.",
+            f"{error}.",
+            "Free some disk space and try again.",
+            code="disk-full",
         ) from error
     for file in folder.rglob("*.json"):
         _without_paths(file)
 
 
-def _complete(loaded: SentenceTransformer, model: ModelFolder, max_tokens: int, *, unit_norm: bool) -> None:
+def _complete(
+    loaded: SentenceTransformer, model: ModelFolder, max_tokens: int, *, unit_norm: bool
+) -> None:
     """Put into the model itself what the engine does around it."""
     from sentence_transformers.sentence_transformer.modules import Normalize
 

@@ -1,4 +1,6 @@
-"""What search, training and cross-encoders share of a model: texts → token rows → padded tensors → vectors."""
+"""What search, training and cross-encoders share of a model: texts → token rows → padded tensors
+→ vectors.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +20,44 @@ Row = Sequence[int] | np.ndarray
 
 
 class TextModel:
-    """The tokenizer and the modules of a loaded model. `max_tokens`: where longer texts are cut. `geometry`: what makes its
-    vectors of pooled ones; None where they are of unit length."""
+    """The tokenizer and the modules of a loaded model.
+
+    `max_tokens`: where longer texts are cut. `geometry`: what makes its vectors of pooled ones;
+    None where they are of unit length.
+    """
 
     def __init__(
-        self, loaded: SentenceTransformer, device: str, max_tokens: int, geometry: Geometry | None = None
+        self,
+        loaded: SentenceTransformer,
+        device: str,
+        max_tokens: int,
+        geometry: Geometry | None = None,
     ) -> None:
         self.geometry = geometry
         self.modules: list[Any] = list(loaded)
         self.tokenizer: Any = loaded.tokenizer
-        self.device, self.max_tokens = device, max_tokens
+        self.device = device
+        self.max_tokens = max_tokens
         self._truncate_dim = loaded.truncate_dim
 
     @property
     def similarity(self) -> Similarity:
         """How its vectors are compared."""
-        return self.geometry.similarity if self.geometry else COSINE
+        if self.geometry:
+            return self.geometry.similarity
+        return COSINE
 
     def encoded(self, texts: Sequence[str]) -> Any:
         """What the tokenizer makes of texts, without padding."""
         return self.tokenizer(
-            list(map(encodable, texts)), truncation=True, max_length=self.max_tokens, padding=False,
-            return_attention_mask=False, return_token_type_ids=False, verbose=False,
-        )  # fmt: skip
+            list(map(encodable, texts)),
+            truncation=True,
+            max_length=self.max_tokens,
+            padding=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
 
     def token_rows(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of every text."""
@@ -48,30 +65,46 @@ class TextModel:
 
     def never_empty(self, rows: list[list[int]]) -> list[list[int]]:
         """Rows of which none is left without a token."""
-        filler = next((i for i in (self.tokenizer.eos_token_id, self.tokenizer.unk_token_id) if i is not None), 0)
+        filler = next(
+            (
+                i
+                for i in (self.tokenizer.eos_token_id, self.tokenizer.unk_token_id)
+                if i is not None
+            ),
+            0,
+        )
         return [row or [filler] for row in rows]
 
     def prompt_length(self, prompt: str) -> int:
-        """Tokens of the prompt with the leading special tokens: what pooling leaves out where a model asks for that."""
+        """Tokens of the prompt with the leading special tokens: what pooling leaves out where a
+        model asks for that.
+        """
         if not prompt:
             return 0
         (row,) = self.token_rows([prompt])
         return len(row) - (row[-1] in self.tokenizer.all_special_ids)
 
     def padded(self, rows: Sequence[Row], longest: int = 0) -> dict[str, Tensor]:
-        """Token rows as (b, `longest`) tensors with their mask; of the longest row's width where that is more."""
+        """Token rows as (b, `longest`) tensors with their mask; of the longest row's width where
+        that is more.
+        """
         return padded({"input_ids": rows}, self.tokenizer, self.device, longest)
 
     def vectors(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
-        """Vectors float32 (b, d) of padded rows. `prompt_length`: leading tokens that pooling may leave out."""
+        """Vectors float32 (b, d) of padded rows.
+
+        `prompt_length`: leading tokens that pooling may leave out.
+        """
         from torch.nn.functional import normalize
 
         pooled = self.pooled(features, prompt_length)
-        return self.geometry.vectors(pooled) if self.geometry else normalize(pooled, dim=1)
+        if self.geometry:
+            return self.geometry.vectors(pooled)
+        return normalize(pooled, dim=1)
 
     def pooled(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
-        """As `vectors`, of the lengths that they have before the last step brings them to one; everything after the transformer is
-        in float32.
+        """As `vectors`, of the lengths that they have before the last step brings them to one;
+        everything after the transformer is in float32.
         """
         found: dict[str, Any] = {**features, "modality": "text"}
         if prompt_length:
@@ -92,8 +125,12 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def padded(inputs: Mapping[str, Sequence[Row]], tokenizer: Any, device: str, longest: int = 0) -> dict[str, Tensor]:
-    """Rows of `input_ids` and what goes with them as (b, `longest`) tensors, on the side that the tokenizer pads, and the mask."""
+def padded(
+    inputs: Mapping[str, Sequence[Row]], tokenizer: Any, device: str, longest: int = 0
+) -> dict[str, Tensor]:
+    """Rows of `input_ids` and what goes with them as (b, `longest`) tensors, on the side that
+    the tokenizer pads, and the mask.
+    """
     import torch
 
     lengths = list(map(len, inputs["input_ids"]))
@@ -101,7 +138,10 @@ def padded(inputs: Mapping[str, Sequence[Row]], tokenizer: Any, device: str, lon
     arrays = {name: np.zeros(shape, dtype=np.int64) for name in (*inputs, "attention_mask")}
     arrays["input_ids"][:] = tokenizer.pad_token_id or 0
     for line, length in enumerate(lengths):
-        place = slice(shape[1] - length, None) if tokenizer.padding_side == "left" else slice(0, length)
+        if tokenizer.padding_side == "left":
+            place = slice(shape[1] - length, None)
+        else:
+            place = slice(0, length)
         arrays["attention_mask"][line, place] = 1
         for name, rows in inputs.items():
             arrays[name][line, place] = rows[line]

@@ -1,4 +1,6 @@
-"""The tokenizer that chunks are counted by, named by its content: encoders that share it share chunks and queries."""
+"""The tokenizer that chunks are counted by, named by its content: encoders that share it share
+chunks and queries.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +14,39 @@ from engine.encoders.model_folder import BUNDLED_NAMES, DEFAULT_MODEL, bundled_f
 from engine.settings.schema import Settings
 
 _LENGTHS = ("truncation", "padding", "version")
-"""What differs between copies of a tokenizer.json, and counts for nothing where texts are neither cut nor padded."""
+"""What differs between copies of a tokenizer.json, and counts for nothing where texts are
+neither cut nor padded.
+"""
 
 
 def tokenizer_fingerprint(path: Path) -> str:
-    """16 hex digits of the rules by which a Hugging Face tokenizer.json makes tokens. Raises ModelError where it cannot be read."""
+    """16 hex digits of the rules by which a Hugging Face tokenizer.json makes tokens.
+
+    Raises ModelError where it cannot be read.
+    """
     return _fingerprint(path, remembered_sha256(path))
 
 
 def chunk_tokenizer(settings: Settings) -> Path:
-    """The tokenizer.json that `corpus.tokenizer` names, by default the encoder's; the bundled model's where that has none of its
-    own. Raises ModelError."""
+    """The tokenizer.json that `corpus.tokenizer` names, by default the encoder's; the bundled
+    model's where that has none of its own. Raises ModelError.
+    """
     named = settings.corpus.tokenizer
     if not named and (own := encoder_source(settings.encoder).tokenizer_file):
         return own
     named = named or DEFAULT_MODEL
-    path = bundled_folder() if named in BUNDLED_NAMES else Path(named).expanduser()
+    if named in BUNDLED_NAMES:
+        path = bundled_folder()
+    else:
+        path = Path(named).expanduser()
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise ModelError(
-            f"There is no tokenizer {named}.", "It is neither a file tokenizer.json nor a folder that holds one.",
-            "Name one in corpus.tokenizer, or leave it empty to use the encoder's tokenizer.", code="tokenizer-missing",
-        )  # fmt: skip
+            f"There is no tokenizer {named}.",
+            "It is neither a file tokenizer.json nor a folder that holds one.",
+            "Name one in corpus.tokenizer, or leave it empty to use the encoder's tokenizer.",
+            code="tokenizer-missing",
+        )
     return file
 
 

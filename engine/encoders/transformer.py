@@ -34,15 +34,21 @@ _log = logging.getLogger(__name__)
 class TransformerEncoder:
     """A loaded model. Made by `TransformerEncoder.load`; use it from one thread at a time.
 
-    `dimension` is the width d of its vectors; `fingerprint` names them (model, adapter, scale, length limit, prompts;
-    not the device or the precision); `max_tokens` is where longer texts are cut; `notices` collects what a user should
-    know, such as a batch that was halved for want of memory.
+    `dimension` is the width d of its vectors; `fingerprint` names them (model, adapter, scale,
+    length limit, prompts; not the device or the precision); `max_tokens` is where longer texts are
+    cut; `notices` collects what a user should know, such as a batch that was halved for want of
+    memory.
     """
 
     def __init__(
-        self, loaded: SentenceTransformer, model: ModelFolder, hardware: Hardware, max_tokens: int, fingerprint: str,
+        self,
+        loaded: SentenceTransformer,
+        model: ModelFolder,
+        hardware: Hardware,
+        max_tokens: int,
+        fingerprint: str,
         geometry: Geometry | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.text_model = TextModel(loaded, hardware.device, max_tokens, geometry)
         self._prompts = read_prompts(model)
         self._budget, self._max_sequences = CPU_BUDGET if hardware.device == "cpu" else CUDA_BUDGET
@@ -63,10 +69,11 @@ class TransformerEncoder:
         hardware: Hardware | None = None,
         max_tokens: int = 256,
     ) -> TransformerEncoder:
-        """Load `model`, the folder `adapter` merged in as W + adapter_scale · ΔW (in float32, then cast).
+        """Load `model`, the folder `adapter` merged in as W + adapter_scale · ΔW (in float32,
+        then cast).
 
-        `hardware` defaults to `choose_hardware()`. Raises ModelError for an unusable model or adapter, UsageError for a device that
-        is missing.
+        `hardware` defaults to `choose_hardware()`. Raises ModelError for an unusable model or
+        adapter, UsageError for a device that is missing.
         """
         import torch
 
@@ -81,7 +88,8 @@ class TransformerEncoder:
         if adapter is None or adapter_scale == 0.0:
             loaded = load_sentence_transformer(model, hardware.device, dtype)
         else:
-            # Not on a GPU, whose memory the weights in float32 may not fit into although those in use do.
+            # Not on a GPU, whose memory the weights in float32 may not fit into although those in
+            # use do.
             loaded = load_sentence_transformer(model, "cpu", torch.float32)
             merge_adapter(loaded, model, adapter, adapter_scale)
             geometry = read_geometry(adapter)
@@ -93,8 +101,8 @@ class TransformerEncoder:
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """Vectors of texts to be found: float32 (n, d), in the order given.
 
-        `progress` is called with the number of texts done so far. Raises EngineError when the model yields numbers that
-        are not finite, ResourceError when memory runs out.
+        `progress` is called with the number of texts done so far. Raises EngineError when the model
+        yields numbers that are not finite, ResourceError when memory runs out.
         """
         return self._encode(texts, self._prompts.document, progress)
 
@@ -128,12 +136,17 @@ class TransformerEncoder:
 
         if len(batch) == 1:
             raise ResourceError(
-                "Memory ran out while encoding a single text.", first_line(error),
-                "Close other programs that use this device, lower encoder.max_tokens, or set encoder.device to cpu.",
+                "Memory ran out while encoding a single text.",
+                first_line(error),
+                "Close other programs that use this device, lower encoder.max_tokens, or set"
+                " encoder.device to cpu.",
                 code="memory-full",
-            ) from error  # fmt: skip
+            ) from error
         self._max_sequences = min(self._max_sequences, max(1, len(batch) // 2))
-        notice = f"Memory ran out with {len(batch)} texts at once; continuing with at most {self._max_sequences}."
+        notice = (
+            f"Memory ran out with {len(batch)} texts at once; continuing with at most"
+            f" {self._max_sequences}."
+        )
         self.notices.append(notice)
         _log.warning(notice)
         if self.hardware.device != "cpu":
@@ -151,20 +164,27 @@ class TransformerEncoder:
         return vectors
 
     def _token_ids(self, texts: Sequence[str], prompt: str) -> list[np.ndarray]:
-        """Token ids of every text, cut at `max_tokens`; int32, because lists of ints take nine times the room."""
+        """Token ids of every text, cut at `max_tokens`; int32, because lists of ints take nine
+        times the room.
+        """
         rows: list[np.ndarray] = []
         for start in range(0, len(texts), _TOKENISE_BLOCK):
             block = [prompt + text for text in texts[start : start + _TOKENISE_BLOCK]]
-            rows.extend(np.asarray(ids, dtype=np.int32) for ids in self.text_model.token_rows(block))
+            rows.extend(
+                np.asarray(ids, dtype=np.int32) for ids in self.text_model.token_rows(block)
+            )
         return rows
 
 
-def length_batches(lengths: Sequence[int] | np.ndarray, token_budget: int, max_sequences: int) -> list[np.ndarray]:
+def length_batches(
+    lengths: Sequence[int] | np.ndarray, token_budget: int, max_sequences: int
+) -> list[np.ndarray]:
     """Indices of `lengths` (n,) in batches, longest first.
 
-    A batch holds at most `max_sequences` texts, and its size × longest length is at most `token_budget` (a text longer
-    than the budget stands alone). A batch that is already a quarter full also ends where the next text is shorter than
-    three quarters of its longest, because padding costs more than a smaller batch.
+    A batch holds at most `max_sequences` texts, and its size × longest length is at most
+    `token_budget` (a text longer than the budget stands alone). A batch that is already a quarter
+    full also ends where the next text is shorter than three quarters of its longest, because
+    padding costs more than a smaller batch.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     ordered = np.asarray(lengths, dtype=np.int64)[order]
@@ -184,17 +204,23 @@ def length_batches(lengths: Sequence[int] | np.ndarray, token_budget: int, max_s
 def _is_out_of_memory(error: BaseException) -> bool:
     import torch
 
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return isinstance(
+        error, MemoryError | torch.OutOfMemoryError
+    ) or "can't allocate memory" in str(error)
 
 
 def _check_vectors(vectors: np.ndarray, *, unit: bool) -> None:
     norms = np.linalg.norm(vectors, axis=1)
-    sound = np.abs(norms - 1.0) < 1e-3 if unit else np.isfinite(norms) & (norms > 0)
+    if unit:
+        sound = np.abs(norms - 1.0) < 1e-3
+    else:
+        sound = np.isfinite(norms) & (norms > 0)
     bad = int(np.count_nonzero(~sound))
     if bad:
         raise EngineError(
             f"The model gave unusable vectors for {bad} of {len(vectors)} texts.",
             "They hold numbers that are not finite, or only zeros.",
-            "Set encoder.dtype to float32; if it still happens, the model or the adapter is damaged.",
+            "Set encoder.dtype to float32; if it still happens, the model or the adapter is"
+            " damaged.",
             code="vectors-not-finite",
         )

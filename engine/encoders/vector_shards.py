@@ -1,6 +1,7 @@
 """One file of cached vectors: written whole or not at all, and checked when it is opened.
 
-Layout: 8 bytes magic, rows and width as little-endian uint32, the hashes (n × 32 bytes), the vectors (n × d float16,
+Layout: 8 bytes magic, rows and width as little-endian uint32, the hashes (n × 32 bytes), the
+    vectors (n × d float16,
 little-endian), and the sha256 of all that.
 """
 
@@ -21,10 +22,14 @@ HASH_BYTES = 32
 
 
 def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
-    """Write hashes (n,) S32 and vectors (n, d) float16, whole or not at all. Raises ResourceError when the disk is full."""
+    """Write hashes (n,) S32 and vectors (n, d) float16, whole or not at all.
+
+    Raises ResourceError when the disk is full.
+    """
     head = _HEAD.pack(_MAGIC, *vectors.shape)
     parts = [head, hashes.tobytes(), vectors.astype("<f2", copy=False).tobytes()]
-    digest, temporary = hashlib.sha256(), path.with_name(f".{path.stem}-{os.getpid()}.part")
+    digest = hashlib.sha256()
+    temporary = path.with_name(f".{path.stem}-{os.getpid()}.part")
     with disk_errors(f"{path} could not be written."), replaced(path, temporary) as file:
         for part in parts:
             digest.update(part)
@@ -51,4 +56,6 @@ def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:
 
 def map_vectors(path: Path, rows: int, width: int) -> np.ndarray:
     """The vectors (n, d) float16 of a checked shard, mapped rather than read."""
-    return np.memmap(path, dtype="<f2", mode="r", offset=_HEAD.size + rows * HASH_BYTES, shape=(rows, width))
+    return np.memmap(
+        path, dtype="<f2", mode="r", offset=_HEAD.size + rows * HASH_BYTES, shape=(rows, width)
+    )

@@ -24,9 +24,11 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise ModelError(
-            f"The weights file {path} is damaged or incomplete.", f"Its safetensors header is invalid: {error}.",
-            "Copy the model folder again, completely, and compare the checksums with the source.", code="model-damaged",
-        ) from error  # fmt: skip
+            f"The weights file {path} is damaged or incomplete.",
+            f"Its safetensors header is invalid: {error}.",
+            "Copy the model folder again, completely, and compare the checksums with the source.",
+            code="model-damaged",
+        ) from error
 
 
 def metadata(path: Path) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""The address of an endpoint: where it may lie, and a connection that goes there and nowhere else."""
+"""The address of an endpoint: where it may lie, and a connection that goes there and nowhere
+else.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,22 @@ if TYPE_CHECKING:
 
 _PRIVATE = [
     ipaddress.ip_network(text)
-    for text in ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
+    for text in (
+        "127.0.0.0/8",
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "::1/128",
+        "fc00::/7",
+    )
 ]
 CONNECT_SECONDS = 10.0
 KEY = "BMEMBED_ENDPOINT_KEY"
 """The environment variable."""
-KEY_HINT = f"the variable {KEY}. It is sent only to servers that project.toml names, by https or within this machine."
+KEY_HINT = (
+    f"the variable {KEY}. It is sent only to servers that project.toml names, by https or within"
+    " this machine."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +52,33 @@ class Address:
     setting: str = "queries.endpoint"
 
     @classmethod
-    def parse(cls, url: str, allow_public: bool = False, setting: str = "queries.endpoint") -> Address:
-        """Raises SettingsError for what is no such address, and for a public one given as numbers. `setting` names it there."""
+    def parse(
+        cls, url: str, allow_public: bool = False, setting: str = "queries.endpoint"
+    ) -> Address:
+        """Raises SettingsError for what is no such address, and for a public one given as numbers.
+
+        `setting` names it there.
+        """
         try:
             parts = urlsplit(url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError:
             raise _no_address(setting, url, "Its host or port cannot be read.") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise _no_address(setting, url, "It does not begin with http:// or https:// and a host.")
+            raise _no_address(
+                setting, url, "It does not begin with http:// or https:// and a host."
+            )
         if parts.username or parts.password or parts.query or parts.fragment:
             raise _no_address(setting, url, "It holds a user, a password, a query or a fragment.")
         path = (
-            parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings").removesuffix("/rerank")
+            parts.path.rstrip("/")
+            .removesuffix("/chat/completions")
+            .removesuffix("/embeddings")
+            .removesuffix("/rerank")
         )
-        if not f"{parts.hostname}{path}".isascii() or any(char <= " " for char in parts.hostname + path):
+        if not f"{parts.hostname}{path}".isascii() or any(
+            char <= " " for char in parts.hostname + path
+        ):
             raise _no_address(setting, url, "It holds characters that an address cannot have.")
         address = cls(parts.scheme, parts.hostname, port, path, allow_public, setting)
         with suppress(ValueError):  # of a name, which is judged by where it leads
@@ -64,30 +88,46 @@ class Address:
     @property
     def url(self) -> str:
         """The address of the API."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        if ":" in self.host:
+            host = f"[{self.host}]"
+        else:
+            host = self.host
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
     def checked(self, number: str) -> str:
-        """A resolved address of the host. Raises SettingsError when it is public and that is not allowed."""
+        """A resolved address of the host.
+
+        Raises SettingsError when it is public and that is not allowed.
+        """
         if self.allow_public or is_private(number):
             return number
-        where = number if number == self.host else f"{self.host} ({number})"
+        if number == self.host:
+            where = number
+        else:
+            where = f"{self.host} ({number})"
         raise SettingsError(
             f"The endpoint {where} is outside this machine and private networks.",
             "The documents' text would be sent there.",
-            f"Name a server on this machine or in your own network. To allow this one, first set "
+            "Name a server on this machine or in your own network. To allow this one, first set "
             f"{self.setting}_allow_public to true.",
             code="endpoint-public",
         )
 
     def keeps_secret(self, number: str) -> bool:
-        """Whether what goes to the host, at a resolved address of it, can be read by nobody on the way."""
+        """Whether what goes to the host, at a resolved address of it, can be read by nobody on
+        the way.
+        """
         return self.scheme == "https" or ipaddress.ip_address(number.partition("%")[0]).is_loopback
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
-        """An open connection, to the very number that was checked. No proxy is used. Raises OSError and SettingsError."""
+        """An open connection, to the very number that was checked.
+
+        No proxy is used. Raises OSError and SettingsError.
+        """
         found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        numbers = [self.checked(str(entry[4][0])) for entry in found]  # one public number among them is one too many
+        numbers = [
+            self.checked(str(entry[4][0])) for entry in found
+        ]  # one public number among them is one too many
         failure = OSError("the name has no address")
         for number in dict.fromkeys(numbers):
             try:
@@ -96,9 +136,13 @@ class Address:
                 failure = error
                 continue
             sock.settimeout(timeout)
-            kind = http.client.HTTPSConnection if self.scheme == "https" else http.client.HTTPConnection
+            if self.scheme == "https":
+                kind = http.client.HTTPSConnection
+            else:
+                kind = http.client.HTTPConnection
             connection = kind(self.host, self.port)
-            connection.sock, connection.auto_open = sock, 0  # never to where the name leads later
+            connection.sock = sock  # never to where the name leads later
+            connection.auto_open = 0
             return connection
         raise failure
 
@@ -115,10 +159,17 @@ class Address:
 
 
 def check_addresses(settings: Settings, changed: Iterable[str] | None = None) -> None:
-    """Raises SettingsError for a server in the settings, or in the keys `changed` of them (such as queries.endpoint), that is no
-    address, or a public one given as numbers. Names are looked up only when they are used."""
-    encoder, queries, search = settings.encoder, settings.queries, settings.search
-    reranker = search.reranker if is_server(search.reranker) else ""
+    """Raises SettingsError for a server in the settings, or in the keys `changed` of them (such
+    as queries.endpoint), that is no address, or a public one given as numbers. Names are looked
+    up only when they are used.
+    """
+    encoder = settings.encoder
+    queries = settings.queries
+    search = settings.search
+    if is_server(search.reranker):
+        reranker = search.reranker
+    else:
+        reranker = ""
     for setting, url, allow_public in (
         ("encoder.endpoint", encoder.endpoint, encoder.endpoint_allow_public),
         ("queries.endpoint", queries.endpoint, queries.endpoint_allow_public),
@@ -150,13 +201,18 @@ def _without_user(url: str) -> str:
 
 def _no_address(setting: str, url: str, why: str) -> SettingsError:
     return SettingsError(
-        f"{setting} = '{_without_user(url)}' is not a usable address.", why,
-        "Write it like http://127.0.0.1:8080/v1.", code="endpoint-invalid",
-    )  # fmt: skip
+        f"{setting} = '{_without_user(url)}' is not a usable address.",
+        why,
+        "Write it like http://127.0.0.1:8080/v1.",
+        code="endpoint-invalid",
+    )
 
 
 def server_key() -> str:
-    """The key, empty where there is none. Raises SettingsError for one that no header can hold; the error does not show it."""
+    """The key, empty where there is none.
+
+    Raises SettingsError for one that no header can hold; the error does not show it.
+    """
     key = os.environ.get(KEY, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise SettingsError(

@@ -1,4 +1,6 @@
-"""A request to a server of models, sent again where its answer is lost, after a pause that doubles."""
+"""A request to a server of models, sent again where its answer is lost, after a pause that
+doubles.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,11 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelServer:
-    """`path`: of its method, below the address. `kind`: what errors call it, as in "embedding server". `seconds`: limit of a
-    request, which the setting `limit` names. `advice` and `smaller`: what to do where it gives no answer, or refuses a request.
+    """`path`: of its method, below the address.
+
+    `kind`: what errors call it, as in "embedding server". `seconds`: limit of a request, which the
+    setting `limit` names. `advice` and `smaller`: what to do where it gives no answer, or refuses a
+    request.
     """
 
     address: Address
@@ -38,15 +43,22 @@ class ModelServer:
     smaller: str = ""
 
     def ask(
-        self, request: dict[str, Any], read: Callable[[bytes], Answer], waiting: Callable[[], object] = lambda: None,
+        self,
+        request: dict[str, Any],
+        read: Callable[[bytes], Answer],
+        waiting: Callable[[], object] = lambda: None,
         within: float = inf,
-    ) -> Answer:  # fmt: skip
-        """What `read` makes of the answer to a request; where it raises ExchangeError, that is sent again. `waiting` is called
-        again and again, and may raise. `within`: seconds for all tries together.
+    ) -> Answer:
+        """What `read` makes of the answer to a request; where it raises ExchangeError, that is
+        sent again. `waiting` is called again and again, and may raise. `within`: seconds for all
+        tries together.
 
         Raises ModelError where the server refuses the request, StageError where it gives no answer.
         """
-        body, reason, pause, until = json.dumps(request).encode(), "", 0.0, time.monotonic() + within
+        body = json.dumps(request).encode()
+        reason = ""
+        pause = 0.0
+        until = time.monotonic() + within
         for attempt in range(TRIES):
             if attempt:
                 pause = max(pause, PAUSE_SECONDS * 2 ** (attempt - 1))
@@ -57,20 +69,27 @@ class ModelServer:
             try:
                 return read(self._accepted(self._response(body, until - time.monotonic(), waiting)))
             except ExchangeError as error:
-                reason, pause = f"{error}", min(error.pause, self.seconds)
+                reason = f"{error}"
+                pause = min(error.pause, self.seconds)
                 if error.lasting:
                     break
         raise StageError(
             f"The {self.kind} {self.address.url} gave no answer.",
             f"It was tried {tried} time{'s' if tried > 1 else ''}. Last reason: {reason}.",
-            f"Check that it runs and that {self.address.setting} names it{self.advice}.", code="endpoint-no-answer",
+            f"Check that it runs and that {self.address.setting} names it{self.advice}.",
+            code="endpoint-no-answer",
             command="run",
-        )  # fmt: skip
+        )
 
     def _response(self, body: bytes, left: float, waiting: Callable[[], object]) -> Response:
         seconds = min(self.seconds, left)
         exchange = Exchange(
-            self.address, body, seconds, self.key, f"{self.address.path}/{self.path}", limit=MAX_ANSWER_SIZE
+            self.address,
+            body,
+            seconds,
+            self.key,
+            f"{self.address.path}/{self.path}",
+            limit=MAX_ANSWER_SIZE,
         )
         exchange.start()
         try:
@@ -87,9 +106,10 @@ class ModelServer:
             raise ModelError(
                 f"The {self.kind} refuses the request (HTTP {response.status}).",
                 "A redirect is not followed." if response.location else "Its log says why.",
-                f"Check {setting}, {setting}_model and, if it needs a key, {KEY_HINT}{self.smaller}",
+                f"Check {setting}, {setting}_model and, if it needs a key,"
+                f" {KEY_HINT}{self.smaller}",
                 code="endpoint-refused",
-            )  # fmt: skip
+            )
         if response.status != 200:
             raise ExchangeError(f"HTTP {response.status}", pause=response.retry_after)
         return response.body

@@ -23,14 +23,20 @@ Floats = NDArray[np.float32]
 
 
 class Candidate:
-    """The base encoder with an `adapter`, trained for `scope`, at an interpolation weight: base, adapted, and what lies between.
+    """The base encoder with an `adapter`, trained for `scope`, at an interpolation weight: base,
+    adapted, and what lies between.
 
-    All methods raise CancelledError, between two batches: nobody waits for the last of thousands of texts.
+    All methods raise CancelledError, between two batches: nobody waits for the last of thousands of
+    texts.
     """
 
-    def __init__(self, context: StageContext, adapter: Path | None, scope: str, weight: float) -> None:
+    def __init__(
+        self, context: StageContext, adapter: Path | None, scope: str, weight: float
+    ) -> None:
         self.name = candidate_name(weight)
-        self._context, self._scope, self._weight = context, scope, weight
+        self._context = context
+        self._scope = scope
+        self._weight = weight
         self._adapter = adapter if weight else None
         self._encoder = self._load(self._adapter)
 
@@ -54,7 +60,9 @@ class Candidate:
     @cached_property
     def _chunk_encoder(self) -> Encoder:
         of_chunks = chunk_adapter(self._adapter, self._scope)
-        return self._encoder if of_chunks == self._adapter else self._load(of_chunks)
+        if of_chunks == self._adapter:
+            return self._encoder
+        return self._load(of_chunks)
 
     def _load(self, adapter: Path | None) -> Encoder:
         return load_encoder(self._context, adapter, self._weight or 1.0)

@@ -1,4 +1,6 @@
-"""What comes into use in each search mode, chosen among systems that have ranked the queries of all sets."""
+"""What comes into use in each search mode, chosen among systems that have ranked the queries of
+all sets.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EQUAL, FOREIGN, FOREIGN_SHARES, SHARES, HybridFusion
 from engine.project.stage import ProjectSnapshot
-from engine.project.store.artifact_info import AdapterInfo, ContenderInfo, EvaluationInfo, FusionInfo
+from engine.project.store.artifact_info import (
+    AdapterInfo,
+    ContenderInfo,
+    EvaluationInfo,
+    FusionInfo,
+)
 from engine.queries.choosing import EXTRACTIVE, made_by
 from engine.settings.schema import Settings
 
@@ -32,7 +39,10 @@ Preferences = Mapping[SearchMode, Mapping[str, PreferenceEvidence]]
 
 @dataclass(frozen=True)
 class ProjectExperience:
-    """Experience with adaptations like a project's. `widened`: of another encoder, or another amount of training."""
+    """Experience with adaptations like a project's.
+
+    `widened`: of another encoder, or another amount of training.
+    """
 
     experience: Experience
     queries: QueryOrigin
@@ -41,16 +51,23 @@ class ProjectExperience:
     def foreseen(self, mode: SearchMode, options: Sequence[Option]) -> Foreseen:
         """Return what is known of the options."""
         found = {
-            one.name: self.experience.prior(self.queries, one.encoder, mode, one.share, widened=self.widened)
+            one.name: self.experience.prior(
+                self.queries, one.encoder, mode, one.share, widened=self.widened
+            )
             for one in options
         }
         priors = {name: prior for name, prior in found.items() if prior is not None}
-        errors = {rung: modes[mode] for rung, modes in self.experience.rung_errors.items() if mode in modes}
+        errors = {
+            rung: modes[mode]
+            for rung, modes in self.experience.rung_errors.items()
+            if mode in modes
+        }
         return Foreseen(priors, errors)
 
 
 def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExperience | None:
-    """Return the experience that holds for a project; None where it asks for proof, or was adapted in another way.
+    """Return the experience that holds for a project; None where it asks for proof, or was
+    adapted in another way.
 
     Collections that the project consists of are left out.
     """
@@ -58,7 +75,11 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     from engine.training.recipe import resolve_config
 
     settings = snapshot.settings
-    if settings.evaluation.gate == "strict" or settings.encoder.small_model or settings.encoder.vectors:
+    if (
+        settings.evaluation.gate == "strict"
+        or settings.encoder.small_model
+        or settings.encoder.vectors
+    ):
         return None
     queries: QueryOrigin = "extractive" if made_by(snapshot) in EXTRACTIVE else "model-written"
     try:
@@ -80,13 +101,15 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     if measured is None or not measured.trains_the_same(recipe):
         return None
     own = experience.without(one.content_hash for one in snapshot.store.documents())
-    return ProjectExperience(own, queries, widened=model != experience.model or not measured.is_like(recipe))
+    return ProjectExperience(
+        own, queries, widened=model != experience.model or not measured.is_like(recipe)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ModeSelection:
-    """What is in use in a search mode: the `encoder`, its interpolation `weight`, in hybrid search its `share` of the score
-    (None: RRF, or semantic search), and why.
+    """What is in use in a search mode: the `encoder`, its interpolation `weight`, in hybrid
+    search its `share` of the score (None: RRF, or semantic search), and why.
 
     `system`: the name of the encoder whose rows in tables are those of what is in use.
     """
@@ -115,9 +138,12 @@ class Selection:
 
 @dataclass(frozen=True)
 class Choosing:
-    """Compares what `sets` have ranked. `reference_share`: of the semantic score while nothing is chosen; None for RRF.
+    """Compares what `sets` have ranked.
 
-    `focused`: questions that were judged only where the lists of the reference and of a mode's contender differ.
+    `reference_share`: of the semantic score while nothing is chosen; None for RRF.
+
+    `focused`: questions that were judged only where the lists of the reference and of a mode's
+        contender differ.
     """
 
     settings: Settings
@@ -136,7 +162,9 @@ class Choosing:
         `why_not`: why there are none, for the reason.
         """
         return Selection(
-            self._selected(self.semantic(encoders), [Option(name, name) for name in (BASE, *encoders)], why_not),
+            self._selected(
+                self.semantic(encoders), [Option(name, name) for name in (BASE, *encoders)], why_not
+            ),
             self._selected(self.hybrid(encoders), self._pairs((BASE, *encoders)), why_not),
         )
 
@@ -145,13 +173,18 @@ class Choosing:
         reference = Option(BASE, BASE)
         options = [Option(name, name) for name in encoders]
         ladder = [self._evidence(one, [reference, *options]) for one in self._deciding_sets()]
-        return self._decide("semantic", self._with_focused("semantic", ladder, reference, options), reference, options)
+        return self._decide(
+            "semantic",
+            self._with_focused("semantic", ladder, reference, options),
+            reference,
+            options,
+        )
 
     def hybrid(self, encoders: Sequence[str]) -> Decision:
         """Choose the encoder of hybrid search together with its share of the score.
 
-        Only judged questions can weigh one share against another. Other queries compare each encoder with the share that suited it
-        best on public collections.
+        Only judged questions can weigh one share against another. Other queries compare each
+        encoder with the share that suited it best on public collections.
         """
         reference = pair(BASE, self.reference_share)
         options = [one for one in self._pairs((BASE, *encoders)) if one != reference]
@@ -160,11 +193,17 @@ class Choosing:
         for one in self._deciding_sets():
             compared = options if one.rung in DECIDE_SHARE else usual
             ladder.append(self._evidence(one, [reference, *compared]))
-        return self._decide("hybrid", self._with_focused("hybrid", ladder, reference, options), reference, options)
+        return self._decide(
+            "hybrid", self._with_focused("hybrid", ladder, reference, options), reference, options
+        )
 
     def usual_share(self, encoder: str) -> float | None:
         """Return the share of an encoder where no judged question chooses it."""
-        if self.experience is None or self.reference_share != EQUAL or self.settings.search.fusion != "auto":
+        if (
+            self.experience is None
+            or self.reference_share != EQUAL
+            or self.settings.search.fusion != "auto"
+        ):
             return self.reference_share
         found = self.experience.experience.best_share(self.experience.queries, encoder, SHARES)
         return self.reference_share if found is None else found
@@ -198,7 +237,11 @@ class Choosing:
 
     def _deciding_sets(self) -> list[QuerySet]:
         use_judged = self.settings.evaluation.use_judged
-        return [one for one in self.sets if one.rung and one.usable() and (use_judged or one.rung != "judged")]
+        return [
+            one
+            for one in self.sets
+            if one.rung and one.usable() and (use_judged or one.rung != "judged")
+        ]
 
     def _evidence(self, one: QuerySet, options: Sequence[Option]) -> Evidence:
         """Measure nDCG@10 per query of every option on a set."""
@@ -211,7 +254,9 @@ class Choosing:
         return Evidence(one.rung, found, clusters_of(judgments))
 
     def _ranking(self, one: QuerySet, option: Option) -> NDArray[np.int64]:
-        """Return the ranking (q, depth) of an option: the encoder's own, or fused with that of BM25."""
+        """Return the ranking (q, depth) of an option: the encoder's own, or fused with that of
+        BM25.
+        """
         if option.name == option.encoder:
             ranking: NDArray[np.int64] = one.rankings[option.encoder]
             return ranking
@@ -220,25 +265,34 @@ class Choosing:
     def _with_focused(
         self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: Sequence[Option]
     ) -> list[Evidence]:
-        """Add questions that were judged only where two lists differ to the judged ones of the candidate that they are about.
+        """Add questions that were judged only where two lists differ to the judged ones of the
+        candidate that they are about.
 
         They say nothing of the other candidates, which the fully judged questions alone measure.
         """
         contender = self._contender(mode, options)
         if self.focused is None or contender is None or not self.settings.evaluation.use_judged:
             return ladder
-        rankings = {option.name: self._ranking(self.focused, option) for option in (reference, contender)}
+        rankings = {
+            option.name: self._ranking(self.focused, option) for option in (reference, contender)
+        }
         rows = self.focused.decided_rows(rankings[reference.name], rankings[contender.name])
         if not rows:
             return ladder
-        values = {name: self.focused.values(rows, ranking, self._measure) for name, ranking in rankings.items()}
+        values = {
+            name: self.focused.values(rows, ranking, self._measure)
+            for name, ranking in rankings.items()
+        }
         about_contender = Evidence("judged", values, self.focused.clusters(rows))
         judged = next((one for one in ladder if one.rung == "judged"), None)
         if judged is None:
             return [about_contender, *ladder]
         joined = judged.of((reference.name, contender.name)).followed_by(about_contender)
         others = [name for name in judged.systems if name not in (reference.name, contender.name)]
-        about_others = [judged.of((reference.name, *others))] if others else []
+        if others:
+            about_others = [judged.of((reference.name, *others))]
+        else:
+            about_others = []
         below = [one for one in ladder if one is not judged]
         return [joined, *about_others, *below]
 
@@ -248,29 +302,55 @@ class Choosing:
         name = known.name if known is not None else ADAPTED
         share = None
         if mode == "hybrid":
-            share = known.share if known is not None else self.usual_share(name)
+            if known is not None:
+                share = known.share
+            else:
+                share = self.usual_share(name)
         return next((one for one in options if (one.encoder, one.share) == (name, share)), None)
 
-    def _measure(self, ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> NDArray[np.float64]:
+    def _measure(
+        self, ranking: NDArray[np.int64], judgments: Sequence[Judgment]
+    ) -> NDArray[np.float64]:
         return measure(ranking, judgments, self.document_of, ("ndcg@10",))["ndcg@10"]
 
-    def _selected(self, decision: Decision, options: Sequence[Option], why_not: str) -> ModeSelection:
+    def _selected(
+        self, decision: Decision, options: Sequence[Option], why_not: str
+    ) -> ModeSelection:
         chosen = next(one for one in options if one.name == decision.chosen)
         why = why_not or reason(decision)
-        usual = decision.mode == "semantic" or chosen.encoder != BASE or chosen.share == self.reference_share
-        system = chosen.encoder if usual and chosen.encoder in (BASE, ADAPTED) else IN_USE
+        usual = (
+            decision.mode == "semantic"
+            or chosen.encoder != BASE
+            or chosen.share == self.reference_share
+        )
+        if usual and chosen.encoder in (BASE, ADAPTED):
+            system = chosen.encoder
+        else:
+            system = IN_USE
         return ModeSelection(
-            chosen.encoder, weight_of(chosen.encoder), decision.standing, why, decision, chosen.share, system
+            chosen.encoder,
+            weight_of(chosen.encoder),
+            decision.standing,
+            why,
+            decision,
+            chosen.share,
+            system,
         )
 
 
 def contenders_of(snapshot: ProjectSnapshot) -> dict[SearchMode, ContenderInfo]:
-    """Return the candidates that people compare with the reference, by mode, as the last evaluation named them."""
+    """Return the candidates that people compare with the reference, by mode, as the last
+    evaluation named them.
+    """
     evaluation = snapshot.store.artifact(EvaluationInfo)
-    return dict(evaluation.info.contenders) if evaluation is not None else {}
+    if evaluation is not None:
+        return dict(evaluation.info.contenders)
+    return {}
 
 
-def preferences_of(snapshot: ProjectSnapshot, trained: AdapterInfo, reference_share: float | None) -> Preferences:
+def preferences_of(
+    snapshot: ProjectSnapshot, trained: AdapterInfo, reference_share: float | None
+) -> Preferences:
     """Return what people said of the lists of every candidate and the reference's."""
     answered = {one.key[1] for one in read_preferences(snapshot.project)}
     if not answered:
@@ -284,13 +364,18 @@ def preferences_of(snapshot: ProjectSnapshot, trained: AdapterInfo, reference_sh
         reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).listed(snapshot)
         for weight in weights:
             for share in shares if mode == "hybrid" else (reference_share,):
-                choice = SystemChoice(mode, FusionInfo.of_share(share), trained.adapter, trained.adapter_scope, weight)
+                choice = SystemChoice(
+                    mode, FusionInfo.of_share(share), trained.adapter, trained.adapter_scope, weight
+                )
                 systems = SystemPair(reference, choice.listed(snapshot))
                 if frozenset((systems.reference, systems.candidate)) not in answered:
                     continue  # what decides which answers count is read from the database
                 answers = preferences_between(snapshot.project, snapshot.store, systems)
                 if answers:
-                    name = candidate_name(weight) if mode == "semantic" else pair(candidate_name(weight), share).name
+                    if mode == "semantic":
+                        name = candidate_name(weight)
+                    else:
+                        name = pair(candidate_name(weight), share).name
                     counted = preferred(answers, systems)
                     found[mode][name] = PreferenceEvidence(
                         len(answers), counted.better, counted.worse, counted.wins, counted.losses

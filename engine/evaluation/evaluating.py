@@ -1,5 +1,6 @@
-"""One evaluation: every encoder and BM25 rank every query; each search mode gets an encoder, hybrid search with its share of the
-score."""
+"""One evaluation: every encoder and BM25 rank every query; each search mode gets an encoder,
+hybrid search with its share of the score.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from numpy.typing import NDArray
 
 from engine.core.messages.report import SearchMode
 from engine.core.systems import BASE, ENCODERS, IN_USE, candidate_name
-from engine.evaluation.choosing import Choosing, Selection, contenders_of, experience_for, preferences_of
+from engine.evaluation.choosing import (
+    Choosing,
+    Selection,
+    contenders_of,
+    experience_for,
+    preferences_of,
+)
 from engine.evaluation.document_set import document_set
 from engine.evaluation.lists.focused import split_focused
 from engine.evaluation.query_sets import QuerySet, query_sets
@@ -24,7 +31,14 @@ from engine.evaluation.reporting.diagnostics import (
     sampling_of,
 )
 from engine.evaluation.studies.forgetting import answered, general_folder, general_set
-from engine.evaluation.studies.fusion import EQUAL, FOREIGN, FusionChoice, HybridFusion, default_share, weighted_label
+from engine.evaluation.studies.fusion import (
+    EQUAL,
+    FOREIGN,
+    FusionChoice,
+    HybridFusion,
+    default_share,
+    weighted_label,
+)
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo
@@ -37,8 +51,8 @@ if TYPE_CHECKING:
     from engine.evaluation.studies.robustness import Robustness
 
 UNTRAINED = (
-    "on validation queries every step of the training was clearly worse than the encoder it began with, so that the adapter "
-    "changes nothing"
+    "on validation queries every step of the training was clearly worse than the encoder it began"
+    " with, so that the adapter changes nothing"
 )
 
 
@@ -46,25 +60,34 @@ class Evaluation:
     """One evaluation: the query sets, the adapter, and the rankings gathered so far."""
 
     def __init__(self, context: StageContext) -> None:
-        self._context, self._settings = context, context.settings
+        self._context = context
+        self._settings = context.settings
         self.trained = context.need(AdapterInfo)
         self.chunks: list[Chunk] = context.store.chunks()
         self.rankers = Rankers(context, self.chunks, plain_index(context, self.chunks))
         self.adapter = self.rankers.adapter
-        self.sets, self.focused = split_focused(context, query_sets(context, self.chunks), self.chunks)
+        self.sets, self.focused = split_focused(
+            context, query_sets(context, self.chunks), self.chunks
+        )
         self._corpora: dict[str, Rankers] = {one.kind: self.rankers for one in self.sets}
         if written := document_set(context, self.chunks):
             one, self._corpora["document"] = written
             self.sets.insert(sum(one.kind == "judged" for one in self.sets), one)
-        self._ranked = [*self.sets, self.focused] if self.focused is not None else self.sets
+        if self.focused is not None:
+            self._ranked = [*self.sets, self.focused]
+        else:
+            self._ranked = self.sets
         self._corpora["focused"] = self.rankers
-        self._distinct = list({id(one): one for one in (self.rankers, *self._corpora.values())}.values())
+        self._distinct = list(
+            {id(one): one for one in (self.rankers, *self._corpora.values())}.values()
+        )
         self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self._ranked}
         self._sampling = sampling_of(self._settings)
         ids, owners = self.rankers.ids, self.rankers.document_of(self.rankers.ids)
         self.diagnostics = EncoderDiagnostics(self._of_the_corpus(), ids, owners, self._sampling)
         self._fuser = HybridFusion(
-            self._settings, lambda one, ids: self._corpora[one.kind].lexical.scores_many(one.texts, ids)
+            self._settings,
+            lambda one, ids: self._corpora[one.kind].lexical.scores_many(one.texts, ids),
         )
         self._choosing = Choosing(
             self._settings,
@@ -72,8 +95,16 @@ class Evaluation:
             self._fuser,
             self.rankers.document_of,
             default_share(context),
-            experience_for(context, self.trained.info.adapter_scope) if self.adapter is not None else None,
-            preferences_of(context, self.trained.info, default_share(context)) if self.adapter is not None else {},
+            (
+                experience_for(context, self.trained.info.adapter_scope)
+                if self.adapter is not None
+                else None
+            ),
+            (
+                preferences_of(context, self.trained.info, default_share(context))
+                if self.adapter is not None
+                else {}
+            ),
             self.focused,
             contenders_of(context),
         )
@@ -95,29 +126,45 @@ class Evaluation:
         """BM25's best `depth` chunks of every query."""
         for one in self._ranked:
             rankers = self._corpora[one.kind]
-            one.rankings["bm25"], one.scores["bm25"] = rankers.bm25(one.texts, self._among[one.kind])
+            one.rankings["bm25"], one.scores["bm25"] = rankers.bm25(
+                one.texts, self._among[one.kind]
+            )
 
     def _allowed(self, one: QuerySet) -> Among:
         return self._corpora.get(one.kind, self.rankers).allowed(one)
 
     def rank_candidates(self) -> None:
         """The base encoder; with an adapter, interpolations of both and the adapted encoder."""
-        weights = (0.0, *sorted(self._settings.evaluation.interpolation_weights), 1.0) if self.adapter else (0.0,)
+        if self.adapter:
+            weights = (0.0, *sorted(self._settings.evaluation.interpolation_weights), 1.0)
+        else:
+            weights = (0.0,)
         for weight in weights:
-            self._rank_by(self.rankers.candidate(weight), general=self.adapter is not None and weight in (0.0, 1.0))
+            self._rank_by(
+                self.rankers.candidate(weight),
+                general=self.adapter is not None and weight in (0.0, 1.0),
+            )
 
     def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
-        """`general`: measure, too, how it answers questions of general knowledge, and how far the chunks lie from that."""
-        name, similarity = candidate.name, candidate.similarity
+        """`general`: measure, too, how it answers questions of general knowledge, and how far
+        the chunks lie from that.
+        """
+        name = candidate.name
+        similarity = candidate.similarity
         self.sentences.take(name, candidate)
         for rankers in self._distinct:
             chunks = candidate.chunk_vectors(rankers.chunks)
             if general and rankers is self.rankers:
                 self._measure_general(candidate, chunks)
             for one in (one for one in self._ranked if self._corpora[one.kind] is rankers):
-                queries, among = candidate.query_vectors(one.texts), self._among[one.kind]
-                one.rankings[name], one.scores[name] = rankers.nearest(queries, chunks, among, similarity)
-                one.beside[name] = rankers.scores_of(queries, chunks, one.rankings["bm25"], similarity)  # to be summed
+                queries = candidate.query_vectors(one.texts)
+                among = self._among[one.kind]
+                one.rankings[name], one.scores[name] = rankers.nearest(
+                    queries, chunks, among, similarity
+                )
+                one.beside[name] = rankers.scores_of(
+                    queries, chunks, one.rankings["bm25"], similarity
+                )  # to be summed
                 if one is not self.focused:
                     self.diagnostics.take(name, one, queries, chunks, similarity)
             del chunks  # before those of the next corpus: of a million they take 1.5 GB
@@ -126,25 +173,31 @@ class Evaluation:
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
         from engine.metrics.geometry import nearest_distances
 
-        known, similarity = self.known, candidate.similarity
+        known = self.known
+        similarity = candidate.similarity
         passages = candidate.passage_vectors(known.passages)
         questions = candidate.query_vectors(known.questions)
         forms = similarity.query_form(questions), similarity.chunk_form(passages)
         self.general[candidate.name] = answered(*forms, known.right)
-        if similarity.of_unit_vectors:  # other distances would be on another scale than those of base
+        if (
+            similarity.of_unit_vectors
+        ):  # other distances would be on another scale than those of base
             self.distances[candidate.name] = nearest_distances(vectors, passages)
             self.general_geometry[candidate.name] = geometry_of(passages)
             if found := general_similarities(known, questions, passages, self._sampling):
                 self.general_similarities[candidate.name] = found
 
     def select(self) -> Selection:
-        """Choose what each search mode uses: base, the adapted encoder, or an interpolation of both."""
+        """Choose what each search mode uses: base, the adapted encoder, or an interpolation of
+        both.
+        """
         weights = sorted(self._settings.evaluation.interpolation_weights)
         names = [candidate_name(weight) for weight in (*weights, 1.0)]
         why_not = ""
         if self.adapter is None:
             why_not = (
-                f"{(self.trained.info.reason or 'Nothing was trained').rstrip('.')}: search uses the base encoder."
+                f"{(self.trained.info.reason or 'Nothing was trained').rstrip('.')}: search uses"
+                " the base encoder."
             )
         elif self._untrained():
             why_not = f"The base encoder is in use: {UNTRAINED}."
@@ -157,7 +210,9 @@ class Evaluation:
         return selection
 
     def fusion_of(self, selection: Selection) -> FusionChoice:
-        """Return how hybrid search fuses: as project.toml says, or with the share that was chosen together with the encoder."""
+        """Return how hybrid search fuses: as project.toml says, or with the share that was
+        chosen together with the encoder.
+        """
         share = selection.hybrid.share
         if self._settings.search.fusion != "auto":
             why = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
@@ -166,11 +221,18 @@ class Evaluation:
             if share == FOREIGN:
                 why = f"The encoder was not trained on the language of these documents. {why}"
         else:
-            why = f"Hybrid search sums {weighted_label(share or EQUAL)}, chosen together with its encoder."
-        return FusionChoice("rrf" if share is None else "weighted", EQUAL if share is None else share, why)
+            why = (
+                f"Hybrid search sums {weighted_label(share or EQUAL)}, chosen together with its"
+                " encoder."
+            )
+        return FusionChoice(
+            "rrf" if share is None else "weighted", EQUAL if share is None else share, why
+        )
 
     def _fuse(self, selection: Selection) -> None:
-        """Rank what is in use, and every encoder in hybrid search: base as before adaptation, others with their own share."""
+        """Rank what is in use, and every encoder in hybrid search: base as before adaptation,
+        others with their own share.
+        """
         self.diagnostics.alias(IN_USE, selection.semantic.encoder)
         chosen = selection.hybrid
         way = "rrf_" if chosen.share is None else "weighted_"
@@ -194,25 +256,39 @@ class Evaluation:
         from engine.evaluation.reranking import RerankerTrial
 
         mode: SearchMode = "semantic" if self._settings.search.mode == "semantic" else "hybrid"
-        name = IN_USE if mode == "semantic" else f"{fusion.method}_{IN_USE}"
+        if mode == "semantic":
+            name = IN_USE
+        else:
+            name = f"{fusion.method}_{IN_USE}"
         texts = {
-            kind: {chunk.id: chunk.embedded_text for chunk in rankers.chunks} for kind, rankers in self._corpora.items()
+            kind: {chunk.id: chunk.embedded_text for chunk in rankers.chunks}
+            for kind, rankers in self._corpora.items()
         }
         trial = RerankerTrial(
-            self._context, mode, lambda one: one.rankings[name], lambda one: texts[one.kind], self.rankers.document_of
+            self._context,
+            mode,
+            lambda one: one.rankings[name],
+            lambda one: texts[one.kind],
+            self.rankers.document_of,
         )
         self.reranker = trial.choice(self.sets)
         if self.reranker:
-            self._context.choose("reranker", "in use" if self.reranker.in_use else "not in use", self.reranker.reason)
+            self._context.choose(
+                "reranker", "in use" if self.reranker.in_use else "not in use", self.reranker.reason
+            )
 
     def _untrained(self) -> bool:
-        """Whether the adapter is the one that training began with, before its first step, and changes nothing."""
+        """Whether the adapter is the one that training began with, before its first step, and
+        changes nothing.
+        """
         if self._settings.encoder.small_model or self._settings.training.similarity == "lorentz":
             return False
         return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
-        """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
+        """Measure the judged queries, or else the held-out ones, with typos, masked words and
+        other words.
+        """
         from engine.evaluation.studies.robustness import RobustnessStudy
 
         weights = selection.semantic.weight, selection.hybrid.weight
@@ -224,8 +300,15 @@ class Evaluation:
         from engine.evaluation.studies.similarity_threshold import learn_threshold
 
         settings = self._settings
-        sets = [one for one in self._of_the_corpus() if settings.evaluation.use_judged or one.kind != "judged"]
+        sets = [
+            one
+            for one in self._of_the_corpus()
+            if settings.evaluation.use_judged or one.kind != "judged"
+        ]
         self.threshold = learn_threshold(
-            sets, IN_USE, self.rankers.document_of, settings.evaluation.bootstrap_samples,
+            sets,
+            IN_USE,
+            self.rankers.document_of,
+            settings.evaluation.bootstrap_samples,
             settings.training.seed,
-        )  # fmt: skip
+        )

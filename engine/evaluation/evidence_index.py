@@ -1,8 +1,9 @@
 """Where strings stand in a corpus once white space is removed.
 
-All documents' code points without white space lie in one uint32 array. A hash of every window of 1, 2, 4 … 32 code
-points comes from doubling, h_2w(i) = h_w(i) · B^w + h_w(i + w) mod 2^64; a needle is looked up by the longest window
-that fits into it and then compared in full. So all needles together cost one pass over the corpus per window length.
+All documents' code points without white space lie in one uint32 array. A hash of every window of 1,
+2, 4 … 32 code points comes from doubling, h_2w(i) = h_w(i) · B^w + h_w(i + w) mod 2^64; a needle is
+looked up by the longest window that fits into it and then compared in full. So all needles together
+cost one pass over the corpus per window length.
 """
 
 from __future__ import annotations
@@ -43,13 +44,16 @@ class CompactTexts:
         self._text: Codes = np.concatenate(parts) if parts else np.zeros(0, np.uint32)
 
     def compact_span(self, text: int, start: int, end: int) -> tuple[int, int]:
-        """A span of original character offsets of text number `text`, counted without white space."""
+        """A span of original character offsets of text number `text`, counted without white
+        space.
+        """
         first, last = (min(max(place, 0), self._lengths[text]) for place in (start, end))
         before = np.searchsorted(self._spaces[text], (first, last))
         return first - int(before[0]), last - int(before[1])
 
     def find(self, needles: Iterable[str]) -> dict[str, list[tuple[int, int, int]]]:
-        """Needle → its occurrences (text number, start, end), compact offsets, in order; overlapping ones included.
+        """Needle → its occurrences (text number, start, end), compact offsets, in order;
+        overlapping ones included.
 
         Needles are compared without white space; one that is empty then has no occurrence.
         """
@@ -71,7 +75,9 @@ class CompactTexts:
         return found
 
     def _anchored(self, window: int, anchors: Hashes) -> Iterator[tuple[int, int]]:
-        """(place, hash) wherever the hash of the window that starts there is among `anchors` (sorted)."""
+        """(place, hash) wherever the hash of the window that starts there is among `anchors`
+        (sorted).
+        """
         table = np.zeros(1 << 20, dtype=bool)
         table[anchors >> np.uint64(44)] = True
         for start in range(0, len(self._text), BLOCK):
@@ -85,11 +91,15 @@ class CompactTexts:
 def _hash(codes: Codes, window: int) -> Hashes:
     """(len(codes) - window + 1,) hashes of all windows, mixed so that the top bits vary."""
     hashes = codes.astype(np.uint64)
-    size, power = 1, _BASE
+    size = 1
+    power = _BASE
     while size < window:
         hashes = hashes[:-size] * np.uint64(power) + hashes[size:]
-        size, power = 2 * size, power * power % 2**64
-    return hashes * np.uint64(_BASE) if len(hashes) else hashes
+        size = 2 * size
+        power = power * power % 2**64
+    if len(hashes):
+        return hashes * np.uint64(_BASE)
+    return hashes
 
 
 def _codes(text: str) -> Codes:

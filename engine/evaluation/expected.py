@@ -23,35 +23,54 @@ DECIDING = 2 / 3
 
 
 def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, int]:
-    """Of each kind that may decide. Where the training queries of the documents are not `made` yet, as if at least one came of
-    every document: so there may be more document-written ones."""
+    """Of each kind that may decide.
+
+    Where the training queries of the documents are not `made` yet, as if at least one came of every
+    document: so there may be more document-written ones.
+    """
     store, chosen, chunks = snapshot.store, snapshot.settings.evaluation, snapshot.store.chunks()
-    queries, written = store.queries(), document_queries(store)
+    queries = store.queries()
+    written = document_queries(store)
     if made:
-        free, backend = untrained(snapshot, chunks, written), made_by(snapshot)
+        free = untrained(snapshot, chunks, written)
+        backend = made_by(snapshot)
         held_out = Counter(rung_of(one, backend) for one in heldout_queries(snapshot, chunks))
     else:
         free = expected_untrained(snapshot, written)
-        made_of, backend, held_out = snapshot.settings.queries, backend_of(snapshot), Counter()
-        items = imported_queries(snapshot.project) if backend in IMPORTED else ()
+        made_of = snapshot.settings.queries
+        backend = backend_of(snapshot)
+        held_out = Counter()
+        if backend in IMPORTED:
+            items = imported_queries(snapshot.project)
+        else:
+            items = ()
         held_out["model"] = made_of.per_chunk * len(chunks) * (backend in MODELS)
         held_out["imported"] = len({question_key(one.text) for one in items})
         share = chosen.heldout_share * DECIDING
-        held_out = Counter({rung: round(share * min(made_of.max_queries, most)) for rung, most in held_out.items()})
+        held_out = Counter(
+            {rung: round(share * min(made_of.max_queries, most)) for rung, most in held_out.items()}
+        )
     known = {question_key(query.text) for query in queries} | generated_queries(snapshot).keys()
     judged = set()
     if chosen.use_judged:
         asked = [one for one in answerable(snapshot, chunks) if not one.only_measures]
         judged = {question_key(one.text) for one in asked} - known
     return {
-        "judged": len(judged), "document": min(len(grouped_by_text(free, chunks)), chosen.max_heldout),
-        "model": min(held_out["model"], chosen.max_heldout), "imported": min(held_out["imported"], chosen.max_heldout),
-    }  # fmt: skip
+        "judged": len(judged),
+        "document": min(len(grouped_by_text(free, chunks)), chosen.max_heldout),
+        "model": min(held_out["model"], chosen.max_heldout),
+        "imported": min(held_out["imported"], chosen.max_heldout),
+    }
 
 
-def expected_untrained(snapshot: ProjectSnapshot, written: Sequence[DocumentQuery]) -> list[DocumentQuery]:
-    """Those that `untrained` will give, as if at least one training query came of every document."""
-    settings, documents = snapshot.settings, snapshot.store.documents()
+def expected_untrained(
+    snapshot: ProjectSnapshot, written: Sequence[DocumentQuery]
+) -> list[DocumentQuery]:
+    """Those that `untrained` will give, as if at least one training query came of every
+    document.
+    """
+    settings = snapshot.settings
+    documents = snapshot.store.documents()
     related = related_in(snapshot.store, documents)
     keys = text_keys(documents, related)
     split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)

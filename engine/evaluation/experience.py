@@ -1,7 +1,9 @@
-"""What adaptation did to public collections, as a prior for a project without enough evidence of its own.
+"""What adaptation did to public collections, as a prior for a project without enough evidence of
+its own.
 
-`assets/experience.json` is made by `tests/benchmarks/experience.py`. Collections that share documents with a project are left
-out of its prior, so that nothing is expected of a collection because of itself.
+`assets/experience.json` is made by `tests/benchmarks/experience.py`. Collections that share
+documents with a project are left out of its prior, so that nothing is expected of a collection
+because of itself.
 """
 
 from __future__ import annotations
@@ -21,16 +23,23 @@ from engine.metrics.random_effects import MIN_COLLECTIONS, Normal, predicted_eff
 
 QueryOrigin = Literal["model-written", "extractive"]
 WIDENING = 2.0
-"""Of an encoder that nothing was measured with, the standard deviation is so many times √(mean² + deviation²): too wide for
-experience to suffice without evidence of the project's own."""
+"""Of an encoder that nothing was measured with, the standard deviation is so many times √(mean²
++ deviation²): too wide for experience to suffice without evidence of the project's own.
+"""
 SHARED = 0.1
-"""Of a collection's sampled documents, the share that a project must have for its prior to do without that collection."""
+"""Of a collection's sampled documents, the share that a project must have for its prior to do
+without that collection.
+"""
 LEAST_DEVIATION: Mapping[SearchMode, float] = {"semantic": 1.0, "hybrid": 0.5}
-"""Points that effects differ by from collection to collection, at least: where four or five seem to agree, one more may not.
-Those of model-written queries differ by 3 and 1.2 (docs/log/evaluation.md)."""
+"""Points that effects differ by from collection to collection, at least: where four or five seem
+to agree, one more may not. Those of model-written queries differ by 3 and 1.2
+(docs/log/evaluation.md).
+"""
 LIKE_RATE = 3.0
 LIKE_EXAMPLES = 8.0
-"""A learning rate, and a number of training examples, up to so many times as large or small are like those measured."""
+"""A learning rate, and a number of training examples, up to so many times as large or small are
+like those measured.
+"""
 
 
 FILE = "experience.json"
@@ -40,9 +49,11 @@ SAMPLED = 32
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Points of nDCG@10 that an encoder gained over base on the judged questions of a collection, with the standard error.
+    """Points of nDCG@10 that an encoder gained over base on the judged questions of a
+    collection, with the standard error.
 
-    `share`: of the semantic score in hybrid search, compared with base at equal weights; None in semantic search.
+    `share`: of the semantic score in hybrid search, compared with base at equal weights; None in
+        semantic search.
     """
 
     collection: str
@@ -57,7 +68,9 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What to expect of a candidate on a new collection, in points; it `helped` on so many of the `collections`."""
+    """What to expect of a candidate on a new collection, in points; it `helped` on so many of
+    the `collections`.
+    """
 
     effect: Normal
     collections: int
@@ -68,9 +81,12 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What was trained, as far as the effect depends on it. `examples`: training queries, with repetition.
+    """What was trained, as far as the effect depends on it.
 
-    Experience holds for the same again, and for rates and examples that are like those measured; it is widened for others.
+    `examples`: training queries, with repetition.
+
+    Experience holds for the same again, and for rates and examples that are like those measured; it
+    is widened for others.
     """
 
     objective: str
@@ -96,7 +112,8 @@ class Recipe:
 class Experience:
     """All effects. `model`: fingerprint of the encoder; `recipes`: by origin of the queries.
 
-    `documents`: collection → `document_digests` of it. `rung_errors`: kind of evidence → search mode → standard
+    `documents`: collection → `document_digests` of it. `rung_errors`: kind of evidence → search
+        mode → standard
     deviation, in points, of how far what it says of an adapter lies from what judged questions say.
     """
 
@@ -114,10 +131,18 @@ class Experience:
             for name, sample in self.documents.items()
             if sample and len(known.intersection(sample)) >= SHARED * len(sample)
         }
-        return replace(self, effects=[one for one in self.effects if one.collection not in left_out])
+        return replace(
+            self, effects=[one for one in self.effects if one.collection not in left_out]
+        )
 
     def prior(
-        self, queries: QueryOrigin, encoder: str, mode: SearchMode, share: float | None, *, widened: bool = False
+        self,
+        queries: QueryOrigin,
+        encoder: str,
+        mode: SearchMode,
+        share: float | None,
+        *,
+        widened: bool = False,
     ) -> Prior | None:
         """Return what to expect of a candidate; None where too few collections were measured."""
         by_collection: dict[str, list[Effect]] = {}
@@ -126,7 +151,8 @@ class Experience:
                 by_collection.setdefault(one.collection, []).append(one)
         if len(by_collection) < MIN_COLLECTIONS:
             return None
-        # Seeds of one collection ask the same questions: their mean is hardly surer than one of them.
+        # Seeds of one collection ask the same questions: their mean is hardly surer than one of
+        # them.
         points = [_mean(one.points for one in same) for same in by_collection.values()]
         errors = [_mean(one.error for one in same) for same in by_collection.values()]
         effect = predicted_effect(points, errors, LEAST_DEVIATION[mode])
@@ -135,11 +161,17 @@ class Experience:
         helped = sum(value > 0 for value in points)
         return Prior(effect, len(points), helped, _mean(points), widened)
 
-    def best_share(self, queries: QueryOrigin, encoder: str, shares: Sequence[float]) -> float | None:
-        """Return the share of the semantic score with which hybrid search gained most; None where nothing is known."""
+    def best_share(
+        self, queries: QueryOrigin, encoder: str, shares: Sequence[float]
+    ) -> float | None:
+        """Return the share of the semantic score with which hybrid search gained most; None
+        where nothing is known.
+        """
         found = {share: self.prior(queries, encoder, "hybrid", share) for share in shares}
         known = {share: prior.effect.mean for share, prior in found.items() if prior is not None}
-        return max(known, key=lambda share: known[share]) if known else None
+        if known:
+            return max(known, key=lambda share: known[share])
+        return None
 
 
 @cache

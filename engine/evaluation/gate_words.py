@@ -12,14 +12,30 @@ from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, PreferenceEvidenc
 from engine.evaluation.gate import FLATTERING, TOLERANCE, Decision, RungResult
 from engine.metrics.differences import MIN_QUERIES
 
-NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+NUMBERS = (
+    "none",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 SUBJECTS = {"semantic": "Semantic search", "hybrid": "Hybrid search"}
 
 Label = Callable[[GateRow], str]
 
 
 def label_of_row(row: GateRow) -> str:
-    """Return what a sentence calls a candidate, such as "the adapted encoder (60 % meaning, 40 % keywords)"."""
+    """Return what a sentence calls a candidate, such as "the adapted encoder (60 % meaning, 40 %
+    keywords)".
+    """
     what = label_of_encoder(row.encoder)
     if row.share is None:
         return what
@@ -33,8 +49,16 @@ def label_of_encoder(name: str) -> str:
     return {BASE: "the base encoder", ADAPTED: "the adapted encoder"}.get(name, mixed)
 
 
-def reason(decision: Decision, kept: str = "the base encoder", subject: str = "", label: Label = label_of_row) -> str:
-    """Say what is in use in a search mode and why. `kept` names the reference; `subject` begins the sentence."""
+def reason(
+    decision: Decision,
+    kept: str = "the base encoder",
+    subject: str = "",
+    label: Label = label_of_row,
+) -> str:
+    """Say what is in use in a search mode and why.
+
+    `kept` names the reference; `subject` begins the sentence.
+    """
     subject = subject or SUBJECTS[decision.mode]
     row = decision.row
     if row is None:
@@ -43,27 +67,37 @@ def reason(decision: Decision, kept: str = "the base encoder", subject: str = ""
     if decision.standing == "proved" and decision.rung is not None:
         proof = f"{decision.queries:,} {EVIDENCE[decision.rung]}"
         if decision.preferences is not None:
-            return f"{subject} uses {what}: proved on {proof}{format_preferences(decision.preferences)}."
+            return (
+                f"{subject} uses {what}: proved on"
+                f" {proof}{format_preferences(decision.preferences)}."
+            )
         return f"{subject} uses {what}: proved on {proof}{format_gain(row)}."
     expectation = row.expectation
     assert expectation is not None, "a candidate that is not proved is in use by experience"
     return (
-        f"{subject} uses {what} because it {format_experience(expectation)}; not yet proved on your documents"
-        f"{format_measured(decision, row)}."
+        f"{subject} uses {what} because it {format_experience(expectation)}; not yet proved on your"
+        f" documents{format_measured(decision, row)}."
     )
 
 
 def format_experience(found: Expectation) -> str:
-    """Say what experience shows, such as "helped on five of six public collections (+4.0 points on average)"."""
+    """Say what experience shows, such as "helped on five of six public collections (+4.0 points
+    on average)".
+    """
     many = _number(found.collections)
-    text = f"helped on {_number(found.helped)} of {many} public collections ({found.average:+.1f} points on average)"
+    text = (
+        f"helped on {_number(found.helped)} of {many} public collections ({found.average:+.1f}"
+        " points on average)"
+    )
     if found.widened:
         text += ", with another encoder or another amount of training"
     return text
 
 
 def format_gain(row: GateRow) -> str:
-    """Return words such as ", better by 6.7 points (95 % interval 3.9 to 9.6)"; empty where nothing was measured."""
+    """Return words such as ", better by 6.7 points (95 % interval 3.9 to 9.6)"; empty where
+    nothing was measured.
+    """
     gap = row.difference
     if gap is None:
         return ""
@@ -83,7 +117,10 @@ def format_measured(decision: Decision, row: GateRow) -> str:
     """Say what the documents say of a candidate that they do not prove."""
     if row.difference is None or decision.measured_on not in CERTIFYING:
         return ""
-    return f" (on {decision.queries:,} {EVIDENCE[decision.measured_on]}: {format_points(row.difference)})"
+    return (
+        f" (on {decision.queries:,} {EVIDENCE[decision.measured_on]}:"
+        f" {format_points(row.difference)})"
+    )
 
 
 def format_points(gap: Difference) -> str:
@@ -96,7 +133,11 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     rows = [row for row in decision.candidates if row.difference is not None]
     if not decision.candidates:
         return "there is nothing to compare it with"
-    best = max(rows, key=lambda row: row.difference.value if row.difference else 0.0, default=decision.candidates[-1])
+    best = max(
+        rows,
+        key=lambda row: row.difference.value if row.difference else 0.0,
+        default=decision.candidates[-1],
+    )
     disliked = [row for row in decision.candidates if row.excluded_by == "preferred"]
     if disliked:
         best = disliked[0]
@@ -105,12 +146,21 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
     if decision.rung is None:
         return missing(decision)
     gap = best.difference
-    figures = f" ({format_points(gap)})" if gap is not None else ""
-    why = f"{label(best)} is not proved to be better on {decision.queries:,} {EVIDENCE[decision.rung]}{figures}"
+    if gap is not None:
+        figures = f" ({format_points(gap)})"
+    else:
+        figures = ""
+    why = (
+        f"{label(best)} is not proved to be better on {decision.queries:,}"
+        f" {EVIDENCE[decision.rung]}{figures}"
+    )
     if gap is not None and gap.low > 0:
         why += f": {why_not_enough(decision.rung)}"
     if best.expectation is not None:
-        why += f", and the risk of losing more than {TOLERANCE:g} points is {100 * best.expectation.risk:.0f} %"
+        why += (
+            f", and the risk of losing more than {TOLERANCE:g} points is"
+            f" {100 * best.expectation.risk:.0f} %"
+        )
     return why
 
 
@@ -126,9 +176,18 @@ def missing(decision: Decision) -> str:
     able = {one.rung: one for one in decision.ladder if one.rung in CERTIFYING}
     needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}
     needed |= {rung: one.needed for rung, one in able.items() if rung != "judged"}
-    short = [f"about {about_count(count)} {EVIDENCE[rung]}{_there(able.get(rung))}" for rung, count in needed.items()]
-    only = "" if able else "; extractive queries prove nothing"
-    return f"there are too few queries to show a gain of {DIFFERENCE:g} points, which would take {' or '.join(short)}{only}"
+    short = [
+        f"about {about_count(count)} {EVIDENCE[rung]}{_there(able.get(rung))}"
+        for rung, count in needed.items()
+    ]
+    if able:
+        only = ""
+    else:
+        only = "; extractive queries prove nothing"
+    return (
+        f"there are too few queries to show a gain of {DIFFERENCE:g} points, which would take"
+        f" {' or '.join(short)}{only}"
+    )
 
 
 def _there(one: RungResult | None) -> str:
@@ -142,4 +201,6 @@ def _there(one: RungResult | None) -> str:
 
 
 def _number(count: int) -> str:
-    return NUMBERS[count] if count < len(NUMBERS) else str(count)
+    if count < len(NUMBERS):
+        return NUMBERS[count]
+    return str(count)

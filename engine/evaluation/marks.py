@@ -1,4 +1,6 @@
-"""Hits that the user marked as right or wrong, kept in the imports folder, and the judged queries that they make."""
+"""Hits that the user marked as right or wrong, kept in the imports folder, and the judged
+queries that they make.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,17 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold, question_key
-from engine.written_queries.imports import JUDGING, JUDGING_SECONDS, MARKED, MARKS_FILE, keep_rows, kept_rows
+from engine.written_queries.imports import (
+    JUDGING,
+    JUDGING_SECONDS,
+    MARKED,
+    MARKS_FILE,
+    keep_rows,
+    kept_rows,
+)
 
-SHORT = 80  # characters without white space up to which a text may well stand in other documents by chance
+# characters without white space up to which a text may well stand in other documents by chance
+SHORT = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +42,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class MarkedQuery:
-    """A query and the marks given to its hits, none where none were asked for. `generated`: it was one of the generated queries
-    when the first was given. `focused`: a person was asked only about passages that tell two systems apart."""
+    """A query and the marks given to its hits, none where none were asked for.
+
+    `generated`: it was one of the generated queries when the first was given. `focused`: a person
+    was asked only about passages that tell two systems apart.
+    """
 
     text: str
     marks: tuple[Mark, ...] = ()
@@ -53,8 +66,8 @@ class MarkedQuery:
     def judged(self) -> JudgedQuery | None:
         """What the evaluation measures with; None while no chunk is relevant.
 
-        A right chunk's text is the evidence, so that it is found again when documents are renamed, copied or cut
-        otherwise. Of a short text the document counts, too.
+        A right chunk's text is the evidence, so that it is found again when documents are renamed,
+        copied or cut otherwise. Of a short text the document counts, too.
         """
         right = [mark for mark in self.marks if mark.relevant]
         if not right:
@@ -62,25 +75,48 @@ class MarkedQuery:
         evidence = tuple(dict.fromkeys(mark.text for mark in right))
         paths = {mark.path for mark in right}
         is_short = any(len("".join(text.split())) <= SHORT for text in evidence)
-        return JudgedQuery(self.key, self.text, evidence, path=paths.pop() if is_short and len(paths) == 1 else None)
+        return JudgedQuery(
+            self.key,
+            self.text,
+            evidence,
+            path=paths.pop() if is_short and len(paths) == 1 else None,
+        )
 
 
 def focused_fingerprint(project: ProjectFolder) -> str:
-    """A hash of what was said of passages that tell two systems apart, wrong ones included; empty where nothing was."""
+    """A hash of what was said of passages that tell two systems apart, wrong ones included;
+    empty where nothing was.
+    """
     asked = [one for one in read_marks(project).values() if one.focused and not one.generated]
-    rows = [[one.text, *sorted([mark.content_hash, mark.relevant] for mark in one.marks)] for one in asked]
-    return fingerprint(focused=sorted(rows)) if rows else ""
+    rows = [
+        [one.text, *sorted([mark.content_hash, mark.relevant] for mark in one.marks)]
+        for one in asked
+    ]
+    if rows:
+        return fingerprint(focused=sorted(rows))
+    return ""
 
 
 def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
     """Marked queries by key. Raises DatasetError where the file was damaged."""
 
     def marked(row: dict[str, Any]) -> tuple[str, MarkedQuery]:
-        marks = tuple(Mark(m["path"], m["text"], m["hash"], bool(m["relevant"])) for m in row["marks"])
-        query = MarkedQuery(row["text"], marks, bool(row.get("generated")), bool(row.get("focused")))
+        marks = tuple(
+            Mark(m["path"], m["text"], m["hash"], bool(m["relevant"])) for m in row["marks"]
+        )
+        query = MarkedQuery(
+            row["text"], marks, bool(row.get("generated")), bool(row.get("focused"))
+        )
         return query.key, query
 
-    return dict(kept_rows(project.path / "imports" / MARKS_FILE, marked, "your marks of hits", code="marks-unreadable"))
+    return dict(
+        kept_rows(
+            project.path / "imports" / MARKS_FILE,
+            marked,
+            "your marks of hits",
+            code="marks-unreadable",
+        )
+    )
 
 
 def is_generated(store: Store, text: str) -> bool:
@@ -93,19 +129,33 @@ def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> N
     rows: list[dict[str, Any]] = []
     for query in queries.values():
         judged = query.judged() or JudgedQuery(query.key, query.text)
-        marks = [{"path": m.path, "hash": m.content_hash, "relevant": m.relevant, "text": m.text} for m in query.marks]
-        as_imported = {"key": judged.key, "text": judged.text, "evidence": judged.evidence, "grades": []}
+        marks = [
+            {"path": m.path, "hash": m.content_hash, "relevant": m.relevant, "text": m.text}
+            for m in query.marks
+        ]
+        as_imported = {
+            "key": judged.key,
+            "text": judged.text,
+            "evidence": judged.evidence,
+            "grades": [],
+        }
         flags = {"generated": query.generated, "focused": query.focused}
         rows.append({**as_imported, "path": judged.path, "marks": marks, **flags})
     keep_rows(project, MARKS_FILE, rows)
 
 
-def note_asked(project: ProjectFolder, store: Store, texts: Iterable[str], *, focused: bool) -> None:
-    """Keep queries that a person was asked about, also those without a mark: where two systems give the same list, none is needed.
+def note_asked(
+    project: ProjectFolder, store: Store, texts: Iterable[str], *, focused: bool
+) -> None:
+    """Keep queries that a person was asked about, also those without a mark: where two systems
+    give the same list, none is needed.
 
     A query whose hits were all asked about is no longer `focused`.
     """
-    with project.locked(JUDGING, wait=JUDGING_SECONDS), disk_errors("The questions could not be kept."):
+    with (
+        project.locked(JUDGING, wait=JUDGING_SECONDS),
+        disk_errors("The questions could not be kept."),
+    ):
         marks = read_marks(project)
         before = dict(marks)
         generated = {question_key(query.text) for query in store.queries()}
@@ -122,7 +172,9 @@ def note_asked(project: ProjectFolder, store: Store, texts: Iterable[str], *, fo
 
 @contextmanager
 def kept_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> Iterator[None]:
-    """`write_marks`, undone when the block raises: what could not be kept must not come back later."""
+    """`write_marks`, undone when the block raises: what could not be kept must not come back
+    later.
+    """
     former = read_marks(project)
     write_marks(project, queries)
     try:
@@ -136,8 +188,9 @@ def kept_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> It
 def marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]]:
     """Chunk id → the marks that stand for it now.
 
-    A mark stands for the chunks of its document with the same text; where there are none, for chunks of the same
-    content elsewhere (the file was renamed), else for the chunk of its document that holds most of it (cut otherwise).
+    A mark stands for the chunks of its document with the same text; where there are none, for
+    chunks of the same content elsewhere (the file was renamed), else for the chunk of its document
+    that holds most of it (cut otherwise).
     """
     found: dict[int, list[Mark]] = {}
     at_path: dict[str, tuple[list[int], list[Chunk]]] = {}
@@ -146,7 +199,9 @@ def marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]]:
             ids = store.documents_at(mark.path)
             at_path[mark.path] = ids, [chunk for one in ids for chunk in store.chunks_of(one)]
         documents, chunks = at_path[mark.path]
-        ids = [chunk.id for chunk in chunks if chunk.text == mark.text] or store.chunk_ids_of(mark.content_hash)
+        ids = [chunk.id for chunk in chunks if chunk.text == mark.text] or store.chunk_ids_of(
+            mark.content_hash
+        )
         for chunk_id in ids or _by_evidence(store, mark, documents, chunks):
             found.setdefault(chunk_id, []).append(mark)
     return found
@@ -155,4 +210,6 @@ def marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]]:
 def _by_evidence(store: Store, mark: Mark, documents: list[int], chunks: list[Chunk]) -> list[int]:
     texts = [document for one in documents if (document := store.document(one))]
     (judgment,) = relevant_chunks([JudgedQuery("", "", (mark.text,))], chunks, texts)
-    return list(judgment.grades) if judgment.level == "chunk" else []
+    if judgment.level == "chunk":
+        return list(judgment.grades)
+    return []

@@ -1,6 +1,7 @@
 """BM25 and the encoders of an evaluation, as they rank queries over the whole corpus.
 
-Rankings of many queries are arrays: ids (q, depth) int64, best first, −1 where padded, with their scores.
+Rankings of many queries are arrays: ids (q, depth) int64, best first, −1 where padded, with their
+scores.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 PLAIN = ".plain"
 """Folder of the plain BM25 index; the sweep at the end of the stage removes it."""
-BLOCK, PRODUCTS = 256, 256 * IN_MEMORY
+BLOCK = 256
+PRODUCTS = 256 * IN_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """All chunks but those of these `ids` (n,): of a million chunks, an array of the others takes 8 MB for each query."""
+    """All chunks but those of these `ids` (n,): of a million chunks, an array of the others
+    takes 8 MB for each query.
+    """
 
     ids: Ids
 
@@ -46,12 +50,18 @@ Among = Sequence[Ids | Without | None]
 
 
 class Rankers:
-    """A corpus as systems rank it. `ids`: of all `chunks`, ascending. Depth as in the settings. `lexical`: the BM25 index of the
+    """A corpus as systems rank it.
+
+    `ids`: of all `chunks`, ascending. Depth as in the settings. `lexical`: the BM25 index of the
     chunks, that of the project where None.
     """
 
-    def __init__(self, context: StageContext, chunks: list[Chunk], lexical: LexicalIndex | None = None) -> None:
-        self._context, self.chunks, self._lexical = context, chunks, lexical
+    def __init__(
+        self, context: StageContext, chunks: list[Chunk], lexical: LexicalIndex | None = None
+    ) -> None:
+        self._context = context
+        self.chunks = chunks
+        self._lexical = lexical
         self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
         self._owners = np.array([chunk.document_id for chunk in chunks], dtype=np.int64)
 
@@ -59,7 +69,9 @@ class Rankers:
     def adapter(self) -> Path | None:
         """The trained adapter's folder, or None. Raises NotBuiltError before the first training."""
         folder = self._context.need(AdapterInfo).info.adapter
-        return self._context.project.path / folder if folder else None
+        if folder:
+            return self._context.project.path / folder
+        return None
 
     @cached_property
     def lexical(self) -> LexicalIndex:
@@ -75,20 +87,28 @@ class Rankers:
         return self._owners[np.searchsorted(self.ids, ids)]
 
     def allowed(self, one: QuerySet) -> Among:
-        """Per query, the chunks that it is looked for among: those of the documents that it names, without those that are neither
-        right nor wrong."""
+        """Per query, the chunks that it is looked for among: those of the documents that it
+        names, without those that are neither right nor wrong.
+        """
         named = {match.documents for match in one.matches if match.documents}
-        chunks = {documents: self.ids[np.isin(self._owners, list(documents))] for documents in named}
+        chunks = {
+            documents: self.ids[np.isin(self._owners, list(documents))] for documents in named
+        }
         found: list[Ids | Without | None] = [chunks.get(match.documents) for match in one.matches]
         for row, ignored in enumerate(one.ignored):
             if ignored:
-                allowed, out = chunks.get(one.matches[row].documents), np.array(sorted(ignored), dtype=np.int64)
+                allowed = chunks.get(one.matches[row].documents)
+                out = np.array(sorted(ignored), dtype=np.int64)
                 found[row] = Without(out) if allowed is None else np.setdiff1d(allowed, out)
         return found
 
     def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
-        """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`."""
-        context, depth, index = self._context, self._context.settings.evaluation.depth, self.lexical
+        """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for
+        `among`.
+        """
+        context = self._context
+        depth = self._context.settings.evaluation.depth
+        index = self.lexical
         found = list(index.search_many(texts, depth))
         for row, allowed in enumerate(among):
             if isinstance(allowed, Without):
@@ -106,19 +126,29 @@ class Rankers:
     def nearest(
         self, queries: Floats, chunks: Floats, among: Among, similarity: Similarity = COSINE
     ) -> tuple[Ids, Floats]:
-        """Ids and scores (q, depth) of the chunks, with vectors `chunks` (n, d), that come first for the queries (q, d)."""
+        """Ids and scores (q, depth) of the chunks, with vectors `chunks` (n, d), that come first
+        for the queries (q, d).
+        """
         forms = similarity.query_form(queries), similarity.chunk_form(chunks)
-        ids, products = rank_within(*forms, self.ids, self._context.settings.evaluation.depth, among)
+        ids, products = rank_within(
+            *forms, self.ids, self._context.settings.evaluation.depth, among
+        )
         return ids, similarity.of_products(products)
 
-    def scores_of(self, queries: Floats, chunks: Floats, ids: Ids, similarity: Similarity = COSINE) -> Floats:
+    def scores_of(
+        self, queries: Floats, chunks: Floats, ids: Ids, similarity: Similarity = COSINE
+    ) -> Floats:
         """Scores (q, n) of the chunks `ids` (q, n) for each query; −inf where `ids` is −1."""
-        products = products_of(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids)
+        products = products_of(
+            similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids
+        )
         return similarity.of_products(products)
 
 
 def plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalIndex | None:
-    """Return what BM25 as papers have it ranks by, made beside the project's own; None where that is not asked for."""
+    """Return what BM25 as papers have it ranks by, made beside the project's own; None where
+    that is not asked for.
+    """
     if not context.settings.evaluation.plain_bm25:
         return None
     from engine.lexical.stage import index_without
@@ -134,13 +164,18 @@ def padded(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats
     return ids, pad_rows([values for _, values in lists], -np.inf, np.float32, depth)
 
 
-def rank_all(queries: Floats, chunks: Floats, keys: Ids, depth: int, without: Sequence[Ids] = ()) -> tuple[Ids, Floats]:
-    """Exact ranking by inner product of `chunks` (N, d), named by `keys` (N,), for `queries` (q, d).
+def rank_all(
+    queries: Floats, chunks: Floats, keys: Ids, depth: int, without: Sequence[Ids] = ()
+) -> tuple[Ids, Floats]:
+    """Exact ranking by inner product of `chunks` (N, d), named by `keys` (N,), for `queries` (q,
+    d).
 
-    Returns ids and products (q, min(depth, N)); equal ones in order of key. `without`: for each query, places in `keys` of chunks
-    that it is not to find; padded as by `padded` where fewer than `depth` are left.
+    Returns ids and products (q, min(depth, N)); equal ones in order of key. `without`: for each
+    query, places in `keys` of chunks that it is not to find; padded as by `padded` where fewer than
+    `depth` are left.
     """
-    depth, block = min(depth, len(keys)), max(1, min(BLOCK, PRODUCTS // max(1, len(keys))))
+    depth = min(depth, len(keys))
+    block = max(1, min(BLOCK, PRODUCTS // max(1, len(keys))))
     ids = np.empty((len(queries), depth), dtype=np.int64)
     scores = np.empty((len(queries), depth), dtype=np.float32)
     for start in range(0, len(queries), block):
@@ -157,8 +192,13 @@ def rank_all(queries: Floats, chunks: Floats, keys: Ids, depth: int, without: Se
     return ids, scores
 
 
-def rank_within(queries: Floats, chunks: Floats, keys: Ids, depth: int, among: Among) -> tuple[Ids, Floats]:
-    """`rank_all`, each query (of q) among the chunks of `among` alone; padded as by `padded`. `keys` ascend."""
+def rank_within(
+    queries: Floats, chunks: Floats, keys: Ids, depth: int, among: Among
+) -> tuple[Ids, Floats]:
+    """`rank_all`, each query (of q) among the chunks of `among` alone; padded as by `padded`.
+
+    `keys` ascend.
+    """
     ids = np.full((len(queries), min(depth, len(keys))), -1, dtype=np.int64)
     scores = np.full(ids.shape, -np.inf, dtype=np.float32)
     if free := [row for row, allowed in enumerate(among) if not isinstance(allowed, np.ndarray)]:
@@ -168,20 +208,25 @@ def rank_within(queries: Floats, chunks: Floats, keys: Ids, depth: int, among: A
         if not isinstance(allowed, np.ndarray) or not (inside := np.isin(keys, allowed)).any():
             continue
         found, values = rank_all(queries[row : row + 1], chunks[inside], keys[inside], depth)
-        ids[row, : found.shape[1]], scores[row, : found.shape[1]] = found[0], values[0]
+        ids[row, : found.shape[1]] = found[0]
+        scores[row, : found.shape[1]] = values[0]
     return ids, scores
 
 
 def _places(keys: Ids, among: Ids | Without | None) -> Ids:
     """Where in `keys`, ascending, those stand that are left out."""
-    ids = among.ids if isinstance(among, Without) else keys[:0]
+    if isinstance(among, Without):
+        ids = among.ids
+    else:
+        ids = keys[:0]
     places = np.minimum(np.searchsorted(keys, ids), len(keys) - 1)
     found: Ids = places[keys[places] == ids]
     return found
 
 
 def products_of(queries: Floats, chunks: Floats, keys: Ids, ids: Ids) -> Floats:
-    """Inner products (q, n) of each query (q, d) with the chunks `ids` (q, n); `chunks` (N, d) are named by `keys` (N,), ascending.
+    """Inner products (q, n) of each query (q, d) with the chunks `ids` (q, n); `chunks` (N, d)
+    are named by `keys` (N,), ascending.
 
     -inf where `ids` is -1.
     """

@@ -7,7 +7,17 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED, WAYS, ordered, weight_of
+from engine.core.systems import (
+    ADAPTED,
+    BASE,
+    BM25,
+    FUSED,
+    IN_USE,
+    INTERPOLATED,
+    WAYS,
+    ordered,
+    weight_of,
+)
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.judgments import judgments_fingerprint
 from engine.evaluation.query_sets import QuerySet
@@ -42,7 +52,9 @@ def publish_results(
     from engine.evaluation.reporting.report import write_report
 
     compared = [
-        (one, _compare(context, work, one, selection)) for one in work.sets if any(j.usable for j in one.judgments)
+        (one, _compare(context, work, one, selection))
+        for one in work.sets
+        if any(j.usable for j in one.judgments)
     ]
     with context.project.building("reports", context.fingerprint) as building:
         data = _report(context, work, selection, fusion, compared)
@@ -57,7 +69,11 @@ def publish_results(
 
 
 def _info(
-    context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
+    context: StageContext,
+    work: Evaluation,
+    selection: Selection,
+    fusion: FusionChoice,
+    compared: Compared,
 ) -> EvaluationInfo:
     """What search and the status need of the evaluation; all figures are in report.json."""
     trained = work.trained.info
@@ -67,7 +83,9 @@ def _info(
     reranker = None
     if work.reranker is not None:
         tried = work.reranker
-        reranker = RerankerInfo(tried.in_use, tried.reason, tried.fingerprint, tried.mode, tried.seconds)
+        reranker = RerankerInfo(
+            tried.in_use, tried.reason, tried.fingerprint, tried.mode, tried.seconds
+        )
     return EvaluationInfo(
         semantic=_in_use(selection.semantic, trained),
         hybrid=_in_use(selection.hybrid, trained),
@@ -84,60 +102,96 @@ def _info(
 
 def _contender(chosen: ModeSelection) -> ContenderInfo | None:
     row = chosen.decision.contender
-    return None if row is None else ContenderInfo(row.encoder, weight_of(row.encoder), row.share)
+    if row is None:
+        return None
+    return ContenderInfo(row.encoder, weight_of(row.encoder), row.share)
 
 
 def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
     adapter = trained.adapter if chosen.weight else None
-    return InUseInfo(chosen.encoder, chosen.weight, adapter, trained.adapter_scope, chosen.standing, chosen.reason)
+    return InUseInfo(
+        chosen.encoder,
+        chosen.weight,
+        adapter,
+        trained.adapter_scope,
+        chosen.standing,
+        chosen.reason,
+    )
 
 
-def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: Selection) -> Comparison:
+def _compare(
+    context: StageContext, work: Evaluation, one: QuerySet, selection: Selection
+) -> Comparison:
     from engine.evaluation.comparison import compare
 
     order = ordered(name for name in one.rankings if not name.startswith(INTERPOLATED))
     pairs = [(f"{way}{name}", f"{way}{BASE}") for way in FUSED for name in (IN_USE, ADAPTED)]
     pairs += [(f"{way}{IN_USE}", BM25) for way in WAYS]
     found = compare(
-        {name: one.rankings[name] for name in order}, one.judgments, work.rankers.document_of,
-        samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
+        {name: one.rankings[name] for name in order},
+        one.judgments,
+        work.rankers.document_of,
+        samples=context.settings.evaluation.bootstrap_samples,
+        seed=context.settings.training.seed,
         pairs=[pair for pair in pairs if set(pair) <= set(order)],
         synthetic=one.synthetic,
-    )  # fmt: skip
+    )
     proved_on = {chosen.decision.rung for chosen in selection.by_mode.values()}
     flatters = one.synthetic and one.rung not in proved_on
-    return replace(found, table=found.table.of_flattering_queries()) if flatters else found
+    if flatters:
+        return replace(found, table=found.table.of_flattering_queries())
+    return found
 
 
 def _report(
-    context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
+    context: StageContext,
+    work: Evaluation,
+    selection: Selection,
+    fusion: FusionChoice,
+    compared: Compared,
 ) -> ReportData:
     from engine.evaluation.reporting.diagnostics import densities
     from engine.evaluation.reporting.report import ReportData, choices_and_warnings
     from engine.evaluation.studies.forgetting import measure_general
     from engine.training.history import history_of
 
-    choices, warnings = choices_and_warnings(context.project.path / "runs" / context.run / "events.jsonl")
+    choices, warnings = choices_and_warnings(
+        context.project.path / "runs" / context.run / "events.jsonl"
+    )
     return ReportData(
         advice=_advice(context, fusion, compared),
-        project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-        selection=selection.by_mode, fusion=asdict(fusion), reranker=asdict(work.reranker) if work.reranker else None,
+        project=context.project.name,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        selection=selection.by_mode,
+        fusion=asdict(fusion),
+        reranker=asdict(work.reranker) if work.reranker else None,
         query_sets=_query_set_reports(context, work, compared, _changed_system(work, selection)),
         training=history_of(context.project, work.trained.info),
         settings=context.settings.model_dump(),
-        choices=choices, warnings=warnings, sizes=context.store.counts(), diagnostics=work.diagnostics.diagnostics,
+        choices=choices,
+        warnings=warnings,
+        sizes=context.store.counts(),
+        diagnostics=work.diagnostics.diagnostics,
         similarities=work.diagnostics.similarities(),
         robustness=work.robustness,
-        threshold=work.threshold, sentences=work.sentences.figures(),
+        threshold=work.threshold,
+        sentences=work.sentences.figures(),
         general=measure_general(
-            work.known, work.general, work.general_geometry, work.distances, context.settings.evaluation.bootstrap_samples,
+            work.known,
+            work.general,
+            work.general_geometry,
+            work.distances,
+            context.settings.evaluation.bootstrap_samples,
             similarities=densities(work.general_similarities, "general", work.known.name),
         ),
-    )  # fmt: skip
+    )
 
 
 def _changed_system(work: Evaluation, selection: Selection) -> str:
-    return ADAPTED if work.adapter and not selection.semantic.weight else IN_USE
+    if work.adapter and not selection.semantic.weight:
+        return ADAPTED
+    return IN_USE
 
 
 def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:
@@ -155,12 +209,19 @@ def _query_set_reports(
     from engine.evaluation.reporting.changes import hit_finder, query_changes
 
     chunks = {chunk.id: chunk for chunk in work.chunks}
-    titles = {document.id: document.title or document.path for document in context.store.documents()}
+    titles = {
+        document.id: document.title or document.path for document in context.store.documents()
+    }
     return [
         QuerySetReport(
-            one.name, one.kind, comparison.table,
-            query_changes(comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)), changed,
+            one.name,
+            one.kind,
+            comparison.table,
+            query_changes(
+                comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)
+            ),
+            changed,
             tuple(text for judgment in one.judgments for text in judgment.unmatched),
         )
         for one, comparison in compared
-    ]  # fmt: skip
+    ]

@@ -1,1 +1,4 @@
-"""Research tools: benchmarks and sweeps over recipes. Nothing in the product imports them but the CLI."""
+"""Research tools: benchmarks and sweeps over recipes.
+
+Nothing in the product imports them but the CLI.
+"""

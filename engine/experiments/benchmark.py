@@ -1,4 +1,6 @@
-"""`engine benchmark`: the whole pipeline on a BEIR folder, measured on its own judgments, which decide nothing."""
+"""`engine benchmark`: the whole pipeline on a BEIR folder, measured on its own judgments, which
+decide nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,12 @@ def benchmark(
 ) -> dict[str, Any]:
     """Adapt to the corpus of a BEIR folder and measure every system on its `qrels/test.tsv`.
 
-    Training queries come from `queries` (JSONL, or a JSON array), else from the extractive generator. The judged queries
-    are never trained on, and have no say in what comes into use. The project is made in `keep`, or in a temporary folder
-    that is removed again; one that `keep` already holds is used if it was made for the same measurement, else UsageError.
-    Returns the `FigureTable` of the judged queries as JSON, with `fusion`, `in_use` by search mode, `held_out` and `stages`.
-    DatasetError for judgments that cannot be used.
+    Training queries come from `queries` (JSONL, or a JSON array), else from the extractive
+    generator. The judged queries are never trained on, and have no say in what comes into use. The
+    project is made in `keep`, or in a temporary folder that is removed again; one that `keep`
+    already holds is used if it was made for the same measurement, else UsageError. Returns the
+    `FigureTable` of the judged queries as JSON, with `fusion`, `in_use` by search mode, `held_out`
+    and `stages`. DatasetError for judgments that cannot be used.
     """
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
     stages: dict[str, dict[str, Any]] = {}
@@ -52,7 +55,10 @@ def benchmark(
         project.run(STAGES, on_event=watch, should_stop=should_stop)
         return _result(dataset, project, stages)
     except CancelledError as stopped:
-        stopped.to_do = "The same command resumes." if keep else "Nothing is kept without --keep."
+        if keep:
+            stopped.to_do = "The same command resumes."
+        else:
+            stopped.to_do = "Nothing is kept without --keep."
         stopped.command = "benchmark" if keep else ""
         raise
     finally:
@@ -60,17 +66,23 @@ def benchmark(
             shutil.rmtree(place.parent, ignore_errors=True)
 
 
-def beir_project(place: Path, dataset: Path, queries: Path | None, settings: dict[str, dict[str, Any]]) -> Project:
-    """The project in `place` over a BEIR folder, made where it is missing, with its judgments, which decide nothing.
+def beir_project(
+    place: Path, dataset: Path, queries: Path | None, settings: dict[str, dict[str, Any]]
+) -> Project:
+    """The project in `place` over a BEIR folder, made where it is missing, with its judgments,
+    which decide nothing.
 
-    UsageError where `place` holds another measurement, DatasetError for a folder or judgments that cannot be used.
+    UsageError where `place` holds another measurement, DatasetError for a folder or judgments that
+    cannot be used.
     """
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
         if not (dataset / name).is_file():
             raise DatasetError(
-                f"{dataset} is not a BEIR folder.", f"{name} is missing.",
-                "Name a folder with corpus, queries and qrels.", code="dataset-incomplete",
-            )  # fmt: skip
+                f"{dataset} is not a BEIR folder.",
+                f"{name} is missing.",
+                "Name a folder with corpus, queries and qrels.",
+                code="dataset-incomplete",
+            )
     read_beir_judgments(dataset)  # what is wrong with them is reported before anything is made
     chosen = _chosen(settings, queries)
     if (place / "project.toml").exists():
@@ -84,7 +96,9 @@ def beir_project(place: Path, dataset: Path, queries: Path | None, settings: dic
 
 
 def _chosen(settings: dict[str, dict[str, Any]], queries: Path | None) -> dict[str, dict[str, Any]]:
-    """The settings of the measurement: those that are asked for, with what it needs and what a kept project must match."""
+    """The settings of the measurement: those that are asked for, with what it needs and what a
+    kept project must match.
+    """
     chosen = {name: dict(section) for name, section in settings.items()}
     chosen.setdefault("evaluation", {})["use_judged"] = False
     chosen.setdefault("encoder", {}).setdefault("model", DEFAULT_MODEL)
@@ -93,10 +107,21 @@ def _chosen(settings: dict[str, dict[str, Any]], queries: Path | None) -> dict[s
     return chosen
 
 
-def _refuse_another(project: Project, dataset: Path, chosen: dict[str, dict[str, Any]], queries: Path | None) -> None:
-    """Raises UsageError when a kept project was made from another data set, other settings or other queries."""
-    asked = {**chosen, "corpus": {**chosen.get("corpus", {}), "paths": [str((dataset / "corpus.jsonl").absolute())]}}
-    wanted, stored = validate(asked).model_dump(), project.settings().model_dump()
+def _refuse_another(
+    project: Project, dataset: Path, chosen: dict[str, dict[str, Any]], queries: Path | None
+) -> None:
+    """Raises UsageError when a kept project was made from another data set, other settings or
+    other queries.
+    """
+    asked = {
+        **chosen,
+        "corpus": {
+            **chosen.get("corpus", {}),
+            "paths": [str((dataset / "corpus.jsonl").absolute())],
+        },
+    }
+    wanted = validate(asked).model_dump()
+    stored = project.settings().model_dump()
     different = [
         f"{section}.{key} is {stored[section][key]!r}, not {wanted[section][key]!r}"
         for section, values in asked.items()
@@ -104,14 +129,19 @@ def _refuse_another(project: Project, dataset: Path, chosen: dict[str, dict[str,
         if stored[section][key] != wanted[section][key]
     ]
     known = {(query.text, query.evidence) for query in imported_queries(project.folder)}
-    new = {(query.text, query.evidence) for query in read_training_queries(queries)} if queries else set()
+    if queries:
+        new = {(query.text, query.evidence) for query in read_training_queries(queries)}
+    else:
+        new = set()
     if queries and known and known != new:
         different.append(f"its training queries are not those of {queries}")
     if different:
         raise UsageError(
-            f"{project.path} holds another measurement.", "There " + "; ".join(different) + ".",
-            "Name another folder, or repeat the measurement in this one.", code="folder-taken",
-        )  # fmt: skip
+            f"{project.path} holds another measurement.",
+            "There " + "; ".join(different) + ".",
+            "Name another folder, or repeat the measurement in this one.",
+            code="folder-taken",
+        )
 
 
 def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -119,9 +149,11 @@ def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) 
     tables = {kind: asdict(table) for kind, table in report.tables.items()}
     if "judged" not in tables:
         raise DatasetError(
-            f"{dataset} cannot be measured.", "None of its judgments names an entry of corpus.jsonl.",
-            "Check the ids in qrels.", code="dataset-without-judgments",
-        )  # fmt: skip
+            f"{dataset} cannot be measured.",
+            "None of its judgments names an entry of corpus.jsonl.",
+            "Check the ids in qrels.",
+            code="dataset-without-judgments",
+        )
     return {
         "dataset": dataset.name,
         **tables["judged"],

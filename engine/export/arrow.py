@@ -1,5 +1,6 @@
-"""The chunks with vectors and BM25 terms as Arrow tables: in a Parquet file, or in a LanceDB database, which has BM25's postings in
-a table of terms."""
+"""The chunks with vectors and BM25 terms as Arrow tables: in a Parquet file, or in a LanceDB
+database, which has BM25's postings in a table of terms.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +18,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_TYPES = {"start": "int64", "end": "int64", "chunk_id": "int64", "page": "int64", "modified": "float64"}
+_TYPES = {
+    "start": "int64",
+    "end": "int64",
+    "chunk_id": "int64",
+    "page": "int64",
+    "modified": "float64",
+}
 
 
 def write_parquet(source: Source, folder: Path) -> None:
-    """`parquet/chunks.parquet`: a row for each chunk, with `vector`, and `terms` beside their `impacts`.
+    """`parquet/chunks.parquet`: a row for each chunk, with `vector`, and `terms` beside their
+    `impacts`.
 
     Where semantic search has vectors of its own, they are the column `semantic_vector`.
     """
@@ -37,16 +45,21 @@ def write_parquet(source: Source, folder: Path) -> None:
 
 
 def chunk_table(block: Block) -> Any:
-    """What users see of the chunks, their `codes` and their `vector` or vectors: a pyarrow.Table."""
+    """What users see of the chunks, their `codes` and their `vector` or vectors: a
+    pyarrow.Table.
+    """
     import pyarrow
 
     columns = {
         name: pyarrow.array(
-            values, pyarrow.list_(pyarrow.string()) if name == "headings" else _TYPES.get(name, "string")
+            values,
+            pyarrow.list_(pyarrow.string()) if name == "headings" else _TYPES.get(name, "string"),
         )
         for name, values in block.fields.items()
     }
-    codes = pyarrow.array([[*terms.codes] for *_, terms in block.chunks], pyarrow.list_(pyarrow.string()))
+    codes = pyarrow.array(
+        [[*terms.codes] for *_, terms in block.chunks], pyarrow.list_(pyarrow.string())
+    )
     table = pyarrow.table({**columns, "codes": codes, "vector": _as_lists(block.vectors)})
     if block.semantic_vectors is None:
         return table
@@ -70,8 +83,11 @@ def with_terms(block: Block) -> Any:
 
 
 def write_lance(source: Source, folder: Path) -> None:
-    """`lancedb/`: what `lancedb.connect` opens. A term has a row for each block of chunks that holds it, so that none grows with
-    the corpus; the rows of a query's terms are found by an index."""
+    """`lancedb/`: what `lancedb.connect` opens.
+
+    A term has a row for each block of chunks that holds it, so that none grows with the corpus; the
+    rows of a query's terms are found by an index.
+    """
     import lancedb
     import pyarrow
     from lancedb.index import BTree
@@ -93,9 +109,14 @@ def write_lance(source: Source, folder: Path) -> None:
     try:
         made = batches()
         first = next(made)
-        database.create_table("chunks", pyarrow.RecordBatchReader.from_batches(first.schema, chain([first], made)))
+        database.create_table(
+            "chunks", pyarrow.RecordBatchReader.from_batches(first.schema, chain([first], made))
+        )
         postings.create_index("term", config=BTree())
-    except (RuntimeError, OSError) as error:  # what the system refuses comes as either, with paths of LanceDB's source
+    except (
+        RuntimeError,
+        OSError,
+    ) as error:  # what the system refuses comes as either, with paths of LanceDB's source
         if not (found := re.search(r"\(os error (\d+)\)", str(error))):
             raise
         raise OSError(int(found[1]), os.strerror(int(found[1]))) from error

@@ -1,4 +1,7 @@
-"""The model card: data sizes, settings, figures with intervals, hashes. It holds no document text and no query."""
+"""The model card: data sizes, settings, figures with intervals, hashes.
+
+It holds no document text and no query.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,13 @@ _OF_ONE_ENCODER = (
 PARTS = (*_OF_ONE_ENCODER, *(OF_SEMANTIC_SEARCH + name for name in _OF_ONE_ENCODER))
 _TEMPLATE = "export/card.md.j2"
 _PRIVATE = {
-    ("corpus", "paths"), ("corpus", "include"), ("corpus", "exclude"), ("corpus", "passwords_file"), ("queries", "endpoint"),
+    ("corpus", "paths"),
+    ("corpus", "include"),
+    ("corpus", "exclude"),
+    ("corpus", "passwords_file"),
+    ("queries", "endpoint"),
     ("encoder", "endpoint"),
-}  # fmt: skip
+}
 FORMER_KEYS = {
     "interpolation_weight": "strength",
     "adapter_scope": "side",
@@ -54,11 +61,22 @@ FORMER_KEYS = {
 
 
 def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
-    """What the card and the manifest say; JSON types only, and nothing of it is text of a document or a query."""
+    """What the card and the manifest say; JSON types only, and nothing of it is text of a
+    document or a query.
+    """
     evaluation = source.evaluation
-    info = evaluation.info if evaluation else EvaluationInfo()
-    report = read_report(source.project.folder_of(evaluation)) if evaluation else None
-    tables = tables_of(report) if report else {}
+    if evaluation:
+        info = evaluation.info
+    else:
+        info = EvaluationInfo()
+    if evaluation:
+        report = read_report(source.project.folder_of(evaluation))
+    else:
+        report = None
+    if report:
+        tables = tables_of(report)
+    else:
+        tables = {}
     return {
         "format": FORMAT,
         "program": f"bmembed-tui {__version__}",
@@ -82,11 +100,15 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
     """README.md of the export, and of every folder in it that may be taken alone."""
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     own = known["own_systems"]
     hidden = twins(own)
     environment.filters["label"] = lambda name: (
-        f"{label_of(name)} (in use)" if name in own and not name.endswith(IN_USE) else label_of(name)
+        f"{label_of(name)} (in use)"
+        if name in own and not name.endswith(IN_USE)
+        else label_of(name)
     )
     template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
     for part in ("", *PARTS):
@@ -102,8 +124,9 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
 
 
 def _encoders(source: Source) -> dict[str, Any]:
-    """`encoder`: what search uses, None before anything is embedded; `semantic_encoder`: that of semantic search, where it is
-    another."""
+    """`encoder`: what search uses, None before anything is embedded; `semantic_encoder`: that of
+    semantic search, where it is another.
+    """
     try:
         described = {mode: _encoder(source, mode) for mode in source.modes}
     except EngineError:
@@ -115,11 +138,16 @@ def _encoders(source: Source) -> dict[str, Any]:
 
 def _encoder(source: Source, mode: SearchMode) -> dict[str, Any]:
     encoder = source.encoders[mode]
-    index = source.semantic_index if mode == "semantic" else None
+    if mode == "semantic":
+        index = source.semantic_index
+    else:
+        index = None
     index = index or source.index
     return {
         "base_model": _plain(encoder.source.name),
-        "base_weights_sha256": encoder.source.folder.weights_sha256 if encoder.source.folder else "",
+        "base_weights_sha256": (
+            encoder.source.folder.weights_sha256 if encoder.source.folder else ""
+        ),
         "base_fingerprint": encoder.source.fingerprint,
         "interpolation_weight": encoder.weight,
         "adapter_scope": encoder.scope,
@@ -139,13 +167,19 @@ def _adapter(source: Source) -> dict[str, Any] | None:
         return None
     info = trained.info
     folder, weights = source.adapter_weights()
-    small, geometry = source.settings.encoder.small_model, read_geometry(folder)
+    small = source.settings.encoder.small_model
+    geometry = read_geometry(folder)
     return {
-        "small_model": _plain(Path(small).name), "length_scale": geometry.small_scale if isinstance(geometry, OwnLengths) else None,
-        "digest": info.digest, "base_fingerprint": info.model, "adapter_scope": info.adapter_scope,
-        "steps": info.steps, "best_step": info.best_step,
-        "weight_in_use": source.adapter()[1], "weights_in_use": dict(weights),
-    }  # fmt: skip
+        "small_model": _plain(Path(small).name),
+        "length_scale": geometry.small_scale if isinstance(geometry, OwnLengths) else None,
+        "digest": info.digest,
+        "base_fingerprint": info.model,
+        "adapter_scope": info.adapter_scope,
+        "steps": info.steps,
+        "best_step": info.best_step,
+        "weight_in_use": source.adapter()[1],
+        "weights_in_use": dict(weights),
+    }
 
 
 def _stale(source: Source) -> list[str]:
@@ -166,7 +200,9 @@ def _sizes(source: Source) -> dict[str, int]:
 
 
 def _settings(source: Source) -> dict[str, dict[str, Any]]:
-    """Every setting that shaped the encoder; of files their names alone, and nothing about where documents lie."""
+    """Every setting that shaped the encoder; of files their names alone, and nothing about where
+    documents lie.
+    """
     from engine.queries.choosing import with_backend
     from engine.training.recipe import config_of
 
@@ -178,7 +214,9 @@ def _settings(source: Source) -> dict[str, dict[str, Any]]:
             **asdict(config_of(settings)),
         }
     except EngineError:  # settings that do not go together are reported by the next run
-        chosen["training"] = {key: value for key, value in chosen["training"].items() if value is not None}
+        chosen["training"] = {
+            key: value for key, value in chosen["training"].items() if value is not None
+        }
     return {
         section: {
             name: _setting(value)
@@ -190,19 +228,30 @@ def _settings(source: Source) -> dict[str, dict[str, Any]]:
 
 
 def _setting(value: Any) -> Any:
-    """A value as the card shows it: of everything that looks like a path its last part alone, and no Markdown."""
+    """A value as the card shows it: of everything that looks like a path its last part alone,
+    and no Markdown.
+    """
     if isinstance(value, str):
         return _plain(PureWindowsPath(value).name)  # takes both kinds of separators
-    return [_setting(one) for one in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_setting(one) for one in value]
+    return value
 
 
 def _figures(table: FigureTable) -> dict[str, Any]:
-    """Of one set of queries: system → metric → {value, low, high} in percent, and the differences to base."""
+    """Of one set of queries: system → metric → {value, low, high} in percent, and the
+    differences to base.
+    """
     data = asdict(table)
     shown = {
-        system: {name: cells[name] for name in METRICS if name in cells} for system, cells in data["systems"].items()
+        system: {name: cells[name] for name in METRICS if name in cells}
+        for system, cells in data["systems"].items()
     }
-    gaps = {system: cells["ndcg@10"] for system, cells in data["differences"].items() if "ndcg@10" in cells}
+    gaps = {
+        system: cells["ndcg@10"]
+        for system, cells in data["differences"].items()
+        if "ndcg@10" in cells
+    }
     counts = {"queries": table.queries, "synthetic": table.synthetic, "left_out": table.left_out}
     return {**counts, "systems": shown, "differences": gaps}
 
@@ -217,19 +266,27 @@ def with_former_keys(known: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **_with_former_keys(known),
         **{part: _with_former_keys(known[part]) for part in ("encoder", "adapter") if known[part]},
-        "settings": {name: _former_settings(name, section) for name, section in known["settings"].items()},
+        "settings": {
+            name: _former_settings(name, section) for name, section in known["settings"].items()
+        },
         "figures": with_former_names(known["figures"]),
     }
 
 
 def _with_former_keys(part: Mapping[str, Any]) -> dict[str, Any]:
-    former = {FORMER_KEYS[key]: _former(key, value) for key, value in part.items() if key in FORMER_KEYS}
+    former = {
+        FORMER_KEYS[key]: _former(key, value) for key, value in part.items() if key in FORMER_KEYS
+    }
     return {**part, **former}
 
 
 def _former_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
     former = {new: old.partition(".")[2] for old, new in KEYS.items() if new}
-    named = {former[path]: _former(key, section[key]) for key in section if (path := f"{name}.{key}") in former}
+    named = {
+        former[path]: _former(key, section[key])
+        for key in section
+        if (path := f"{name}.{key}") in former
+    }
     return {**section, **named}
 
 

@@ -1,4 +1,6 @@
-"""Folders outside the project that are complete or absent, and the list of those that a project has given away."""
+"""Folders outside the project that are complete or absent, and the list of those that a project
+has given away.
+"""
 
 from __future__ import annotations
 
@@ -18,48 +20,65 @@ from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import InputError, UsageError, reason_of
 from engine.project.folder import ProjectFolder
 
-RECORD, LOCK = "exports.json", "work.lock"
+RECORD = "exports.json"
+LOCK = "work.lock"
 LETTERS_OF_NAME = 80  # of the target, in the name of the folder that it is built in
 
 
 def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) -> Path:
-    """Where an export may be written: a new or empty folder, or a new `file`, outside the project and its documents."""
+    """Where an export may be written: a new or empty folder, or a new `file`, outside the
+    project and its documents.
+    """
     try:
         path = target.expanduser().absolute()
         parent = path.parent.resolve()
         if not parent.is_dir():
             to_do = "Create it, or choose another."
             raise InputError(f"{path.parent} is not a folder.", "", to_do, code="path-missing")
-        if path.is_symlink() or (path.exists() and (file or not path.is_dir() or any(path.iterdir()))):
+        if path.is_symlink() or (
+            path.exists() and (file or not path.is_dir() or any(path.iterdir()))
+        ):
             raise UsageError(
-                f"{path} exists already.", "Nothing was overwritten.", "Choose another name, or delete it.",
+                f"{path} exists already.",
+                "Nothing was overwritten.",
+                "Choose another name, or delete it.",
                 code="target-exists",
-            )  # fmt: skip
+            )
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(
-            f"{target} cannot be written to.", reason_of(error), "Choose another folder.", code="write-failed"
+            f"{target} cannot be written to.",
+            reason_of(error),
+            "Choose another folder.",
+            code="write-failed",
         ) from None
     final = parent / path.name
     if final.is_relative_to(project.path.resolve()):
         raise UsageError(
-            f"{path} is in the project.", "An export belongs outside it.", "Choose a folder elsewhere.",
+            f"{path} is in the project.",
+            "An export belongs outside it.",
+            "Choose a folder elsewhere.",
             code="target-in-project",
-        )  # fmt: skip
+        )
     for source in project.sources(project.settings()):
         if source.is_dir() and final.is_relative_to(source.resolve()):
             why = f"The next run would read it as documents of {source}."
             raise UsageError(
-                f"{path} is among the documents.", why, "Choose a folder elsewhere.", code="target-in-documents"
+                f"{path} is among the documents.",
+                why,
+                "Choose a folder elsewhere.",
+                code="target-in-documents",
             )
     return final
 
 
 @contextmanager
-def complete_or_absent(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> Iterator[Path]:
+def complete_or_absent(
+    project: ProjectFolder, target: Path, kinds: Sequence[str]
+) -> Iterator[Path]:
     """Yield an empty private folder, which becomes `target` when the block has ended well.
 
-    Hold the project's lock. What killed exports of this project left is removed first. The project remembers the folder,
-    from before anything is in it.
+    Hold the project's lock. What killed exports of this project left is removed first. The project
+    remembers the folder, from before anything is in it.
     """
     former = known_exports(project)
     for left in unfinished_exports(project):
@@ -79,7 +98,9 @@ def complete_or_absent(project: ProjectFolder, target: Path, kinds: Sequence[str
 
 @contextmanager
 def workplace(target: Path) -> Iterator[Path]:
-    """Yield an empty private folder beside `target`, removed in the end; by the next one where this process is killed."""
+    """Yield an empty private folder beside `target`, removed in the end; by the next one where
+    this process is killed.
+    """
     from filelock import FileLock
 
     for former in _left(target):
@@ -94,13 +115,21 @@ def workplace(target: Path) -> Iterator[Path]:
 
 
 def _left(target: Path) -> Iterator[Path]:
-    """The folders of workplaces beside `target` whose processes were killed: ours, and nobody holds their locks."""
+    """The folders of workplaces beside `target` whose processes were killed: ours, and nobody
+    holds their locks.
+    """
     from filelock import FileLock, Timeout
 
-    for folder in target.parent.glob(f".{glob.escape(target.name[:LETTERS_OF_NAME])}.????????.part"):
+    for folder in target.parent.glob(
+        f".{glob.escape(target.name[:LETTERS_OF_NAME])}.????????.part"
+    ):
         with suppress(Timeout, OSError, NotImplementedError):
             found = folder.lstat()
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and (folder / LOCK).is_file():
+            if (
+                stat.S_ISDIR(found.st_mode)
+                and found.st_uid == os.geteuid()
+                and (folder / LOCK).is_file()
+            ):
                 with FileLock(folder / LOCK, timeout=0):
                     yield folder
 
@@ -116,7 +145,9 @@ def known_exports(project: ProjectFolder) -> list[dict[str, Any]]:
     """The exports of a project, finished or killed: `folder`, `kinds`, `created`."""
     try:
         found = json.loads((project.path / RECORD).read_text(encoding="utf-8"))
-        return [{**entry, "folder": str(entry["folder"]), "kinds": [*entry["kinds"]]} for entry in found]
+        return [
+            {**entry, "folder": str(entry["folder"]), "kinds": [*entry["kinds"]]} for entry in found
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 

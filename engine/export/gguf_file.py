@@ -1,5 +1,7 @@
-"""An encoder of BERT's architecture as GGUF: tokenizer, pooling and length limit in one file with the weights, for llama.cpp and
-what is built on it. Made with the package gguf of the same makers, which also knows what llama.cpp calls the weights."""
+"""An encoder of BERT's architecture as GGUF: tokenizer, pooling and length limit in one file
+with the weights, for llama.cpp and what is built on it. Made with the package gguf of the same
+makers, which also knows what llama.cpp calls the weights.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
 _POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}  # llama.cpp's numbers
 _UNUSED = ("pooler.", "embeddings.position_ids")
 _ALWAYS_FLOAT32 = ("position_embd.weight", "token_types.weight")
-_NORMAL, _UNKNOWN, _CONTROL, _NO_TOKEN = 1, 2, 3, 5
-_SPACE = "▁"  # marks where words begin in llama.cpp's vocabulary, as ## marks where they go on in BERT's
+_NORMAL = 1
+_UNKNOWN = 2
+_CONTROL = 3
+_NO_TOKEN = 5
+# marks where words begin in llama.cpp's vocabulary, as ## marks where they go on in BERT's
+_SPACE = "▁"
 
 
 class _Bert(NamedTuple):
@@ -31,61 +37,96 @@ class _Bert(NamedTuple):
 
 
 def check_bert(model: ModelFolder) -> _Bert:
-    """What the files of a model say that GGUF can hold. Raises UsageError where it is anything else."""
+    """What the files of a model say that GGUF can hold.
+
+    Raises UsageError where it is anything else.
+    """
     modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in module_folders(model.path)]
-    config, tokenizer = read_object(model.transformer_path / "config.json"), read_object(model.tokenizer_file)
-    pooler = next((read_object(folder / "config.json") for kind, folder in modules if kind == "Pooling"), {})
-    modes, prompts = (model.pooling,) if model.pooling else own_modes(pooler), read_prompts(model)
-    parts = {name: (tokenizer.get(name) or {}).get("type") for name in ("model", "normalizer", "pre_tokenizer")}
+    config = read_object(model.transformer_path / "config.json")
+    tokenizer = read_object(model.tokenizer_file)
+    pooler = next(
+        (read_object(folder / "config.json") for kind, folder in modules if kind == "Pooling"), {}
+    )
+    if model.pooling:
+        modes = (model.pooling,)
+    else:
+        modes = own_modes(pooler)
+    prompts = read_prompts(model)
+    parts = {
+        name: (tokenizer.get(name) or {}).get("type")
+        for name in ("model", "normalizer", "pre_tokenizer")
+    }
     wrong = {
         "architecture": config.get("model_type") != "bert",
         "position embeddings": config.get("position_embedding_type", "absolute") != "absolute",
         "activation": config.get("hidden_act") != "gelu",
         "tokenizer": [*parts.values()] != ["WordPiece", "BertNormalizer", "BertPreTokenizer"],
-        "modules": [kind for kind, _ in modules if kind != "Normalize"] != ["Transformer", "Pooling"],
+        "modules": (
+            [kind for kind, _ in modules if kind != "Normalize"] != ["Transformer", "Pooling"]
+        ),
         "pooling": len(modes) != 1 or modes[0] not in _POOLING,
-        "prompts": pooler.get("include_prompt") is False and bool(prompts.query or prompts.document),
+        "prompts": (
+            pooler.get("include_prompt") is False and bool(prompts.query or prompts.document)
+        ),
     }
     if reasons := [name for name, is_wrong in wrong.items() if is_wrong]:
         raise UsageError(
             f"The model {model.name} cannot be written as GGUF.",
-            f"Its {reasons[0]} is not of the kind that is supported: BERT with a WordPiece tokenizer, pooled by mean, first or "
-            "last token, such as MiniLM, bge and e5.",
-            "Export it as ONNX: --only onnx.", code="gguf-unsupported", command="export",
-        )  # fmt: skip
+            f"Its {reasons[0]} is not of the kind that is supported: BERT with a WordPiece"
+            " tokenizer, pooled by mean, first or last token, such as MiniLM, bge and e5.",
+            "Export it as ONNX: --only onnx.",
+            code="gguf-unsupported",
+            command="export",
+        )
     return _Bert(config, tokenizer, _POOLING[modes[0]])
 
 
 def save_gguf(model: ModelFolder, folder: Path) -> None:
-    """Write `model-f32.gguf` and `model-f16.gguf` of a saved encoder into `folder`, which is made. The context is as long
-    as the model's limit. Raises UsageError for a model that is no BERT, ResourceError when the disk is full.
+    """Write `model-f32.gguf` and `model-f16.gguf` of a saved encoder into `folder`, which is made.
+
+    The context is as long as the model's limit. Raises UsageError for a model that is no BERT,
+    ResourceError when the disk is full.
     """
     from gguf import MODEL_ARCH, get_tensor_name_map
     from safetensors.numpy import load_file
 
-    bert, weights = check_bert(model), dict[str, "NDArray[np.float32]"]()
+    bert = check_bert(model)
+    weights = dict[str, "NDArray[np.float32]"]()
     names = get_tensor_name_map(MODEL_ARCH.BERT, bert.config["num_hidden_layers"])
     for name, values in load_file(model.transformer_path / "model.safetensors").items():
         if name.startswith(_UNUSED):
             continue
         if (known := names.get_name(name, (".weight", ".bias"))) is None:
             raise UsageError(
-                f"The model {model.name} cannot be written as GGUF.", f"BERT has no weights named {name}.",
-                "Export it as ONNX: --only onnx.", code="gguf-unsupported", command="export",
-            )  # fmt: skip
+                f"The model {model.name} cannot be written as GGUF.",
+                f"BERT has no weights named {name}.",
+                "Export it as ONNX: --only onnx.",
+                code="gguf-unsupported",
+                command="export",
+            )
         weights[known] = values
     weights["position_embd.weight"] = weights["position_embd.weight"][: model.max_tokens]
     with disk_errors(f"{folder} could not be written."):
         folder.mkdir()
         for precision in ("f32", "f16"):
-            _write(folder / f"model-{precision}.gguf", model, bert, weights, half=precision == "f16")
+            _write(
+                folder / f"model-{precision}.gguf", model, bert, weights, half=precision == "f16"
+            )
 
 
-def _write(path: Path, model: ModelFolder, bert: _Bert, weights: dict[str, NDArray[np.float32]], *, half: bool) -> None:
+def _write(
+    path: Path,
+    model: ModelFolder,
+    bert: _Bert,
+    weights: dict[str, NDArray[np.float32]],
+    *,
+    half: bool,
+) -> None:
     import numpy as np
     from gguf import GGUFWriter, LlamaFileType, PoolingType
 
-    config, writer = bert.config, GGUFWriter(path, "bert")
+    config = bert.config
+    writer = GGUFWriter(path, "bert")
     writer.add_file_type(LlamaFileType.MOSTLY_F16 if half else LlamaFileType.ALL_F32)
     writer.add_context_length(model.max_tokens)
     writer.add_embedding_length(config["hidden_size"])
@@ -106,14 +147,21 @@ def _write(path: Path, model: ModelFolder, bert: _Bert, weights: dict[str, NDArr
 
 
 def _add_tokenizer(writer: GGUFWriter, bert: _Bert, size: int) -> None:
-    rules, normalizer = bert.tokenizer["model"], bert.tokenizer["normalizer"]
-    ids: dict[str, int] = {**rules["vocab"], **{one["content"]: one["id"] for one in bert.tokenizer["added_tokens"]}}
+    rules = bert.tokenizer["model"]
+    normalizer = bert.tokenizer["normalizer"]
+    ids: dict[str, int] = {
+        **rules["vocab"],
+        **{one["content"]: one["id"] for one in bert.tokenizer["added_tokens"]},
+    }
     control = {one["id"] for one in bert.tokenizer["added_tokens"] if one["special"]}
-    tokens, kinds = [f"[PAD{row}]" for row in range(size)], [_NO_TOKEN] * size
+    tokens = [f"[PAD{row}]" for row in range(size)]
+    kinds = [_NO_TOKEN] * size
     for token, row in ids.items():
         starts = token if row in control else f"{_SPACE}{token}"
         tokens[row] = token.removeprefix("##") if token.startswith("##") else starts
-        kinds[row] = _UNKNOWN if token == rules["unk_token"] else _CONTROL if row in control else _NORMAL
+        kinds[row] = (
+            _UNKNOWN if token == rules["unk_token"] else _CONTROL if row in control else _NORMAL
+        )
     writer.add_tokenizer_model("bert")
     writer.add_tokenizer_pre("default")
     writer.add_token_list(tokens)
@@ -128,7 +176,9 @@ def _add_tokenizer(writer: GGUFWriter, bert: _Bert, size: int) -> None:
     lowers = bool(normalizer["lowercase"])
     strips = normalizer["strip_accents"]
     writer.add_bool("tokenizer.ggml.normalizer.lowercase", lowers)
-    writer.add_bool("tokenizer.ggml.normalizer.strip_accents", lowers if strips is None else bool(strips))
+    writer.add_bool(
+        "tokenizer.ggml.normalizer.strip_accents", lowers if strips is None else bool(strips)
+    )
 
 
 def _around(processor: dict[str, Any]) -> tuple[str, str]:

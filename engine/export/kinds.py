@@ -25,8 +25,10 @@ from engine.project.store.artifact_info import CorpusInfo
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`what` it is, in a few words; `holds_text`: whether words of the documents are in it; `check` raises EngineError
-    where a project does not have it; `write` puts it into a folder. One that needs an extra has its name."""
+    """`what` it is, in a few words; `holds_text`: whether words of the documents are in it;
+    `check` raises EngineError where a project does not have it; `write` puts it into a folder.
+    One that needs an extra has its name.
+    """
 
     name: str
     what: str
@@ -39,16 +41,21 @@ def _has_adapter(source: Source) -> None:
     folder, _ = source.adapter()
     if is_map(folder):
         raise UsageError(
-            "There is no adapter to export.", "The project has a map to encoder.vectors, which works only with these.",
-            "Export something else, such as vectors or chunks.", code="encoder-not-exportable", command="export",
-        )  # fmt: skip
+            "There is no adapter to export.",
+            "The project has a map to encoder.vectors, which works only with these.",
+            "Export something else, such as vectors or chunks.",
+            code="encoder-not-exportable",
+            command="export",
+        )
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
         of_small_model = bool(source.settings.encoder.small_model)
         raise UsageError(
-            "The adapter cannot be exported alone.", "Training changed all weights, and peft would load none of them.",
+            "The adapter cannot be exported alone.",
+            "Training changed all weights, and peft would load none of them.",
             "Export vectors or chunks." if of_small_model else "Export the model (--only model).",
-            code="adapter-of-all-weights", command="export",
-        )  # fmt: skip
+            code="adapter-of-all-weights",
+            command="export",
+        )
 
 
 def _has_model(source: Source) -> None:
@@ -75,9 +82,12 @@ def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
     adapters = [encoder.adapter for encoder in source.encoders.values() if encoder.adapter]
     if any(isinstance(read_geometry(adapter), Hyperbolic) for adapter in adapters):
         raise UsageError(
-            f"A hyperbolic encoder is not written as {form}.", "Its readers make vectors of unit length; the encoder's are not.",
-            "Export it for sentence-transformers: --only model.", code=code, command="export",
-        )  # fmt: skip
+            f"A hyperbolic encoder is not written as {form}.",
+            "Its readers make vectors of unit length; the encoder's are not.",
+            "Export it for sentence-transformers: --only model.",
+            code=code,
+            command="export",
+        )
 
 
 def _has_queries(source: Source) -> None:
@@ -85,24 +95,64 @@ def _has_queries(source: Source) -> None:
         raise NotBuiltError(
             f"The project {source.project.name} has no queries yet.",
             "'engine adapt' makes them, and 'engine import-judgments' takes yours.",
-            f"Run 'engine adapt {source.project.argument}'.", stage="generate", command="adapt",
-        )  # fmt: skip
+            f"Run 'engine adapt {source.project.argument}'.",
+            stage="generate",
+            command="adapt",
+        )
 
 
 KINDS = {
     kind.name: kind
     for kind in (
         Kind("adapter", "the adapter as a peft folder", False, _has_adapter, write_adapter),
-        Kind("model", "the encoder in use, for sentence-transformers", False, _has_model, write_models),
+        Kind(
+            "model",
+            "the encoder in use, for sentence-transformers",
+            False,
+            _has_model,
+            write_models,
+        ),
         Kind("onnx", "the encoder in use, as ONNX", False, _has_onnx, write_onnx),
-        Kind("gguf", "the encoder in use, as GGUF in float32 and float16", False, _has_gguf, write_gguf),
-        Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, _has_vectors, write_vectors),
-        Kind("parquet", "chunks, vectors and BM25 terms as Parquet", True, check_complete, write_parquet),
+        Kind(
+            "gguf",
+            "the encoder in use, as GGUF in float32 and float16",
+            False,
+            _has_gguf,
+            write_gguf,
+        ),
+        Kind(
+            "vectors",
+            "the chunks' vectors as .npy, their ids as .jsonl",
+            True,
+            _has_vectors,
+            write_vectors,
+        ),
+        Kind(
+            "parquet",
+            "chunks, vectors and BM25 terms as Parquet",
+            True,
+            check_complete,
+            write_parquet,
+        ),
         Kind("qdrant", "chunks, vectors and BM25 for Qdrant", True, check_searchable, write_qdrant),
-        Kind("lancedb", "chunks, vectors and BM25 for LanceDB", True, check_searchable, write_lance),
-        Kind("opensearch", "chunks, vectors and BM25 for OpenSearch", True, check_searchable, write_opensearch),
+        Kind(
+            "lancedb", "chunks, vectors and BM25 for LanceDB", True, check_searchable, write_lance
+        ),
+        Kind(
+            "opensearch",
+            "chunks, vectors and BM25 for OpenSearch",
+            True,
+            check_searchable,
+            write_opensearch,
+        ),
         Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need(CorpusInfo), write_chunks),
-        Kind("beir", "queries, judgments and preferences in BEIR's layout", True, _has_queries, write_beir),
+        Kind(
+            "beir",
+            "queries, judgments and preferences in BEIR's layout",
+            True,
+            _has_queries,
+            write_beir,
+        ),
     )
 }
 ALL = tuple(KINDS)
@@ -117,12 +167,15 @@ def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in KINDS if name in wanted)
 
 
-def available(source: Source, kinds: Iterable[str], *, insist: bool) -> tuple[list[Kind], dict[str, str]]:
+def available(
+    source: Source, kinds: Iterable[str], *, insist: bool
+) -> tuple[list[Kind], dict[str, str]]:
     """Those of the kinds that the project has, and why it lacks the others.
 
     Raises the first EngineError where it has none of them, or with `insist` where it lacks one.
     """
-    found, errors = [], dict[str, EngineError]()
+    found = []
+    errors = dict[str, EngineError]()
     for name in kinds:
         try:
             if name in EXTRAS:
@@ -133,4 +186,6 @@ def available(source: Source, kinds: Iterable[str], *, insist: bool) -> tuple[li
             errors[name] = error
     if errors and (insist or not found):
         raise next(iter(errors.values()))
-    return found, {name: " ".join(filter(None, (error.what, error.why))) for name, error in errors.items()}
+    return found, {
+        name: " ".join(filter(None, (error.what, error.why))) for name, error in errors.items()
+    }

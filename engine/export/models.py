@@ -23,7 +23,9 @@ OF_SEMANTIC_SEARCH = "semantic-"
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """An encoder of an export: its folder, the search mode that it is of, and whether it encodes chunks alone."""
+    """An encoder of an export: its folder, the search mode that it is of, and whether it encodes
+    chunks alone.
+    """
 
     folder: str
     mode: SearchMode
@@ -31,10 +33,11 @@ class ModelPart:
 
 
 def write_adapter(source: Source, folder: Path) -> None:
-    """`adapter/`: loading it with peft gives what search uses, its weight taken into `lora_alpha`.
+    """`adapter/`: loading it with peft gives what search uses, its weight taken into
+    `lora_alpha`.
 
-    It is the queries' where chunks have another, which is then `adapter/chunks/`. Where both search modes use it with
-    weights of their own, that of semantic search is `semantic-adapter/`.
+    It is the queries' where chunks have another, which is then `adapter/chunks/`. Where both search
+    modes use it with weights of their own, that of semantic search is `semantic-adapter/`.
     """
     adapter, weight = source.adapter()
     _copy_adapters(adapter, folder / ADAPTER_FOLDER, weight or 1.0)
@@ -54,11 +57,14 @@ def _copy_adapter(adapter: Path, target: Path, weight: float) -> None:
     shutil.copyfile(adapter / "adapter_model.safetensors", target / "adapter_model.safetensors")
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
     config["lora_alpha"] = config["lora_alpha"] * weight
-    (target / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    (target / "adapter_config.json").write_text(
+        json.dumps(config, indent=2) + "\n", encoding="utf-8"
+    )
 
 
 def write_models(source: Source, folder: Path) -> None:
-    """`model/`; where queries and chunks are encoded differently, `query-encoder/` and `chunk-encoder/`.
+    """`model/`; where queries and chunks are encoded differently, `query-encoder/` and
+    `chunk-encoder/`.
 
     Those that only semantic search uses have `semantic-` before their names.
     """
@@ -67,7 +73,9 @@ def write_models(source: Source, folder: Path) -> None:
 
 
 def write_onnx(source: Source, folder: Path) -> None:
-    """`model-onnx/`; where queries and chunks are encoded differently, `query-encoder-onnx/` and `chunk-encoder-onnx/`."""
+    """`model-onnx/`; where queries and chunks are encoded differently, `query-encoder-onnx/` and
+    `chunk-encoder-onnx/`.
+    """
     from engine.encoders.graph.onnx_file import save_onnx
 
     _convert(source, folder, "onnx", save_onnx)
@@ -80,13 +88,18 @@ def write_gguf(source: Source, folder: Path) -> None:
     _convert(source, folder, "gguf", save_gguf)
 
 
-def _convert(source: Source, folder: Path, form: str, save: Callable[[ModelFolder, Path], None]) -> None:
+def _convert(
+    source: Source, folder: Path, form: str, save: Callable[[ModelFolder, Path], None]
+) -> None:
     """Another form of the encoders, from folders that are removed unless they are exported, too."""
     from engine.encoders.model_folder import resolve_model
 
     for part in model_parts(source):
         name = part.folder
-        saved = folder / name if (folder / name).is_dir() else folder / f".{name}"
+        if (folder / name).is_dir():
+            saved = folder / name
+        else:
+            saved = folder / f".{name}"
         if saved.name != name:
             _save(source, part, saved)
         save(resolve_model(str(saved)), folder / f"{name}-{form}")
@@ -98,12 +111,20 @@ def _save(source: Source, part: ModelPart, folder: Path) -> None:
     from engine.encoders.saving import save_encoder
 
     in_use = source.encoders[part.mode]
-    adapter = in_use.chunk_adapter if part.of_chunks else in_use.adapter
-    save_encoder(in_use.folder, folder, adapter=adapter, scale=in_use.weight, max_tokens=in_use.max_tokens)
+    if part.of_chunks:
+        adapter = in_use.chunk_adapter
+    else:
+        adapter = in_use.adapter
+    save_encoder(
+        in_use.folder, folder, adapter=adapter, scale=in_use.weight, max_tokens=in_use.max_tokens
+    )
 
 
 def model_parts(source: Source) -> tuple[ModelPart, ...]:
-    """The encoders that search uses. Where semantic search has its own for queries alone, its chunks are those of hybrid search."""
+    """The encoders that search uses.
+
+    Where semantic search has its own for queries alone, its chunks are those of hybrid search.
+    """
     parts: list[ModelPart] = []
     for mode, encoder in source.encoders.items():
         before = OF_SEMANTIC_SEARCH if mode == "semantic" else ""

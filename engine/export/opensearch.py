@@ -1,6 +1,7 @@
 """Files for OpenSearch: an index, a search pipeline, and the chunks for its bulk interface.
 
-BM25 is OpenSearch's own, by Lucene as here: its terms are given to it as they are indexed here, parted by spaces.
+BM25 is OpenSearch's own, by Lucene as here: its terms are given to it as they are indexed here,
+parted by spaces.
 """
 
 from __future__ import annotations
@@ -17,14 +18,27 @@ from engine.lexical.bm25 import K1, B
 BULK_BYTES = 50_000_000
 """Of one file, at most: a request may have 100 MB."""
 _KINDS = {
-    "chunk_id": "long", "start": "long", "end": "long", "page": "integer", "modified": "double", "text": "text",
-    "title": "text", "headings": "text", "path": "keyword", "document": "keyword", "content_hash": "keyword",
-    "author": "keyword", "language": "keyword", "codes": "keyword",
-}  # fmt: skip
+    "chunk_id": "long",
+    "start": "long",
+    "end": "long",
+    "page": "integer",
+    "modified": "double",
+    "text": "text",
+    "title": "text",
+    "headings": "text",
+    "path": "keyword",
+    "document": "keyword",
+    "content_hash": "keyword",
+    "author": "keyword",
+    "language": "keyword",
+    "codes": "keyword",
+}
 
 
 def write_opensearch(source: Source, folder: Path) -> None:
-    """`opensearch/`: `index.json`, `pipeline.json` of the fusion, and `bulk-0001.ndjson` and so on."""
+    """`opensearch/`: `index.json`, `pipeline.json` of the fusion, and `bulk-0001.ndjson` and so
+    on.
+    """
     facts = search_facts(source)
     place = described(facts, folder, "opensearch")
     widths = {"vector": source.index.width}
@@ -33,7 +47,8 @@ def write_opensearch(source: Source, folder: Path) -> None:
     _write(place / "index.json", index_body(widths))
     if facts["mode"] == "hybrid":
         _write(place / "pipeline.json", pipeline_body(facts))
-    number, file = 0, None
+    number = 0
+    file = None
     for block in blocks(source):
         for at, (chunk, document, terms) in enumerate(block.chunks):
             row = {**fields_of(chunk, document), "codes": [*terms.codes], "words": terms.words}
@@ -48,39 +63,55 @@ def write_opensearch(source: Source, folder: Path) -> None:
 
 
 def index_body(widths: Mapping[str, int]) -> dict[str, Any]:
-    """Settings and mappings of the index, with fields of vectors of these `widths`. One shard: BM25 counts words in each on its
-    own."""
+    """Settings and mappings of the index, with fields of vectors of these `widths`.
+
+    One shard: BM25 counts words in each on its own.
+    """
     vectors = {
         name: {
-            "type": "knn_vector", "dimension": width, "space_type": "cosinesimil",
+            "type": "knn_vector",
+            "dimension": width,
+            "space_type": "cosinesimil",
             "method": {"name": "hnsw", "engine": "lucene"},
         }
         for name, width in widths.items()
-    }  # fmt: skip
+    }
     return {
         "settings": {
-            "index": {"knn": True, "number_of_shards": 1, "similarity": {"words": {"type": "BM25", "k1": K1, "b": B}}}
+            "index": {
+                "knn": True,
+                "number_of_shards": 1,
+                "similarity": {"words": {"type": "BM25", "k1": K1, "b": B}},
+            }
         },
         "mappings": {
             "dynamic": False,
             "properties": {
                 **{name: {"type": kind} for name, kind in _KINDS.items()},
-                "words": {"type": "text", "analyzer": "whitespace", "similarity": "words", "index_options": "freqs"},
+                "words": {
+                    "type": "text",
+                    "analyzer": "whitespace",
+                    "similarity": "words",
+                    "index_options": "freqs",
+                },
                 **vectors,
             },
         },
-    }  # fmt: skip
+    }
 
 
 def pipeline_body(facts: dict[str, Any]) -> dict[str, Any]:
     """The fusion in use, of the semantic scores and those of BM25, in this order."""
     if facts["fusion"] == "rrf":
         combination = {"technique": "rrf", "rank_constant": facts["rrf_k"]}
-        return {"phase_results_processors": [{"score-ranker-processor": {"combination": combination}}]}
+        return {
+            "phase_results_processors": [{"score-ranker-processor": {"combination": combination}}]
+        }
     weights = {"weights": [facts["weight"], 1 - facts["weight"]]}
     processor = {
-        "normalization": {"technique": "min_max"}, "combination": {"technique": "arithmetic_mean", "parameters": weights},
-    }  # fmt: skip
+        "normalization": {"technique": "min_max"},
+        "combination": {"technique": "arithmetic_mean", "parameters": weights},
+    }
     return {"phase_results_processors": [{"normalization-processor": processor}]}
 
 

@@ -1,4 +1,6 @@
-"""A project taken off the machine: what is removed, what is kept, and where else words of its documents may be."""
+"""A project taken off the machine: what is removed, what is kept, and where else words of its
+documents may be.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from pathlib import Path
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import EngineError
 from engine.core.messages.project import Elsewhere, Purged, Removed
-from engine.encoders.graph.shared_graphs import forget_project, forget_unused_projects, unused_graphs
+from engine.encoders.graph.shared_graphs import (
+    forget_project,
+    forget_unused_projects,
+    unused_graphs,
+)
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.endpoint.servers import known_servers
 from engine.export.folder import RECORD, known_exports, unfinished_exports
@@ -42,7 +48,14 @@ _MADE = {
     SETTINGS: "settings",
 }
 _PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}")
-LOCKS = ("run", "stage", "sweep", "watch", "judging", "settings")  # of all that writes into a project
+LOCKS = (
+    "run",
+    "stage",
+    "sweep",
+    "watch",
+    "judging",
+    "settings",
+)  # of all that writes into a project
 LOCK_SECONDS = 2.0  # a stage whose run was killed ends within moments
 
 
@@ -50,20 +63,30 @@ def extent(project: ProjectFolder) -> tuple[int, int]:
     """Files and bytes that a purge would remove."""
     found = _found(project)
     graphs = unused_graphs(without=[project.path, *found])
-    sizes = [_size(path) for path in (*_own(project.path), *unfinished_exports(project), *found, *graphs)]
+    sizes = [
+        _size(path) for path in (*_own(project.path), *unfinished_exports(project), *found, *graphs)
+    ]
     return sum(files for files, _ in sizes), sum(size for _, size in sizes)
 
 
 def found_sources(project: ProjectFolder) -> list[Path]:
-    """The folders, which may be documents of other projects, too, of which a purge would remove the index of 'engine find'."""
-    return [source for one in map(ProjectFolder, _found(project)) for source in one.sources(one.settings())]
+    """The folders, which may be documents of other projects, too, of which a purge would remove
+    the index of 'engine find'.
+    """
+    return [
+        source
+        for one in map(ProjectFolder, _found(project))
+        for source in one.sources(one.settings())
+    ]
 
 
 def purge(project: ProjectFolder) -> Purged:
-    """Remove all that the engine has made for a project, killed exports included, and its place in the list of recents.
+    """Remove all that the engine has made for a project, killed exports included, and its place
+    in the list of recents.
 
-    Files of the user in the project's folder stay. A purge that was broken off can be repeated: project.toml goes last.
-    Raises ProjectBusyError while a run holds the project, ResourceError or EngineError where the system refuses.
+    Files of the user in the project's folder stay. A purge that was broken off can be repeated:
+    project.toml goes last. Raises ProjectBusyError while a run holds the project, ResourceError or
+    EngineError where the system refuses.
     """
     root = project.path
     with ExitStack() as held:
@@ -92,14 +115,26 @@ def purge(project: ProjectFolder) -> Purged:
 
 
 def _own(root: Path) -> list[Path]:
-    """What the engine has made in a project's folder, settings last; its locks are not among it: they are held."""
-    files = sorted({path for pattern in _PATTERNS for path in root.glob(pattern)} | {root / RECORD, root / SERVERS})
-    found = [path for path in (*(root / name for name in OWN_FOLDERS), *files) if path.exists() or path.is_symlink()]
+    """What the engine has made in a project's folder, settings last; its locks are not among it:
+    they are held.
+    """
+    files = sorted(
+        {path for pattern in _PATTERNS for path in root.glob(pattern)}
+        | {root / RECORD, root / SERVERS}
+    )
+    found = [
+        path
+        for path in (*(root / name for name in OWN_FOLDERS), *files)
+        if path.exists() or path.is_symlink()
+    ]
     return [*found, root / SETTINGS]
 
 
 def remove(path: Path, what: str = "") -> Removed:
-    """Delete a file or a folder with all that is in it. `what` it is, if it lies outside the project."""
+    """Delete a file or a folder with all that is in it.
+
+    `what` it is, if it lies outside the project.
+    """
     files, size = _size(path)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -107,7 +142,10 @@ def remove(path: Path, what: str = "") -> Removed:
         path.unlink(missing_ok=True)
     if what:
         return Removed(what, str(path), files, size)
-    name = "project.db" if path.name.startswith((".tmp-project.db", "project.db")) else path.name
+    if path.name.startswith((".tmp-project.db", "project.db")):
+        name = "project.db"
+    else:
+        name = path.name
     return Removed(_MADE.get(name, "unfinished file"), path.name, files, size)
 
 
@@ -123,7 +161,10 @@ def _size(path: Path) -> tuple[int, int]:
     """Number of files and bytes; of a link nothing, as what it leads to stays."""
     if path.is_symlink():
         return 0, 0
-    files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file() and not one.is_symlink()]
+    if path.is_file():
+        files = [path]
+    else:
+        files = [one for one in path.rglob("*") if one.is_file() and not one.is_symlink()]
     return len(files), sum(one.stat().st_size for one in files)
 
 
@@ -131,43 +172,70 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
     """What is there for certain first, then what only the user can know."""
     with suppress(EngineError):  # settings that cannot be read name no documents
         for source in project.sources(project.settings()):
-            yield Elsewhere("your documents", "They are yours, and were only read.", str(source), source.exists())
+            yield Elsewhere(
+                "your documents",
+                "They are yours, and were only read.",
+                str(source),
+                source.exists(),
+            )
     for entry in known_exports(project):
         there = Path(entry["folder"]).exists()
         kinds = ", ".join(entry["kinds"])
-        holds = "It is a bundle of the project." if kinds == "bundle" else f"It holds: {kinds}."
-        yield Elsewhere("an export", holds if there else "It is not there now.", entry["folder"], there)
+        if kinds == "bundle":
+            holds = "It is a bundle of the project."
+        else:
+            holds = f"It holds: {kinds}."
+        yield Elsewhere(
+            "an export", holds if there else "It is not there now.", entry["folder"], there
+        )
     for name in OWN_FOLDERS:
         if (project.path / name).is_symlink():
             where = str((project.path / name).resolve())
             yield Elsewhere("what a link led to", "The link alone was removed.", where, True)
     for path in _leftovers():
-        yield Elsewhere("a file of this program", "It may be of this or of another project.", str(path), True)
+        yield Elsewhere(
+            "a file of this program", "It may be of this or of another project.", str(path), True
+        )
     yield from (
-        Elsewhere("terminal scrollback, also of tmux and screen", "Hits and queries that were printed are in it."),
+        Elsewhere(
+            "terminal scrollback, also of tmux and screen",
+            "Hits and queries that were printed are in it.",
+        ),
         Elsewhere("your shell's history", "It holds the queries of 'engine search'."),
         Elsewhere("the clipboard and its history", "Hits that were copied are in it."),
         Elsewhere(
             "lists of recent files, previews and thumbnails",
             "Viewers keep them of documents that were opened from hits.",
         ),
-        Elsewhere("the system's own search index", "It may have read the project's files, and exports."),
-        Elsewhere("core dumps and reports of crashes", "They hold memory of a process that crashed."),
-        Elsewhere("backups, snapshots and synchronised folders", "They keep copies of the project's folder."),
+        Elsewhere(
+            "the system's own search index", "It may have read the project's files, and exports."
+        ),
+        Elsewhere(
+            "core dumps and reports of crashes", "They hold memory of a process that crashed."
+        ),
+        Elsewhere(
+            "backups, snapshots and synchronised folders",
+            "They keep copies of the project's folder.",
+        ),
         Elsewhere("swap and hibernation files", "They may hold memory of past runs."),
-        Elsewhere("free space of the disk", "Deleted files can be restored until they are overwritten."),
+        Elsewhere(
+            "free space of the disk", "Deleted files can be restored until they are overwritten."
+        ),
     )
     why = (
-        "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness) or what was searched "
-        "for (encoder.endpoint)."
+        "It was sent text of the documents, and may have been sent judged questions"
+        " (evaluation.robustness) or what was searched for (encoder.endpoint)."
     )
     yield from (
-        Elsewhere("a server that made queries or vectors", why, url, True) for url in known_servers(project.path)
+        Elsewhere("a server that made queries or vectors", why, url, True)
+        for url in known_servers(project.path)
     )
 
 
 def _leftovers() -> Iterator[Path]:
-    """Records of faults, and temporary folders of other commands, but for those that nobody uses any more: they go."""
+    """Records of faults, and temporary folders of other commands, but for those that nobody uses
+    any more: they go.
+    """
     from platformdirs import user_state_path
 
     from engine.lexical.storage import drop_stale_copies
@@ -175,11 +243,16 @@ def _leftovers() -> Iterator[Path]:
     yield from sorted(user_state_path("bmembed", appauthor=False).glob("fault-*.txt"))
     for place in {Path(tempfile.gettempdir()), Path("/dev/shm")}:
         drop_stale_copies(place)
-        yield from sorted(path for name in ("bmembed-benchmark-*", "bmembed-index-*") for path in place.glob(name))
+        yield from sorted(
+            path for name in ("bmembed-benchmark-*", "bmembed-index-*") for path in place.glob(name)
+        )
 
 
 def _forget_recent(root: Path) -> None:
-    """Take a project off the app's list of recents. A list that cannot be changed is no reason to fail."""
+    """Take a project off the app's list of recents.
+
+    A list that cannot be changed is no reason to fail.
+    """
     from platformdirs import user_state_path
 
     file = user_state_path("bmembed", appauthor=False) / "recent.json"

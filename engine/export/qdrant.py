@@ -1,4 +1,6 @@
-"""A collection of Qdrant's local mode: dense vectors, BM25 as sparse ones, and what users see of the chunks as payload."""
+"""A collection of Qdrant's local mode: dense vectors, BM25 as sparse ones, and what users see of
+the chunks as payload.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ TERMS = "terms.json"
 
 
 def write_qdrant(source: Source, folder: Path) -> None:
-    """`qdrant/`: what `QdrantClient(path=…)` opens, and `terms.json`, the number of each term in sparse vectors.
+    """`qdrant/`: what `QdrantClient(path=…)` opens, and `terms.json`, the number of each term in
+    sparse vectors.
 
-    Points are written one by one into the file of local mode: its client would keep all in memory, and wait for the disk at each.
+    Points are written one by one into the file of local mode: its client would keep all in memory,
+    and wait for the disk at each.
     """
     from qdrant_client import QdrantClient, models
     from qdrant_client.local.persistence import CollectionPersistence
@@ -36,7 +40,9 @@ def write_qdrant(source: Source, folder: Path) -> None:
         )
     numbers: dict[str, int] = {}
     with closing(CollectionPersistence(str(place / "collection" / COLLECTION))) as file:
-        file.storage.execute("PRAGMA synchronous = OFF")  # an export counts when all of it is synced
+        file.storage.execute(
+            "PRAGMA synchronous = OFF"
+        )  # an export counts when all of it is synced
         file.storage.execute("PRAGMA journal_mode = OFF")
         for block in blocks(source):
             for point in _points(block, numbers):
@@ -57,8 +63,13 @@ def _points(block: Block, numbers: dict[str, int]) -> list[Any]:
 
     found = []
     for place, (chunk, document, terms) in enumerate(block.chunks):
-        sparse = sorted((numbers.setdefault(term, len(numbers)), impact) for term, impact in terms.impacts.items())
-        bm25 = models.SparseVector(indices=[one for one, _ in sparse], values=[impact for _, impact in sparse])
+        sparse = sorted(
+            (numbers.setdefault(term, len(numbers)), impact)
+            for term, impact in terms.impacts.items()
+        )
+        bm25 = models.SparseVector(
+            indices=[one for one, _ in sparse], values=[impact for _, impact in sparse]
+        )
         payload = {**fields_of(chunk, document), "codes": [*terms.codes]}
         vectors: dict[str, Any] = {"dense": block.vectors[place].tolist(), "bm25": bm25}
         if block.semantic_vectors is not None:

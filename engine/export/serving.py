@@ -1,5 +1,6 @@
-"""What a search engine elsewhere needs for the hits of this one: every chunk with its vector and its BM25 terms, and how search
-ranks by the two."""
+"""What a search engine elsewhere needs for the hits of this one: every chunk with its vector and
+its BM25 terms, and how search ranks by the two.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +50,20 @@ class Block:
 def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
     """What users see of a chunk. `document`: the id that no run changes."""
     return {
-        "chunk_id": chunk.id, "path": document.path, "start": chunk.start, "end": chunk.end,
-        "content_hash": chunk.content_hash, "document": document.stable_id, "title": document.title,
-        "headings": [*chunk.headings], "page": chunk.page, "author": document.author, "language": document.language,
-        "modified": document.modified, "text": chunk.text,
-    }  # fmt: skip
+        "chunk_id": chunk.id,
+        "path": document.path,
+        "start": chunk.start,
+        "end": chunk.end,
+        "content_hash": chunk.content_hash,
+        "document": document.stable_id,
+        "title": document.title,
+        "headings": [*chunk.headings],
+        "page": chunk.page,
+        "author": document.author,
+        "language": document.language,
+        "modified": document.modified,
+        "text": chunk.text,
+    }
 
 
 def check_complete(source: Source) -> None:
@@ -67,19 +77,28 @@ def check_complete(source: Source) -> None:
 
 
 def check_searchable(source: Source) -> None:
-    """As `check_complete`. Raises UsageError where search does not rank by the cosine of vectors."""
+    """As `check_complete`.
+
+    Raises UsageError where search does not rank by the cosine of vectors.
+    """
     indexes = [source.index, source.semantic_index]
     if not all(index.form.of_cosines for index in indexes if index is not None):
         raise UsageError(
-            "The encoder's vectors cannot be searched elsewhere.", "It is hyperbolic, and other programs compare by cosine.",
-            "Export the vectors with what they stand for: --only parquet.", code="similarity-unsupported", command="export",
-        )  # fmt: skip
+            "The encoder's vectors cannot be searched elsewhere.",
+            "It is hyperbolic, and other programs compare by cosine.",
+            "Export the vectors with what they stand for: --only parquet.",
+            code="similarity-unsupported",
+            command="export",
+        )
     check_complete(source)
 
 
 def blocks(source: Source) -> Iterator[Block]:
-    """All chunks. Memory does not grow with them, but for what an opened index takes. Raises NotBuiltError as
-    `check_complete`, DamagedError."""
+    """All chunks.
+
+    Memory does not grow with them, but for what an opened index takes. Raises NotBuiltError as
+    `check_complete`, DamagedError.
+    """
     import numpy as np
 
     from engine.lexical.impacts import chunk_terms
@@ -93,58 +112,93 @@ def blocks(source: Source) -> Iterator[Block]:
     for first in range(0, len(keys), BLOCK):
         wanted = keys[first : first + BLOCK]
         chunks = source.store.chunks_by_id(wanted.tolist())
-        documents = {key: source.store.document_card(key) for key in {one.document_id for one in chunks.values()}}
+        documents = {
+            key: source.store.document_card(key)
+            for key in {one.document_id for one in chunks.values()}
+        }
         found = [next(terms, None) for _ in wanted]
         if [one and one.id for one in found] != wanted.tolist() or len(chunks) < len(wanted):
             raise _outdated(source)
-        rows = [(chunk := chunks[one.id], documents[chunk.document_id], one) for one in found if one]
+        rows = [
+            (chunk := chunks[one.id], documents[chunk.document_id], one) for one in found if one
+        ]
         vectors = source.index.form.vectors(source.index.rows(wanted))
-        yield Block(rows, vectors, semantic.form.vectors(semantic.rows(wanted)) if semantic is not None else None)
+        yield Block(
+            rows,
+            vectors,
+            semantic.form.vectors(semantic.rows(wanted)) if semantic is not None else None,
+        )
 
 
 def search_facts(source: Source) -> dict[str, Any]:
     """How search ranks, and by what: what a manifest says beside the chunks. JSON types only."""
-    lexical, vectors = source.need(LexicalInfo), source.need(VectorsInfo)
+    lexical = source.need(LexicalInfo)
+    vectors = source.need(VectorsInfo)
     form = source.index.form
     with closing(Loaded(source.project)) as loaded:
         chosen = loaded.fusion(source.settings.search)
     semantic = source.vectors("semantic")
     own: dict[str, Any] = {}
     if len(source.modes) > 1:
-        own = {"semantic": {"encoder": semantic.info.encoder, "chunk_encoder": semantic.info.chunk_encoder,
-                            "vectors": semantic.fingerprint}}  # fmt: skip
+        own = {
+            "semantic": {
+                "encoder": semantic.info.encoder,
+                "chunk_encoder": semantic.info.chunk_encoder,
+                "vectors": semantic.fingerprint,
+            }
+        }
     return {
-        "project": source.project.name, "mode": chosen.mode_in_json, "fusion": chosen.fusion, "weight": chosen.weight,
-        "rrf_k": chosen.rrf_k, "depth": MIN_DEPTH, "chunks": source.index.count, "dimension": source.index.width,
-        "similarity": "cosine" if form.of_cosines else form.name, "stored_as": source.index.manifest["dtype"],
-        "language": lexical.info.language, "other_languages": [*lexical.info.languages],
+        "project": source.project.name,
+        "mode": chosen.mode_in_json,
+        "fusion": chosen.fusion,
+        "weight": chosen.weight,
+        "rrf_k": chosen.rrf_k,
+        "depth": MIN_DEPTH,
+        "chunks": source.index.count,
+        "dimension": source.index.width,
+        "similarity": "cosine" if form.of_cosines else form.name,
+        "stored_as": source.index.manifest["dtype"],
+        "language": lexical.info.language,
+        "other_languages": [*lexical.info.languages],
         "query_prompt": source.in_use.source.prompts.query,
         "fingerprints": {
-            "encoder": vectors.info.encoder, "chunk_encoder": vectors.info.chunk_encoder, "vectors": vectors.fingerprint,
-            "keywords": lexical.fingerprint, **own,
+            "encoder": vectors.info.encoder,
+            "chunk_encoder": vectors.info.chunk_encoder,
+            "vectors": vectors.fingerprint,
+            "keywords": lexical.fingerprint,
+            **own,
         },
-    }  # fmt: skip
+    }
 
 
 def described(facts: dict[str, Any], folder: Path, target: str) -> Path:
-    """`folder/target`, with a README that holds the code of a query there, and a manifest of the `search_facts`."""
+    """`folder/target`, with a README that holds the code of a query there, and a manifest of the
+    `search_facts`.
+    """
     vectors = facts["fingerprints"]
     has_two_indexes = vectors.get("semantic", vectors)["chunk_encoder"] != vectors["chunk_encoder"]
     from jinja2 import Environment, StrictUndefined
 
     place = folder / target
     place.mkdir()
-    environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     text = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8")).render(
         target=target, has_two_indexes=has_two_indexes, **facts
     )
     (place / "README.md").write_text(text, encoding="utf-8")
-    (place / "manifest.json").write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (place / "manifest.json").write_text(
+        json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+    )
     return place
 
 
 def _outdated(source: Source) -> NotBuiltError:
     return NotBuiltError(
-        "The indexes do not hold the documents as they are now.", "Search elsewhere would find other chunks than here.",
-        f"Run 'engine run {source.project.argument}'.", code="index-outdated", stage="embed",
-    )  # fmt: skip
+        "The indexes do not hold the documents as they are now.",
+        "Search elsewhere would find other chunks than here.",
+        f"Run 'engine run {source.project.argument}'.",
+        code="index-outdated",
+        stage="embed",
+    )

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncoderInUse:
-    """The encoder that a search mode uses: a model, with `adapter` merged in with an interpolation `weight`, or without one.
+    """The encoder that a search mode uses: a model, with `adapter` merged in with an
+    interpolation `weight`, or without one.
 
-    `chunk_adapter`: the one that chunks are encoded with; None where they are by the model as it is. `encoder` and
+    `chunk_adapter`: the one that chunks are encoded with; None where they are by the model as it
+        is. `encoder` and
     `chunk_encoder` are the fingerprints of what encodes queries and chunks.
     """
 
@@ -48,9 +50,12 @@ class EncoderInUse:
         """The model's. Raises UsageError for an encoder that is not exported."""
         if self.source.folder is None or not self.source.exports:
             raise UsageError(
-                f"The encoder {self.source.name} cannot be exported.", "Its weights are not the project's to give away.",
-                "Export something else, such as vectors or chunks.", code="encoder-not-exportable", command="export",
-            )  # fmt: skip
+                f"The encoder {self.source.name} cannot be exported.",
+                "Its weights are not the project's to give away.",
+                "Export something else, such as vectors or chunks.",
+                code="encoder-not-exportable",
+                command="export",
+            )
         return self.source.folder
 
     @property
@@ -58,26 +63,34 @@ class EncoderInUse:
         """What the adapters act on."""
         if self.chunk_adapter == self.adapter:
             return "both"
-        return "both-then-queries" if self.chunk_adapter else "queries"
+        if self.chunk_adapter:
+            return "both-then-queries"
+        return "queries"
 
 
 @dataclass(frozen=True)
 class Source(ProjectSnapshot):
     """A project's database and settings, what search uses, and what was trained.
 
-    What is called `index` and `in_use` is of hybrid search, and of semantic search unless that has its own.
+    What is called `index` and `in_use` is of hybrid search, and of semantic search unless that has
+    its own.
     """
 
     @cached_property
     def modes(self) -> tuple[SearchMode, ...]:
         """The search modes whose encoders differ; hybrid search alone where both have the same."""
         own = self.store.artifact(SemanticVectorsInfo)
-        return ("hybrid",) if own is None else ("hybrid", "semantic")
+        if own is None:
+            return ("hybrid",)
+        return ("hybrid", "semantic")
 
     def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
         """What the stage noted of the index and the encoder of a mode. Raises NotBuiltError."""
         first = self.need(VectorsInfo)
-        own = self.store.artifact(SemanticVectorsInfo) if mode == "semantic" else None
+        if mode == "semantic":
+            own = self.store.artifact(SemanticVectorsInfo)
+        else:
+            own = None
         return own or first
 
     @cached_property
@@ -89,7 +102,10 @@ class Source(ProjectSnapshot):
 
     @cached_property
     def semantic_index(self) -> VectorIndex | None:
-        """The index that only semantic search uses; None where it uses that of hybrid search. Raises as `index`."""
+        """The index that only semantic search uses; None where it uses that of hybrid search.
+
+        Raises as `index`.
+        """
         from engine.vectors.index import VectorIndex
 
         own = self.vectors("semantic")
@@ -104,7 +120,10 @@ class Source(ProjectSnapshot):
 
     @cached_property
     def encoders(self) -> Mapping[SearchMode, EncoderInUse]:
-        """The encoders that the vectors were made for, by mode, for each of `modes`. Raises NotBuiltError, ModelError."""
+        """The encoders that the vectors were made for, by mode, for each of `modes`.
+
+        Raises NotBuiltError, ModelError.
+        """
         return {mode: self._encoder(mode) for mode in self.modes}
 
     def _encoder(self, mode: SearchMode) -> EncoderInUse:
@@ -113,16 +132,30 @@ class Source(ProjectSnapshot):
         info = self.vectors(mode).info
         self._check_evaluated(mode)
         encoder = source_of(info, self.settings)
-        adapter = self.project.path / info.adapter if info.adapter else None
-        if encoder.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight) != info.encoder:
+        if info.adapter:
+            adapter = self.project.path / info.adapter
+        else:
+            adapter = None
+        if (
+            encoder.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
+            != info.encoder
+        ):
             raise NotBuiltError(
-                f"The model {info.model} is not the one that the documents were embedded with.", "Its files have changed since.",
-                f"Run 'engine run {self.project.argument}'.", code="model-changed", stage="embed",
-            )  # fmt: skip
+                f"The model {info.model} is not the one that the documents were embedded with.",
+                "Its files have changed since.",
+                f"Run 'engine run {self.project.argument}'.",
+                code="model-changed",
+                stage="embed",
+            )
         return EncoderInUse(
-            encoder, adapter, info.interpolation_weight if adapter else 0.0, info.max_tokens,
-            self.project.path / info.chunk_adapter if info.chunk_adapter else None, info.encoder, info.chunk_encoder,
-        )  # fmt: skip
+            encoder,
+            adapter,
+            info.interpolation_weight if adapter else 0.0,
+            info.max_tokens,
+            self.project.path / info.chunk_adapter if info.chunk_adapter else None,
+            info.encoder,
+            info.chunk_encoder,
+        )
 
     def _check_evaluated(self, mode: SearchMode) -> None:
         """What the last evaluation chose must be what is embedded: its figures go into the card."""
@@ -132,14 +165,19 @@ class Source(ProjectSnapshot):
         for one in checked:
             info = self.vectors(one).info
             chosen = self.evaluation.info.in_use[one]
-            has_weight = not info.adapter or chosen.interpolation_weight == info.interpolation_weight
+            has_weight = (
+                not info.adapter or chosen.interpolation_weight == info.interpolation_weight
+            )
             if chosen.adapter == info.adapter and has_weight:
                 continue
             raise NotBuiltError(
-                "The documents are not yet embedded with the encoder that the last evaluation chose.",
+                "The documents are not yet embedded with the encoder that the last evaluation"
+                " chose.",
                 "The index in use and the figures would not match.",
-                f"Run 'engine run {self.project.argument}'.", code="index-outdated", stage="embed",
-            )  # fmt: skip
+                f"Run 'engine run {self.project.argument}'.",
+                code="index-outdated",
+                stage="embed",
+            )
 
     @property
     def evaluation(self) -> Artifact[EvaluationInfo] | None:
@@ -147,8 +185,8 @@ class Source(ProjectSnapshot):
         return self.store.artifact(EvaluationInfo)
 
     def adapter(self) -> tuple[Path, float]:
-        """The folder of the trained adapter, and the weight with which search uses it (0: it does not): hybrid search, else
-        semantic search.
+        """The folder of the trained adapter, and the weight with which search uses it (0: it
+        does not): hybrid search, else semantic search.
 
         Raises NotBuiltError where there is none.
         """
@@ -156,13 +194,19 @@ class Source(ProjectSnapshot):
         return folder, weights["hybrid"] or weights["semantic"]
 
     def adapter_weights(self) -> tuple[Path, Mapping[SearchMode, float]]:
-        """The folder of the trained adapter, and the weight with which each mode uses it. Raises as `adapter`."""
+        """The folder of the trained adapter, and the weight with which each mode uses it.
+
+        Raises as `adapter`.
+        """
         trained = self.need(AdapterInfo).info
         if not trained.adapter:
             raise NotBuiltError(
-                "No adapter was trained.", f"{trained.reason.capitalize()}.", "Add documents or queries.",
-                code="adapter-not-trained", stage="train",
-            )  # fmt: skip
+                "No adapter was trained.",
+                f"{trained.reason.capitalize()}.",
+                "Add documents or queries.",
+                code="adapter-not-trained",
+                stage="train",
+            )
         in_use = (self.evaluation.info if self.evaluation else EvaluationInfo()).in_use
         weights = {
             mode: chosen.interpolation_weight if chosen.adapter == trained.adapter else 0.0
@@ -176,7 +220,10 @@ class Source(ProjectSnapshot):
 
     def _of_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         of_use = {"model", "vectors", "parquet"} & {*kinds}
-        adapters = [encoder.adapter for encoder in self.encoders.values()] if of_use else []
+        if of_use:
+            adapters = [encoder.adapter for encoder in self.encoders.values()]
+        else:
+            adapters = []
         if "adapter" in kinds:
             adapters = [self.adapter()[0]]
         geometries = [read_geometry(adapter) for adapter in adapters if adapter]
@@ -184,12 +231,13 @@ class Source(ProjectSnapshot):
         if geometry is None:
             return ()
         what = (
-            "The encoder is hyperbolic: vectors of chunks are points x, the model gives the pooled vectors p that they are made "
-            "of. Their cosines rank otherwise than search."
+            "The encoder is hyperbolic: vectors of chunks are points x, the model gives the pooled"
+            " vectors p that they are made of. Their cosines rank otherwise than search."
         )
         to_do = (
-            f"With v = {geometry.scale:.6g} p, c = {geometry.curvature:g} and n = √c‖v‖ take x = sinh(n)/n v, t = √(1/c + ‖x‖²) "
-            "and rank by the inner product of [x, −t] of the query with [x, t] of the chunk."
+            f"With v = {geometry.scale:.6g} p, c = {geometry.curvature:g} and n = √c‖v‖ take x ="
+            " sinh(n)/n v, t = √(1/c + ‖x‖²) and rank by the inner product of [x, −t] of the query"
+            " with [x, t] of the chunk."
         )
         return (ExportNote(code="encoder-hyperbolic", what=what, to_do=to_do),)
 
@@ -201,7 +249,10 @@ class Source(ProjectSnapshot):
         unused = "adapter" in kinds and not self.adapter()[1]
         if not unused and "model" not in kinds:
             return ()
-        adapted = any(encoder.weight for encoder in self.encoders.values()) if "model" in kinds else False
+        if "model" in kinds:
+            adapted = any(encoder.weight for encoder in self.encoders.values())
+        else:
+            adapted = False
         what = "Search does not use this adapter."
         if "model" in kinds:
             what = self._describe_models()
@@ -213,9 +264,14 @@ class Source(ProjectSnapshot):
         return (ExportNote(code="adapter-unused" if unused else code, what=what, to_do=found),)
 
     def _describe_models(self) -> str:
-        names = {mode: "adapted" if encoder.weight else "base" for mode, encoder in self.encoders.items()}
+        names = {
+            mode: "adapted" if encoder.weight else "base" for mode, encoder in self.encoders.items()
+        }
         if len(names) == 1:
             return f"The model is the {names['hybrid']} encoder."
         if names["hybrid"] == names["semantic"]:
             return f"Both search modes have an {names['hybrid']} encoder, each with its own weight."
-        return f"Hybrid search has the {names['hybrid']} encoder, semantic search the {names['semantic']} one."
+        return (
+            f"Hybrid search has the {names['hybrid']} encoder, semantic search the"
+            f" {names['semantic']} one."
+        )

@@ -28,13 +28,18 @@ def export_project(
 ) -> Exported:
     """Write an export into `target`, a folder that is not there yet: complete, or not at all.
 
-    `kinds`: names of `KINDS`; each of them must be there. None: adapter and model; ("all",): everything; of these two what
-    the project lacks is left out. `report` gets a line for every kind begun. Raises UsageError for a target that is taken or
-    a kind that is unknown, NotBuiltError for what no run has made, ProjectBusyError, ResourceError when the disk is full.
+    `kinds`: names of `KINDS`; each of them must be there. None: adapter and model; ("all",):
+        everything; of these two what
+    the project lacks is left out. `report` gets a line for every kind begun. Raises UsageError for
+    a target that is taken or a kind that is unknown, NotBuiltError for what no run has made,
+    ProjectBusyError, ResourceError when the disk is full.
     """
     wanted = list(DEFAULT if kinds is None else kinds)
     insist = kinds is not None and wanted != ["all"]
-    names = ALL if wanted == ["all"] else parse_kinds(wanted)
+    if wanted == ["all"]:
+        names = ALL
+    else:
+        names = parse_kinds(wanted)
     final = checked_target(project, target)
     with project.locked(), closing(project.store()) as store:
         source = Source(project, project.settings(), store)
@@ -46,7 +51,9 @@ def export_project(
     return Exported(final, tuple(kind.name for kind in found), text, written, size, left_out, notes)
 
 
-def _fill(source: Source, kinds: list[Kind], folder: Path, report: Callable[[str], None]) -> tuple[int, int]:
+def _fill(
+    source: Source, kinds: list[Kind], folder: Path, report: Callable[[str], None]
+) -> tuple[int, int]:
     for kind in kinds:
         report(f"{kind.name}: {kind.what}")
         kind.write(source, folder)
@@ -56,7 +63,10 @@ def _fill(source: Source, kinds: list[Kind], folder: Path, report: Callable[[str
     listed = {path.relative_to(folder).as_posix(): _described(path) for path in files}
     text = json.dumps({**with_former_keys(known), "files": listed}, ensure_ascii=False, indent=1)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
-    return len(files) + 1, sum(int(one["bytes"]) for one in listed.values()) + len(text.encode()) + 1
+    return (
+        len(files) + 1,
+        sum(int(one["bytes"]) for one in listed.values()) + len(text.encode()) + 1,
+    )
 
 
 def _described(path: Path) -> dict[str, Any]:

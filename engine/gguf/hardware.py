@@ -17,13 +17,15 @@ from engine.gguf.header import Header, read_header
 ALL_LAYERS = -1
 LOOK_SECONDS = 0.3
 GPU_WORKSPACE = 600_000_000  # bytes of a GPU that computing takes beside weights and cache
-_GPU, _INTEGRATED = 1, 2  # enum ggml_backend_dev_type
+_GPU = 1  # enum ggml_backend_dev_type
+_INTEGRATED = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What a model takes: bytes of all its weights, its layers, bytes of a token of context (0: not known), and the tokens of
-    context that are wanted."""
+    """What a model takes: bytes of all its weights, its layers, bytes of a token of context (0:
+    not known), and the tokens of context that are wanted.
+    """
 
     size: int
     layers: int
@@ -54,12 +56,14 @@ def too_large(weight: Weight) -> str:
     """What to say of a model that does not fit into the free memory; empty where it does."""
     import psutil
 
-    free, needed = psutil.virtual_memory().available, weight.memory
+    free = psutil.virtual_memory().available
+    needed = weight.memory
     if needed <= free:
         return ""
     return (
-        f"takes {size_text(needed)} of memory with a context of {weight.context} tokens, and {size_text(free)} are free: it will "
-        "be slow, or the system may end it. A smaller model, or lower queries.context_tokens, takes less."
+        f"takes {size_text(needed)} of memory with a context of {weight.context} tokens, and"
+        f" {size_text(free)} are free: it will be slow, or the system may end it. A smaller model,"
+        " or lower queries.context_tokens, takes less."
     )
 
 
@@ -79,7 +83,8 @@ def devices() -> list[tuple[int, str, int]]:
     found = []
     for number in range(lib.ggml_backend_dev_count()):
         device = ctypes.c_void_p(lib.ggml_backend_dev_get(ctypes.c_size_t(number)))
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        free = ctypes.c_size_t()
+        total = ctypes.c_size_t()
         lib.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
         name = (lib.ggml_backend_dev_description(device) or b"").decode("utf-8", "replace")
         found.append((int(lib.ggml_backend_dev_type(device)), name, free.value))
@@ -87,7 +92,9 @@ def devices() -> list[tuple[int, str, int]]:
 
 
 def choose_layers(gpus: Sequence[tuple[str, int]], weight: Weight) -> tuple[int, str]:
-    """Layers to put on the GPUs: all (-1), some, or none (0), by the memory that is free there. `gpus`: (name, bytes free).
+    """Layers to put on the GPUs: all (-1), some, or none (0), by the memory that is free there.
+
+    `gpus`: (name, bytes free).
 
     The last part of a model, its output, counts as one layer more.
     """
@@ -105,7 +112,9 @@ def choose_layers(gpus: Sequence[tuple[str, int]], weight: Weight) -> tuple[int,
 
 
 def free_threads() -> tuple[int, str]:
-    """Cores that this process may use and that nobody is using now: a busy core slows all the others down."""
+    """Cores that this process may use and that nobody is using now: a busy core slows all the
+    others down.
+    """
     import psutil
 
     cores, reason = available_cores()
@@ -116,4 +125,6 @@ def free_threads() -> tuple[int, str]:
 def threads_for(cores: int, reason: str, busy: float) -> tuple[int, str]:
     """At least one thread; `busy` is the number of cores that other programs keep busy."""
     taken = min(cores - 1, round(busy))
-    return (cores - taken, f"{reason}, less {taken} in use by other programs") if taken else (cores, reason)
+    if taken:
+        return (cores - taken, f"{reason}, less {taken} in use by other programs")
+    return (cores, reason)

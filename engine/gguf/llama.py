@@ -17,13 +17,18 @@ from engine.core.subprocesses import answer
 from engine.gguf.file import unusable
 from engine.gguf.header import not_a_writer, read_header
 
-_WARNING, _ERROR, _CONTINUED = 3, 4, 5
+_WARNING = 3
+_ERROR = 4
+_CONTINUED = 5
 _log: deque[str] = deque(maxlen=40)
 _kept: list[Any] = []  # C calls these as long as the process lives
 
 
 def library() -> Any:
-    """The llama_cpp module, with its backend initialised. Raises UsageError where it is not installed."""
+    """The llama_cpp module, with its backend initialised.
+
+    Raises UsageError where it is not installed.
+    """
     check_llm()
     import llama_cpp
 
@@ -48,11 +53,17 @@ def clear_log() -> None:
 
 
 def complaint(path: Path) -> str:
-    """The last complaints of llama.cpp on one line, without those that only say that loading failed."""
+    """The last complaints of llama.cpp on one line, without those that only say that loading
+    failed.
+    """
     lines = [" ".join(line.split()) for line in "".join(_log).splitlines()]
-    texts = [line.replace(str(path), path.name).rpartition("error loading model: ")[2] for line in lines]
+    texts = [
+        line.replace(str(path), path.name).rpartition("error loading model: ")[2] for line in lines
+    ]
     useful = [line for line in texts if line and "failed to load model" not in line]
-    return f"llama.cpp says: {' / '.join(useful[-3:])[:500]}." if useful else "llama.cpp gives no reason."
+    if useful:
+        return f"llama.cpp says: {' / '.join(useful[-3:])[:500]}."
+    return "llama.cpp gives no reason."
 
 
 def why_not_loaded(path: Path) -> str:
@@ -61,11 +72,15 @@ def why_not_loaded(path: Path) -> str:
         wrong = not_a_writer(path, read_header(path))
     except ModelError as error:
         wrong = error
-    return wrong.why if wrong else complaint(path)
+    if wrong:
+        return wrong.why
+    return complaint(path)
 
 
 def load(path: Path, **options: Any) -> Any:
-    """A model loaded with these parameters of llama.cpp; None where it cannot be, and `complaint` says why."""
+    """A model loaded with these parameters of llama.cpp; None where it cannot be, and
+    `complaint` says why.
+    """
     lib = library()
     clear_log()
     params = lib.llama_model_default_params()
@@ -76,8 +91,11 @@ def load(path: Path, **options: Any) -> Any:
 
 
 def tokenise(vocabulary: Any, text: str, *, around: bool, control: bool) -> list[int]:
-    """Tokens of a text: with the model's own marks `around` it; with `control`, what is written as a control token is one."""
-    lib, data = library(), text.encode("utf-8", "replace")
+    """Tokens of a text: with the model's own marks `around` it; with `control`, what is written
+    as a control token is one.
+    """
+    lib = library()
+    data = text.encode("utf-8", "replace")
     found = -(len(data) + 8)
     while found < 0:  # it is the room that is needed: a space may be three tokens
         buffer = (lib.llama_token * -found)()
@@ -86,7 +104,10 @@ def tokenise(vocabulary: Any, text: str, *, around: bool, control: bool) -> list
 
 
 def check_vocabulary(path: Path) -> None:
-    """Load all of a model but its weights. Raises ModelError with the true reason where llama.cpp cannot use it."""
+    """Load all of a model but its weights.
+
+    Raises ModelError with the true reason where llama.cpp cannot use it.
+    """
     if (model := load(path, vocab_only=True, n_gpu_layers=0)) is None:
         raise unusable(path, why_not_loaded(path))
     library().llama_model_free(model)

@@ -1,4 +1,6 @@
-"""Where GGUF files of other programs lie: LM Studio, Ollama, the Hugging Face cache, and our own folder."""
+"""Where GGUF files of other programs lie: LM Studio, Ollama, the Hugging Face cache, and our own
+folder.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,17 @@ from pathlib import Path
 from engine.gguf.file import PART, parts_of
 from engine.models.installed import own_folder
 
-OWN, NAMED = "own folder", "settings"
+OWN = "own folder"
+NAMED = "settings"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A model file: whose place it lies in, the names it goes by there, and the size that it should have (0: not known).
-    `parts`: all files of a model in several."""
+    """A model file: whose place it lies in, the names it goes by there, and the size that it
+    should have (0: not known). `parts`: all files of a model in several.
+    """
 
     path: Path
     place: str
@@ -45,7 +49,10 @@ def own_models() -> list[Path]:
 
 
 def find_models(folders: Iterable[Path] = ()) -> list[Found]:
-    """Model files in the usual places, and in `folders` that settings name, each once. What cannot be read is passed over."""
+    """Model files in the usual places, and in `folders` that settings name, each once.
+
+    What cannot be read is passed over.
+    """
     home = Path.home()
     found: dict[Path, Found] = {}
     for one in chain(_everywhere(os.environ, home), *(_files(folder, NAMED) for folder in folders)):
@@ -103,7 +110,9 @@ def hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
 def _walk(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        shown = (name for name in sorted(names) if not name.startswith("."))  # the others are not yet whole
+        shown = (
+            name for name in sorted(names) if not name.startswith(".")
+        )  # the others are not yet whole
         yield from (Path(parent, name) for name in shown if name.lower().endswith(".gguf"))
 
 
@@ -140,7 +149,11 @@ def _layers(manifest: Path) -> list[tuple[str, int]]:
     """(sha256, bytes) of the models in an Ollama manifest; none of what cannot be read."""
     try:
         layers = json.loads(manifest.read_text(encoding="utf-8"))["layers"]
-        found = [(str(one["digest"]), int(one.get("size", 0))) for one in layers if one["mediaType"] == _OLLAMA_MODEL]
+        found = [
+            (str(one["digest"]), int(one.get("size", 0)))
+            for one in layers
+            if one["mediaType"] == _OLLAMA_MODEL
+        ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
     named = [(digest.removeprefix("sha256:"), size) for digest, size in found]

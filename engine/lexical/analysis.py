@@ -1,20 +1,23 @@
 """Text → BM25 terms, one way for chunks and queries.
 
-Words are lower-cased, folded to plain Latin letters, freed of stop words and stemmed. Folding comes before stemming, so
-that "Häuser" and "hauser" meet in one term: both sides of a search must agree more than a stem must be right.
+Words are lower-cased, folded to plain Latin letters, freed of stop words and stemmed. Folding comes
+before stemming, so that "Häuser" and "hauser" meet in one term: both sides of a search must agree
+more than a stem must be right.
 
-A *code* is a compound that holds a digit (`PHX-121`, `ISO/IEC-27001`, `v2.3.1`, `phx121`). Its parts are words like any
-other, and the whole goes to a field of its own, so that it changes neither the length nor the word scores of a chunk.
-The whole is written with its letter and digit runs joined by "-" (a mark between two digits stays as typed: 3.5 is not
-3-5), so `phx121` and `PHX-121` are one code, and no word can equal it. Hyphenated words without a digit (`well-known`),
-and numbers before words (`30-day`, `25-year-old`, `10th`), are prose: they give their words only.
+A *code* is a compound that holds a digit (`PHX-121`, `ISO/IEC-27001`, `v2.3.1`, `phx121`). Its
+parts are words like any other, and the whole goes to a field of its own, so that it changes neither
+the length nor the word scores of a chunk. The whole is written with its letter and digit runs
+joined by "-" (a mark between two digits stays as typed: 3.5 is not 3-5), so `phx121` and `PHX-121`
+are one code, and no word can equal it. Hyphenated words without a digit (`well-known`), and numbers
+before words (`30-day`, `25-year-old`, `10th`), are prose: they give their words only.
 
-Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs give overlapping pairs of characters; single Han characters
-are terms too, so that a one-character query finds them. A single line end between Chinese or Japanese characters parts no
+Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs give overlapping pairs of characters;
+single Han characters are terms too, so that a one-character query finds them. A single line end
+between Chinese or Japanese characters parts no
 pair: lines of such text end within words.
 
-Amounts, numbers and days have one code in all spellings: `engine/lexical/figures.py`. Long, as one class reads texts and finds the
-places of words in them.
+Amounts, numbers and days have one code in all spellings: `engine/lexical/figures.py`. Long, as one
+class reads texts and finds the places of words in them.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ _MARK = re.compile(f"[{characters.JOINERS}]")
 _PARTED = re.compile("[ ,\u00a0\u2009\u202f]|['\u2019](?=\\d)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MAX_LOOKED_UP = 10
-"""Words of a query that may look a day up; in a longer one a day that is told in words is told in passing, and weighs less."""
+"""Words of a query that may look a day up; in a longer one a day that is told in words is told
+in passing, and weighs less.
+"""
 _LINE_WITHIN = re.compile(characters.LINE_WITHIN)
 
 
@@ -61,8 +66,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """`words`: how often each occurs in the query. `codes`: each whole code with the words that its parts gave. `digits`: of codes
-    that are numbers, the words that they are where they are written as digits alone.
+    """`words`: how often each occurs in the query.
+
+    `codes`: each whole code with the words that its parts gave. `digits`: of codes that are
+    numbers, the words that they are where they are written as digits alone.
     """
 
     words: dict[str, float]
@@ -76,21 +83,29 @@ def is_code(term: str) -> bool:
 
 
 class Analyzer:
-    """Analyses text in one language: an ISO 639-1 code. One without a stemmer, or "none", only lower-cases and folds.
+    """Analyses text in one language: an ISO 639-1 code.
 
-    `stop_words` says whether they are dropped. `mark` is put before every term that is not a code or a pair of
-    characters: it keeps the words of one language apart from those of another. Safe to use from several threads.
+    One without a stemmer, or "none", only lower-cases and folds.
+
+    `stop_words` says whether they are dropped. `mark` is put before every term that is not a code
+    or a pair of
+    characters: it keeps the words of one language apart from those of another. Safe to use from
+        several threads.
     """
 
     def __init__(self, language: str, stop_words: bool = True, mark: str = "") -> None:
-        self.language, self._mark = language, mark
+        self.language = language
+        self._mark = mark
         self._stemmer = _filter("stemmer", STEMMERS.get(language))
-        self._stop_words = _filter("stopword", STOP_WORDS.get(language)) if stop_words else None
+        if stop_words:
+            self._stop_words = _filter("stopword", STOP_WORDS.get(language))
+        else:
+            self._stop_words = None
         self._word = characters.term_pattern()
         self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._lock = Lock()
         self.spellings: dict[str, set[str]] = {}
-        """Of words with ä, ö, ü, å or ø: the term of the word spelt out → their terms, where these differ."""
+        """Of words with ä, ö, ü, å or ø: the term of the word spelt out → their terms, where these differ."""  # noqa: E501
 
     def terms(self, text: str) -> Terms:
         """The words and codes of a text. Never raises, whatever the text."""
@@ -111,16 +126,22 @@ class Analyzer:
     def query_terms(self, text: str) -> QueryTerms:
         """The terms of a query, counted.
 
-        Single characters count only where they stand alone: pairs already cover those inside a run of Han, and of the parts of a
-        code longer ones say more (of `QX-77/B`, not B).
+        Single characters count only where they stand alone: pairs already cover those inside a run
+        of Han, and of the parts of a code longer ones say more (of `QX-77/B`, not B).
         """
-        return self._counted(text, lambda compound: self._cache.get(compound) or self._remember(compound))
+        return self._counted(
+            text, lambda compound: self._cache.get(compound) or self._remember(compound)
+        )
 
     def unstemmed(self, text: str) -> QueryTerms:
-        """A query's words before any is stemmed or dropped, and its codes with theirs: the same in every language."""
+        """A query's words before any is stemmed or dropped, and its codes with theirs: the same
+        in every language.
+        """
         return self._counted(text, self._split)
 
-    def _counted(self, text: str, terms_of: Callable[[str], tuple[Sequence[str], Sequence[str]]]) -> QueryTerms:
+    def _counted(
+        self, text: str, terms_of: Callable[[str], tuple[Sequence[str], Sequence[str]]]
+    ) -> QueryTerms:
         query = QueryTerms({}, {})
         days: dict[str, tuple[str, ...]] = {}
         for compound in find_compounds(_plain(text)):
@@ -142,7 +163,9 @@ class Analyzer:
         return query
 
     def _ask_number(self, query: QueryTerms, figure: Figure, words: Sequence[str]) -> None:
-        """Add a number to a query: its parts, all of it, and its digits alone, which count as much as all parts do."""
+        """Add a number to a query: its parts, all of it, and its digits alone, which count as
+        much as all parts do.
+        """
         digits = tuple(self._mark + number for number in figure.digits)
         for word in words:
             query.words[word] = query.words.get(word, 0.0) + 1.0
@@ -156,7 +179,8 @@ class Analyzer:
         return next(iter(self._word_terms(word)), "")
 
     def matched_spans(self, query: str, text: str) -> list[tuple[int, int]]:
-        """Character spans (start, end) of the words in `text` that the query matches, ascending, without overlap.
+        """Character spans (start, end) of the words in `text` that the query matches, ascending,
+        without overlap.
 
         A code that matches as a whole is one span; otherwise those of its parts that match.
         """
@@ -176,7 +200,8 @@ class Analyzer:
                 for start, end in self._spans_in(compound.group(), terms):
                     start, end = start + compound.start(), end + compound.start()
                     if spans and start <= spans[-1][1]:
-                        start, end = spans[-1][0], max(end, spans.pop()[1])
+                        start = spans[-1][0]
+                        end = max(end, spans.pop()[1])
                     spans.append((start, end))
         return spans
 
@@ -196,7 +221,9 @@ class Analyzer:
             pieces = characters.compound_pattern().finditer(raw)
             found = [(piece.start(), self._spans_in(piece.group(), terms)) for piece in pieces]
             return [(at + start, at + end) for at, inside in found for start, end in inside]
-        is_known = figure is not None and any(not terms.isdisjoint(self._word_terms(word)) for word in figure.words)
+        is_known = figure is not None and any(
+            not terms.isdisjoint(self._word_terms(word)) for word in figure.words
+        )
         if in_codes or is_known or len(clean) != len(raw):
             return [(0, len(raw) - len(_possessive(raw)))]
         spans: list[tuple[int, int]] = []
@@ -206,11 +233,15 @@ class Analyzer:
         return spans
 
     def _spans_over_lines(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
-        """Spans within a compound of several lines; of a pair that the end of one parts, from its first character to its last."""
+        """Spans within a compound of several lines; of a pair that the end of one parts, from
+        its first character to its last.
+        """
         spans: list[tuple[int, int]] = []
         start = 0
         for end in _LINE_WITHIN.finditer(raw):
-            spans += [(a + start, b + start) for a, b in self._spans_in(raw[start : end.start()], terms)]
+            spans += [
+                (a + start, b + start) for a, b in self._spans_in(raw[start : end.start()], terms)
+            ]
             if characters.normalise(raw[end.start() - 1] + raw[end.end()]) in terms:
                 spans.append((end.start() - 1, end.end() + 1))
             start = end.end()
@@ -220,14 +251,30 @@ class Analyzer:
         if not _IS_UNSPACED.match(piece):
             if self._is_wanted(piece, terms):
                 return [(offset, offset + len(piece))]
-            runs = [(run.start() + offset, run.end() + offset, run.group()) for run in _RUN.finditer(piece)]
-            return [(start, end) for start, end, run in runs if not terms.isdisjoint(self._word_terms(run))]
-        widths = [2 if piece[at : at + 2] in terms else int(piece[at] in terms) for at in range(len(piece))]
-        return [(offset + at, offset + min(at + width, len(piece))) for at, width in enumerate(widths) if width]
+            runs = [
+                (run.start() + offset, run.end() + offset, run.group())
+                for run in _RUN.finditer(piece)
+            ]
+            return [
+                (start, end)
+                for start, end, run in runs
+                if not terms.isdisjoint(self._word_terms(run))
+            ]
+        widths = [
+            2 if piece[at : at + 2] in terms else int(piece[at] in terms)
+            for at in range(len(piece))
+        ]
+        return [
+            (offset + at, offset + min(at + width, len(piece)))
+            for at, width in enumerate(widths)
+            if width
+        ]
 
     def _is_wanted(self, word: str, terms: set[str]) -> bool:
         own = self._word_terms(word)
-        return bool(own) and not terms.isdisjoint((*own, *self._word_terms(characters.spell_out(word))))
+        return bool(own) and not terms.isdisjoint(
+            (*own, *self._word_terms(characters.spell_out(word)))
+        )
 
     def _is_spelt_otherwise(self, compound: str, terms: set[str]) -> bool:
         """Whether a word of a compound matches as it is spelt out."""
@@ -239,22 +286,33 @@ class Analyzer:
         words, codes = self._split(compound)
         if len(self._cache) >= _CACHE_SIZE:
             self._cache.clear()
-        self._cache[compound] = found = (tuple(term for word in words for term in self._word_terms(word)), codes)
+        self._cache[compound] = found = (
+            tuple(term for word in words for term in self._word_terms(word)),
+            codes,
+        )
         return found
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """(words as they stand there, codes) of one compound."""
         short = characters.words_with_marks(raw)
         raw = characters.without_marks(raw)
-        clean = _LINE_WITHIN.sub("", characters.normalise(raw)) if "\n" in raw else characters.normalise(raw)
+        if "\n" in raw:
+            clean = _LINE_WITHIN.sub("", characters.normalise(raw))
+        else:
+            clean = characters.normalise(raw)
         compound = clean.removesuffix(_possessive(clean))
         words = self._word.findall(compound)
         if _IS_UNSPACED.search(compound):
             pieces = [piece for word in words for piece in _PIECE.findall(word)]
-            found = [self._pairs(piece) if _IS_UNSPACED.match(piece) else [piece] for piece in pieces]
+            found = [
+                self._pairs(piece) if _IS_UNSPACED.match(piece) else [piece] for piece in pieces
+            ]
             return [*short, *(word for words in found for word in words)], ()
         if figure := read_figure(compound):
-            codes = () if figure.digits == (compound,) else figure.codes
+            if figure.digits == (compound,):
+                codes = ()
+            else:
+                codes = figure.codes
             return [*short, *words, *figure.words], codes
         if _PARTED.search(compound):
             more_words, more_codes = self._split_pieces(compound)
@@ -276,10 +334,14 @@ class Analyzer:
     def _pairs(run: str) -> list[str]:
         if len(run) == 1:
             return [run]
-        return [char for char in run if _IS_HAN.match(char)] + [run[at : at + 2] for at in range(len(run) - 1)]
+        return [char for char in run if _IS_HAN.match(char)] + [
+            run[at : at + 2] for at in range(len(run) - 1)
+        ]
 
     def _word_terms(self, word: str) -> tuple[str, ...]:
-        """The term of a word, which is noted under that of another spelling; a pair of characters is one; none of a stop word."""
+        """The term of a word, which is noted under that of another spelling; a pair of
+        characters is one; none of a stop word.
+        """
         terms = self._stemmed(word)
         spelt = characters.spell_out(word)
         if terms and spelt != word:
@@ -295,9 +357,14 @@ class Analyzer:
         if not folded or len(folded) > _MAX_WORD_LENGTH:
             return ()
         with self._lock:
-            if self._stop_words and not (self._stop_words.analyze(word) and self._stop_words.analyze(folded)):
+            if self._stop_words and not (
+                self._stop_words.analyze(word) and self._stop_words.analyze(folded)
+            ):
                 return ()
-            return (self._mark + (self._stemmer.analyze(folded)[0] or folded if self._stemmer else folded),)
+            return (
+                self._mark
+                + (self._stemmer.analyze(folded)[0] or folded if self._stemmer else folded),
+            )
 
 
 @lru_cache(maxsize=8)
@@ -306,12 +373,16 @@ def _shared_analyzer(language: str) -> Analyzer:
 
 
 def matched_spans(query: str, text: str, language: str = "none") -> list[tuple[int, int]]:
-    """`Analyzer(language).matched_spans(query, text)` with an analyzer that is kept: works without an index."""
+    """`Analyzer(language).matched_spans(query, text)` with an analyzer that is kept: works
+    without an index.
+    """
     return _shared_analyzer(language).matched_spans(query, text)
 
 
 def find_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
-    """The compounds of a text in lower case, or in `any_case`: words, what marks join, and figures."""
+    """The compounds of a text in lower case, or in `any_case`: words, what marks join, and
+    figures.
+    """
     for compound in compound_pattern_for(text, any_case=any_case).findall(text):
         if _PARTED.search(compound) and read_figure(_base(compound)) is None:
             yield from characters.compound_pattern().findall(compound)
@@ -323,12 +394,16 @@ def _drop_covered(words: dict[str, float], text: str) -> None:
     """Takes out single Han characters that pairs cover."""
     if text.isascii():
         return
-    for char in {char for word in words if len(word) == 2 and _IS_HAN.search(word) for char in word}:
+    for char in {
+        char for word in words if len(word) == 2 and _IS_HAN.search(word) for char in word
+    }:
         words.pop(char, None)
 
 
 def _plain(text: str) -> str:
-    """Lower case, and "_" as "-": it joins words too, but belongs to them for a regular expression."""
+    """Lower case, and "_" as "-": it joins words too, but belongs to them for a regular
+    expression.
+    """
     return text.lower().replace("_", "-")
 
 
@@ -339,11 +414,17 @@ def _base(compound: str) -> str:
 
 
 def _possessive(compound: str) -> str:
-    return compound[-2:] if compound[-2:].lower() in ("'s", "\u2019s") else ""
+    if compound[-2:].lower() in ("'s", "\u2019s"):
+        return compound[-2:]
+    return ""
 
 
 def _is_code(compound: str, words: list[str]) -> bool:
-    if not _DIGIT.search(compound) or len(words) > _MAX_PARTS or max(map(len, words)) > _MAX_WORD_LENGTH:
+    if (
+        not _DIGIT.search(compound)
+        or len(words) > _MAX_PARTS
+        or max(map(len, words)) > _MAX_WORD_LENGTH
+    ):
         return False
     if _PROSE_NUMBER.fullmatch(compound):
         return False
@@ -364,7 +445,10 @@ def _parts(words: list[str]) -> Iterator[str]:
     """
     for word in words:
         runs = _RUN.findall(word)
-        long_runs = [run for run in runs if len(run) > 1] if len(runs) > 1 else []
+        if len(runs) > 1:
+            long_runs = [run for run in runs if len(run) > 1]
+        else:
+            long_runs = []
         if len(words) > 1 or len(long_runs) < 2:
             yield word
         if len(words) > 1 or len(long_runs) > 1:

@@ -5,35 +5,46 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-K1, B = 1.2, 0.75
+K1 = 1.2
+B = 0.75
 
 Ranking = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
 
 
 def idf(document_frequencies: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.float64]:
     """ln(1 + (N − df + ½)/(df + ½)), same shape as `document_frequencies`."""
-    return np.asarray(np.log1p((count - document_frequencies + 0.5) / (document_frequencies + 0.5)), dtype=np.float64)
+    return np.asarray(
+        np.log1p((count - document_frequencies + 0.5) / (document_frequencies + 0.5)),
+        dtype=np.float64,
+    )
 
 
 def code_bonus(idf_of_parts: npt.NDArray[np.float64]) -> float:
-    """What a chunk gains by holding a code of the query as a whole: (k1 + 1) · Σ idf of the code's parts.
+    """What a chunk gains by holding a code of the query as a whole: (k1 + 1) · Σ idf of the
+    code's parts.
 
-    That is the most that the parts can add up to in a chunk without the code, however often it repeats them, so the
-    code itself always ranks a chunk that holds it above one that holds its parts. The same for every chunk, so it does
-    not favour short ones. A code of one part (`mp3`) is a word already, and gains only its idf once more.
+    That is the most that the parts can add up to in a chunk without the code, however often it
+    repeats them, so the code itself always ranks a chunk that holds it above one that holds its
+    parts. The same for every chunk, so it does not favour short ones. A code of one part (`mp3`) is
+    a word already, and gains only its idf once more.
     """
     return (K1 + 1 if len(idf_of_parts) > 1 else 1.0) * float(idf_of_parts.sum())
 
 
 def length_table() -> npt.NDArray[np.int64]:
-    """The 256 chunk lengths that one byte can express: exact to 39, then 4 significant bits (Lucene SmallFloat)."""
+    """The 256 chunk lengths that one byte can express: exact to 39, then 4 significant bits
+    (Lucene SmallFloat).
+    """
     free = 24
 
     def expand(code: int) -> int:
-        bits, shift = code & 7, (code >> 3) - 1
+        bits = code & 7
+        shift = (code >> 3) - 1
         return bits if shift < 0 else (bits | 8) << shift
 
-    return np.array([code if code < free else free + expand(code - free) for code in range(256)], dtype=np.int64)
+    return np.array(
+        [code if code < free else free + expand(code - free) for code in range(256)], dtype=np.int64
+    )
 
 
 def posting_scores(
@@ -53,7 +64,9 @@ def posting_scores(
 
 
 def length_norms(lengths: npt.NDArray[np.int64], mean: float) -> npt.NDArray[np.float64]:
-    """k1 · (1 − b + b · |c| / mean) of chunks of these lengths (n,), which are rounded to one byte: (n,)."""
+    """k1 · (1 − b + b · |c| / mean) of chunks of these lengths (n,), which are rounded to one
+    byte: (n,).
+    """
     table = length_table()
     rounded = table[np.searchsorted(table, lengths, side="right") - 1]
     return np.asarray(K1 * (1 - B + B * rounded / max(mean, 1e-9)), dtype=np.float64)

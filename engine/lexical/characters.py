@@ -1,4 +1,6 @@
-"""Characters: which ones make a word, which scripts are written without spaces, and their plain forms."""
+"""Characters: which ones make a word, which scripts are written without spaces, and their plain
+forms.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff
 _KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\ud7af"
 _HAN_OR_KANA = HAN + "\u3041-\u30ff\u31f0-\u31ff"
 LINE_WITHIN = rf"(?<=[{_HAN_OR_KANA}])[ \t]*\n[ \t]*(?=[{_HAN_OR_KANA}])"
-"""A line's end between Chinese or Japanese characters: words go on over it, since lines are cut anywhere."""
+"""A line's end between Chinese or Japanese characters: words go on over it, since lines are cut
+anywhere.
+"""
 UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
 _SUPERSCRIPT = (
@@ -26,7 +30,21 @@ _MARKS = re.compile(
 )
 _SHORT_WORD_WITH_MARK = re.compile(rf"(?<![\w{_SUPERSCRIPT}]){_LETTER}{{2,3}}(?=[{_SUPERSCRIPT}])")
 _POINTS = frozenset(
-    map(chr, (*range(0x591, 0x5BE), 0x5BF, 0x5C1, 0x5C2, 0x5C4, 0x5C5, 0x5C7, 0x640, *range(0x64B, 0x653), 0x670))
+    map(
+        chr,
+        (
+            *range(0x591, 0x5BE),
+            0x5BF,
+            0x5C1,
+            0x5C2,
+            0x5C4,
+            0x5C5,
+            0x5C7,
+            0x640,
+            *range(0x64B, 0x653),
+            0x670,
+        ),
+    )
 )
 _SPECIAL_LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
@@ -37,7 +55,9 @@ _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø"
 
 @lru_cache(maxsize=1)
 def word_pattern() -> re.Pattern[str]:
-    """A run of letters, digits and the marks on them (`\\w` alone lacks vowel signs and loose accents)."""
+    """A run of letters, digits and the marks on them (`\\w` alone lacks vowel signs and loose
+    accents).
+    """
     return re.compile(_word())
 
 
@@ -49,8 +69,12 @@ def term_pattern() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1)
 def compound_pattern() -> re.Pattern[str]:
-    """Words joined by single marks, as in `ISO/IEC-27001` or `and/or`, with a possessive 's if there is one; or `LINE_WITHIN`."""
-    return re.compile(rf"{_term()}(?:(?:[{_TYPED_JOINERS}]|{LINE_WITHIN}){_term()})*(?:['\u2019]s(?!\w))?")
+    """Words joined by single marks, as in `ISO/IEC-27001` or `and/or`, with a possessive 's if
+    there is one; or `LINE_WITHIN`.
+    """
+    return re.compile(
+        rf"{_term()}(?:(?:[{_TYPED_JOINERS}]|{LINE_WITHIN}){_term()})*(?:['\u2019]s(?!\w))?"
+    )
 
 
 def _term() -> str:
@@ -65,34 +89,47 @@ def _word() -> str:
 
 
 def fold(word: str) -> str:
-    """Latin letters without their accents, Arabic and Hebrew ones without the points that stand for vowels, which hardly anybody
-    types; other scripts stay as they are (й and и are different letters).
+    """Latin letters without their accents, Arabic and Hebrew ones without the points that stand
+    for vowels, which hardly anybody types; other scripts stay as they are (й and и are different
+    letters).
     """
     if word.isascii():
         return word
     kept: list[str] = []
     for char in unicodedata.normalize("NFD", word.translate(_SPECIAL_LETTERS)):
-        if char not in _POINTS and not (unicodedata.combining(char) and kept and kept[-1].isascii()):
+        if char not in _POINTS and not (
+            unicodedata.combining(char) and kept and kept[-1].isascii()
+        ):
             kept.append(char)
     return unicodedata.normalize("NFC", "".join(kept))
 
 
 def without_marks(compound: str) -> str:
-    """A compound without the superscripts that mark a note on it: `warranty¹`, `¹Department`, `1250²`.
+    """A compound without the superscripts that mark a note on it: `warranty¹`, `¹Department`,
+    `1250²`.
 
-    Short words keep theirs, which may be a power or a charge: `m²`, `CO²`, `¹⁴C`. So does a number that stands alone.
+    Short words keep theirs, which may be a power or a charge: `m²`, `CO²`, `¹⁴C`. So does a number
+    that stands alone.
     """
-    return compound if compound.isascii() else _MARKS.sub("", compound)
+    if compound.isascii():
+        return compound
+    return _MARKS.sub("", compound)
 
 
 def words_with_marks(compound: str) -> list[str]:
     """The short words of a compound that keep a superscript, without it: `tax` of `tax¹`."""
-    return [] if compound.isascii() else _SHORT_WORD_WITH_MARK.findall(compound)
+    if compound.isascii():
+        return []
+    return _SHORT_WORD_WITH_MARK.findall(compound)
 
 
 def spell_out(word: str) -> str:
-    """A word in lower case with ä, ö, ü, å and ø as they are written where a keyboard lacks them: `köln` → `koeln`."""
-    return word if word.isascii() else word.translate(_SPELT_OUT)
+    """A word in lower case with ä, ö, ü, å and ø as they are written where a keyboard lacks
+    them: `köln` → `koeln`.
+    """
+    if word.isascii():
+        return word
+    return word.translate(_SPELT_OUT)
 
 
 def normalise(compound: str) -> str:

@@ -1,4 +1,6 @@
-"""Whole codes of queries: in what spellings each is indexed, and whether a text holds one inside a longer one."""
+"""Whole codes of queries: in what spellings each is indexed, and whether a text holds one inside
+a longer one.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def plain_stem(term: str) -> str:
 
 
 def readings_of(query: QueryTerms) -> list[list[str]]:
-    """For each code of a query, and each long number, the terms that it is indexed by, in other spellings, too."""
+    """For each code of a query, and each long number, the terms that it is indexed by, in other
+    spellings, too.
+    """
     codes: dict[tuple[str, ...], list[str]] = {}
     numbers: dict[tuple[str, ...], list[str]] = {}
     for code, parts in query.codes.items():

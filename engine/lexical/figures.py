@@ -1,8 +1,9 @@
 """Amounts, numbers, days and account numbers: one code for each, however it is written.
 
-A number with decimals or in groups becomes its value (`12.750,00`, `12,750`, `12 750` → `12750.0`; `9,90` → `9.9`), a day
-`2031-05-17`, a number in groups its digits, and an IBAN in groups what it is without blanks. Where a spelling may mean two things,
-both count: `12.750` is 12750 or 12.75, `05/06/2031` a day in May or in June.
+A number with decimals or in groups becomes its value (`12.750,00`, `12,750`, `12 750` → `12750.0`;
+`9,90` → `9.9`), a day `2031-05-17`, a number in groups its digits, and an IBAN in groups what it is
+without blanks. Where a spelling may mean two things, both count: `12.750` is 12750 or 12.75,
+`05/06/2031` a day in May or in June.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _DAY = (
     rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?[{_BLANK}]{{1,2}}(?:(?:of|de)[{_BLANK}])?"
     rf"[^\W\d_]{{3,10}}\.?,?[{_BLANK}]{{1,2}}(?:de[{_BLANK}])?\d{{2,4}}"
 )
-_DAY_AFTER_MONTH = rf"[^\W\d_]{{3,10}}\.?[{_BLANK}]{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?,?[{_BLANK}]{{1,2}}\d{{4}}"
+_DAY_AFTER_MONTH = (
+    rf"[^\W\d_]{{3,10}}\.?[{_BLANK}]{{1,2}}\d{{1,2}}(?:st|nd|rd|th)?,?[{_BLANK}]{{1,2}}\d{{4}}"
+)
 _GROUPS = rf"\d{{2,8}}(?:[{_BLANK}]\d{{2,8}}){{1,7}}(?![{_BLANK}]?\d)"
 _IBAN = rf"[a-z]{{2}}\d{{2}}(?:[{_BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{_BLANK}][a-z0-9]{{1,3}})?"
 _AFTER_DIGIT = rf"(?=\d)(?<!\d[.,'\u2019])(?:{_DAY}|{_AMOUNT}|{_GROUPS}){_END}"
@@ -60,8 +63,10 @@ _MONTH_WORDS = frozenset(("of", "de", "st", "nd", "rd", "th", "er"))
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`codes`: what it means, one for each reading. `digits`: the same as a plain number, which is a word and has no code of its
-    own in a text. `words`: further words that stand for it.
+    """`codes`: what it means, one for each reading.
+
+    `digits`: the same as a plain number, which is a word and has no code of its own in a text.
+    `words`: further words that stand for it.
     """
 
     codes: tuple[str, ...]
@@ -70,14 +75,18 @@ class Figure:
 
 
 def compound_pattern_for(text: str, *, any_case: bool = False) -> re.Pattern[str]:
-    """What finds the compounds of a text, where figures, and what looks like one, are whole: in lower case, or in `any_case`."""
+    """What finds the compounds of a text, where figures, and what looks like one, are whole: in
+    lower case, or in `any_case`.
+    """
     has_letters = bool(_LETTER_HINT.search(text)) or ".net" in (text.lower() if any_case else text)
     return _pattern(bool(_DIGIT_HINT.search(text)), has_letters, any_case)
 
 
 @lru_cache(maxsize=8)
 def _pattern(with_digits: bool, with_letters: bool, any_case: bool) -> re.Pattern[str]:
-    kinds = [_AFTER_DIGIT] * with_digits + [_AFTER_LETTER] * with_letters + [compound_pattern().pattern]
+    kinds = (
+        [_AFTER_DIGIT] * with_digits + [_AFTER_LETTER] * with_letters + [compound_pattern().pattern]
+    )
     return re.compile("|".join(kinds), re.IGNORECASE if any_case else 0)
 
 
@@ -101,7 +110,10 @@ def read_figure(compound: str) -> Figure | None:
             return None
         value = f"{joined}.0"
         is_typed_with_blanks = any(blank in compound for blank in _BLANK)
-        return Figure((value,) if is_typed_with_blanks else (re.sub("[\u2010\u2011]", "-", compound), value), (joined,))
+        return Figure(
+            (value,) if is_typed_with_blanks else (re.sub("[\u2010\u2011]", "-", compound), value),
+            (joined,),
+        )
     if " " in compound and _IS_IBAN.fullmatch(joined) and len(_FOUR_DIGITS.findall(compound)) > 1:
         return Figure((re.sub(r"(?<=\d)(?=\D)|(?<=\D)(?=\d)", "-", joined),))
     return None

@@ -1,8 +1,10 @@
-"""BM25 as vectors of terms, for search engines elsewhere: a chunk's score is Σ_t (the query's weight of t) · (the chunk's impact
-of t), which is what `LexicalIndex.search` gives it, to float32 rounding.
+"""BM25 as vectors of terms, for search engines elsewhere: a chunk's score is Σ_t (the query's
+weight of t) · (the chunk's impact of t), which is what `LexicalIndex.search` gives it, to
+float32 rounding.
 
-A word's impact is idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)), a whole code's 1; a query's weight of a word
-is how often it occurs there, of a code its `code_bonus`. So what depends on the corpus lies with the chunks.
+A word's impact is idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)), a whole code's
+1; a query's weight of a word is how often it occurs there, of a code its `code_bonus`. So what
+depends on the corpus lies with the chunks.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from engine.lexical.index import LexicalIndex
 
 @dataclass(frozen=True, slots=True)
 class ChunkTerms:
-    """Of a chunk `id`: its `words` as they are indexed, repeated as they occur, joined by spaces; its `codes`, long numbers among
-    them, which decide what hybrid search puts first; the impact of each of its terms."""
+    """Of a chunk `id`: its `words` as they are indexed, repeated as they occur, joined by
+    spaces; its `codes`, long numbers among them, which decide what hybrid search puts first; the
+    impact of each of its terms.
+    """
 
     id: int
     words: str
@@ -30,8 +34,12 @@ class ChunkTerms:
 
 
 def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
-    """Every chunk of an index, by id. The index is read twice, chunk by chunk: memory grows with the vocabulary alone."""
-    total, frequencies = 0, Counter[str]()
+    """Every chunk of an index, by id.
+
+    The index is read twice, chunk by chunk: memory grows with the vocabulary alone.
+    """
+    total = 0
+    frequencies = Counter[str]()
     for _, text, _ in index.stored():
         words = text.split()
         total += len(words)
@@ -40,9 +48,12 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
     gains = dict(zip(frequencies, (idf(counts, index.count) * (K1 + 1)).tolist(), strict=True))
     mean = total / max(index.count, 1)
     for key, text, code_text in index.stored():
-        words, codes = text.split(), code_text.split()
+        words = text.split()
+        codes = code_text.split()
         norm = float(length_norms(np.array([len(words)]), mean)[0])
-        impacts = {word: gains[word] * times / (times + norm) for word, times in Counter(words).items()}
+        impacts = {
+            word: gains[word] * times / (times + norm) for word, times in Counter(words).items()
+        }
         held = dict.fromkeys((*codes, *filter(is_number, words)))
         yield ChunkTerms(key, text, tuple(held), {**impacts, **dict.fromkeys(codes, 1.0)})
 
@@ -50,4 +61,7 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
 def query_weights(index: LexicalIndex, text: str) -> dict[str, float]:
     """The weight of each term of a query."""
     terms = index.query_terms(text, bonus=True)
-    return {**terms.words, **{code: code_bonus(index.idf(parts)) for code, parts in terms.codes.items()}}
+    return {
+        **terms.words,
+        **{code: code_bonus(index.idf(parts)) for code, parts in terms.codes.items()},
+    }

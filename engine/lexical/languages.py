@@ -1,4 +1,6 @@
-"""Which language a corpus and each of its documents are written in, and what tantivy can do for it."""
+"""Which language a corpus and each of its documents are written in, and what tantivy can do for
+it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def supported_languages() -> tuple[str, ...]:
 
 
 def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
-    """As `main_language`, from a sample of a corpus' texts: the letters in the first 600 characters of 200 of them."""
+    """As `main_language`, from a sample of a corpus' texts: the letters in the first 600
+    characters of 200 of them.
+    """
     votes: Counter[str] = Counter()
     for text in islice(texts_sample, _SAMPLE_TEXTS):
         piece = text[:_SAMPLE_CHARS]
@@ -49,27 +53,35 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
 
 
 def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
-    """The language code of a corpus, and the reason in words, from how long its texts in each language are.
+    """The language code of a corpus, and the reason in words, from how long its texts in each
+    language are.
 
-    The longest needs 60 % of what is in a known language; else, or with fewer than 20 letters in all, the code is "none": words are
-    then neither stemmed nor dropped. The code may be a language without a stemmer (such as "zh" or "pl"); `Analyzer` takes any.
+    The longest needs 60 % of what is in a known language; else, or with fewer than 20 letters in
+    all, the code is "none": words are then neither stemmed nor dropped. The code may be a language
+    without a stemmer (such as "zh" or "pl"); `Analyzer` takes any.
     """
     known = Counter({code: length for code, length in lengths.items() if code != UNKNOWN})
     code, length = next(iter(known.most_common(1)), (UNKNOWN, 0))
     if known.total() < _MIN_LETTERS and code not in {"zh", "ja", "ko", "th"}:
         return NO_LANGUAGE, "too little text to recognise the language"
-    share, name = length / known.total(), language_name(code)
+    share = length / known.total()
+    name = language_name(code)
     percent = min(round(100 * share), 99 + (length == known.total()))
     if share < _MIN_SHARE:
-        return NO_LANGUAGE, f"mixed languages: the most frequent, {name}, has only {percent}% of the text"
+        return (
+            NO_LANGUAGE,
+            f"mixed languages: the most frequent, {name}, has only {percent}% of the text",
+        )
     return code, f"{percent}% of the text is in {name}"
 
 
 def margin_over(text: str, code: str) -> float:
-    """By how much a text looks more like its best language than like `code`; 0 where that is the best, or is not known.
+    """By how much a text looks more like its best language than like `code`; 0 where that is the
+    best, or is not known.
 
-    The difference of the naive Bayes scores over the root of the length in bytes, by which py3langid makes scores of
-    longer and shorter texts comparable: a sentence in another language has 3 to 25.
+    The difference of the naive Bayes scores over the root of the length in bytes, by which
+    py3langid makes scores of longer and shorter texts comparable: a sentence in another language
+    has 3 to 25.
     """
     data = text.encode("utf-8", "ignore")
     best: dict[str, float] = {}
@@ -82,7 +94,9 @@ def margin_over(text: str, code: str) -> float:
 
 
 def language_of(text: str) -> str:
-    """The language code of one text; "und" where there are too few letters to know, or where it is in none."""
+    """The language code of one text; "und" where there are too few letters to know, or where it
+    is in none.
+    """
     text = _ADDRESS.sub(" ", text)
     letters = sum(map(str.isalpha, text))
     if (letters < _MIN_LETTERS and (not letters or text.isascii())) or _is_data(text):
@@ -91,7 +105,9 @@ def language_of(text: str) -> str:
 
 
 def _is_data(text: str) -> bool:
-    """Whether a text is mostly numbers and codes, as that of a table is: a guess at its language would be about a few names."""
+    """Whether a text is mostly numbers and codes, as that of a table is: a guess at its language
+    would be about a few names.
+    """
     visible = len("".join(text.split()))
     return 2 * sum(map(str.isalpha, _CODE.sub(" ", text))) < visible
 
@@ -103,8 +119,10 @@ def _classified(text: str) -> str:
 
 @cache
 def identifier() -> Any:
-    """py3langid, set to the languages of ISO 639-1 alone. The dialects and regional languages that it knows besides
-    (Cantonese, Egyptian Arabic, Ligurian, Nigerian Pidgin) are what it takes short texts in Chinese, Arabic, French or English for.
+    """py3langid, set to the languages of ISO 639-1 alone.
+
+    The dialects and regional languages that it knows besides (Cantonese, Egyptian Arabic, Ligurian,
+    Nigerian Pidgin) are what it takes short texts in Chinese, Arabic, French or English for.
     """
     import py3langid
 
@@ -115,8 +133,11 @@ def identifier() -> Any:
 
 
 def analysed_in(language: str, length: int, main: str) -> str:
-    """The language that a document is analysed in: its own where that has a stemmer, else the corpus' `main` one.
+    """The language that a document is analysed in: its own where that has a stemmer, else the
+    corpus' `main` one.
 
     `length`: characters of its text.
     """
-    return language if language in STEMMERS and length >= MIN_CHARACTERS else main
+    if language in STEMMERS and length >= MIN_CHARACTERS:
+        return language
+    return main

@@ -1,7 +1,9 @@
-"""The whole index in memory, for ranking thousands of queries deeply: tantivy's scores at several times its speed.
+"""The whole index in memory, for ranking thousands of queries deeply: tantivy's scores at
+several times its speed.
 
-Each posting's full score is computed once (it does not depend on the query), so that a query costs one addition per
-posting and one partial sort. tantivy's binding builds two Python objects per hit, which dominates at a depth of 1,000.
+Each posting's full score is computed once (it does not depend on the query), so that a query costs
+one addition per posting and one partial sort. tantivy's binding builds two Python objects per hit,
+which dominates at a depth of 1,000.
 """
 
 from __future__ import annotations
@@ -21,10 +23,14 @@ _HALF = np.uint64(32)
 class _Postings:
     """Which rows hold a term, and how often: grouped by term, term t at bounds[t]:bounds[t + 1]."""
 
-    def __init__(self, numbers: dict[str, int], flat: list[int], lengths: npt.NDArray[np.int64]) -> None:
+    def __init__(
+        self, numbers: dict[str, int], flat: list[int], lengths: npt.NDArray[np.int64]
+    ) -> None:
         count = max(len(lengths), 1)
         rows = np.repeat(np.arange(len(lengths)), lengths)
-        postings, self.frequencies = np.unique(np.array(flat, dtype=np.int64) * count + rows, return_counts=True)
+        postings, self.frequencies = np.unique(
+            np.array(flat, dtype=np.int64) * count + rows, return_counts=True
+        )
         self.terms, self.rows = np.divmod(postings, count)
         self.bounds = np.searchsorted(self.terms, np.arange(len(numbers) + 1))
         self._numbers = numbers
@@ -32,31 +38,41 @@ class _Postings:
     def where(self, term: str) -> slice:
         """Where a term's postings lie (nowhere for an unknown one)."""
         number = self._numbers.get(term)
-        return slice(0, 0) if number is None else slice(int(self.bounds[number]), int(self.bounds[number + 1]))
+        if number is None:
+            return slice(0, 0)
+        return slice(int(self.bounds[number]), int(self.bounds[number + 1]))
 
 
 class PostingsScorer:
-    """Ranks as tantivy does, to float32 rounding, over (id, words, codes) by id, terms joined by spaces."""
+    """Ranks as tantivy does, to float32 rounding, over (id, words, codes) by id, terms joined by
+    spaces.
+    """
 
     def __init__(self, chunks: Iterable[tuple[int, str, str]]) -> None:
         keys: list[int] = []
-        words, codes = _Collector(), _Collector()
+        words = _Collector()
+        codes = _Collector()
         for key, word_text, code_text in chunks:
             keys.append(key)
             words.add(word_text)
             codes.add(code_text)
         self._keys = np.array(keys, dtype=np.int64)
-        self._words, self._codes = words.postings(), codes.postings()
+        self._words = words.postings()
+        self._codes = codes.postings()
         lengths = np.array(words.lengths, dtype=np.int64)
         df = np.diff(self._words.bounds)[self._words.terms]
         self._scores = posting_scores(self._words.frequencies, self._words.rows, df, lengths)
 
     def rank(self, terms: QueryTerms, k: int) -> Ranking:
-        """The k best chunks with a score above 0: ids (n,) and scores (n,), n ≤ k, by score, then id."""
+        """The k best chunks with a score above 0: ids (n,) and scores (n,), n ≤ k, by score,
+        then id.
+        """
         return self._top(self._totals(terms), k)
 
     def scores(self, terms: QueryTerms, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """The scores (n,) of the chunks `ids` (n,): 0 for one that is not there, -inf for the id -1."""
+        """The scores (n,) of the chunks `ids` (n,): 0 for one that is not there, -inf for the id
+        -1.
+        """
         found = np.where(ids < 0, np.float32(-np.inf), np.float32(0))
         if len(self._keys):
             slots = np.minimum(np.searchsorted(self._keys, ids), len(self._keys) - 1)
@@ -70,17 +86,25 @@ class PostingsScorer:
         for word, weight in terms.words.items():
             here = self._words.where(word)
             scores = self._scores[here]
-            totals[self._words.rows[here]] += scores if weight == 1.0 else scores * np.float32(weight)
+            totals[self._words.rows[here]] += (
+                scores if weight == 1.0 else scores * np.float32(weight)
+            )
         for code, parts in terms.codes.items():
-            totals[self._codes.rows[self._codes.where(code)]] += np.float32(code_bonus(self._idf(parts)))
+            totals[self._codes.rows[self._codes.where(code)]] += np.float32(
+                code_bonus(self._idf(parts))
+            )
         return totals
 
     def _idf(self, words: tuple[str, ...]) -> npt.NDArray[np.float64]:
         found = [self._words.where(word) for word in words]
-        return idf(np.array([here.stop - here.start for here in found], dtype=np.int64), len(self._keys))
+        return idf(
+            np.array([here.stop - here.start for here in found], dtype=np.int64), len(self._keys)
+        )
 
     def _top(self, totals: npt.NDArray[np.float32], k: int) -> Ranking:
-        """One integer per chunk holds score and row (positive floats sort like their bits): ties end in id order."""
+        """One integer per chunk holds score and row (positive floats sort like their bits): ties
+        end in id order.
+        """
         found = np.flatnonzero(totals > 0)
         order = totals[found].view(np.uint32).astype(np.uint64) << _HALF
         order |= _ALL_ONES - found.astype(np.uint64)

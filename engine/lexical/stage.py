@@ -1,4 +1,7 @@
-"""Stage `index`: chunks → BM25 index. Updates a copy of the former index where few chunks changed."""
+"""Stage `index`: chunks → BM25 index.
+
+Updates a copy of the former index where few chunks changed.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,13 @@ if TYPE_CHECKING:
 
 VERSION = 6
 DETECTION = 1
-"""Of `language_of` and what it is given. A higher one makes the next run note the documents' languages again; an index that is
-up to date stays, and takes them up when it is next updated."""
-TITLES, LANGUAGES = "titles.json", "languages.json"
+"""Of `language_of` and what it is given.
+
+A higher one makes the next run note the documents' languages again; an index that is up to date
+stays, and takes them up when it is next updated.
+"""
+TITLES = "titles.json"
+LANGUAGES = "languages.json"
 SAMPLE = 200
 BLOCK = 512  # chunks between two safe points
 BATCH = 10_000  # chunks that are added to an index, however small that is
@@ -42,15 +49,24 @@ BATCH = 10_000  # chunks that are added to an index, however small that is
 class IndexStage(Stage):
     """Chunks → BM25 index. Updates a copy of the former index where few chunks changed."""
 
-    version, artifact = VERSION, LexicalInfo
+    version = VERSION
+    artifact = LexicalInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The chunks and the language setting. Raises NotBuiltError after an ingest that did not come to its end."""
+        """The chunks and the language setting.
+
+        Raises NotBuiltError after an ingest that did not come to its end.
+        """
         snapshot.need(CorpusInfo)
-        titles = snapshot.store.titles_fingerprint() if snapshot.settings.lexical.titles else ""
+        if snapshot.settings.lexical.titles:
+            titles = snapshot.store.titles_fingerprint()
+        else:
+            titles = ""
         return {
-            "chunks": snapshot.store.corpus_fingerprint(), "titles": titles, "lexical": snapshot.settings.lexical.model_dump(),
-        }  # fmt: skip
+            "chunks": snapshot.store.corpus_fingerprint(),
+            "titles": titles,
+            "lexical": snapshot.settings.lexical.model_dump(),
+        }
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raises DamagedError when the index on disk is not the one that was built."""
@@ -61,13 +77,17 @@ class IndexStage(Stage):
         former = context.store.artifact(LexicalInfo)
         with ThreadPoolExecutor(1) as beside:
             if unknown := context.store.count_without_language():
-                beside.submit(identifier)  # decompressing its model leaves the interpreter to what follows
+                beside.submit(
+                    identifier
+                )  # decompressing its model leaves the interpreter to what follows
             live = context.store.chunk_ids()
             if former is not None:
                 with suppress(DamagedError):  # of an index that is then built anew
                     read_manifest(context.project.path / former.folder)
         anew = former is not None and former.info.detection != DETECTION
-        to_note = ThrottledProgress(context, context.store.counts()["documents"] if anew else unknown, "documents")
+        to_note = ThrottledProgress(
+            context, context.store.counts()["documents"] if anew else unknown, "documents"
+        )
         _note_languages(context.store, context.should_stop, to_note, anew=anew)
         context.check_stop()
         wanted = _wanted(context)
@@ -78,9 +98,13 @@ class IndexStage(Stage):
             (building.folder / TITLES).write_text(json.dumps(wanted.titles), encoding="utf-8")
             (building.folder / LANGUAGES).write_text(json.dumps(wanted.languages), encoding="utf-8")
         info = LexicalInfo(
-            language=wanted.language, languages=tuple(sorted(set(wanted.languages.values()))), chunks=len(live),
-            chunks_fingerprint=context.store.corpus_fingerprint(), version=VERSION, detection=DETECTION,
-        )  # fmt: skip
+            language=wanted.language,
+            languages=tuple(sorted(set(wanted.languages.values()))),
+            chunks=len(live),
+            chunks_fingerprint=context.store.corpus_fingerprint(),
+            version=VERSION,
+            detection=DETECTION,
+        )
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         added, removed = updated or (len(live), 0)
         return {
@@ -98,36 +122,49 @@ STAGE = IndexStage()
 def index_without(
     context: StageContext, folder: Path, chunks: Sequence[Chunk], untitled: Collection[int] | None
 ) -> LexicalIndex:
-    """An index of other texts for the project's chunks, in `folder`, analysed as the project's own is. Of the documents `untitled`,
-    and of all where that is None, neither title nor file name is in it. Raises DamagedError."""
+    """An index of other texts for the project's chunks, in `folder`, analysed as the project's
+    own is. Of the documents `untitled`, and of all where that is None, neither title nor file
+    name is in it. Raises DamagedError.
+    """
     from engine.lexical.index import LexicalIndex
 
     own = context.need(LexicalInfo)
     source = context.project.folder_of(own)
     titles = {}
     if untitled is not None:
-        titles = {key: title for key, title in _kept(source / TITLES).items() if key not in untitled}
+        titles = {
+            key: title for key, title in _kept(source / TITLES).items() if key not in untitled
+        }
     wanted = _Wanted(own.info.language, titles, _kept(source / LANGUAGES))
     return LexicalIndex.build(
-        folder, _texts(context, chunks, wanted.titles), wanted.language, languages=_of_chunks(context, wanted)
+        folder,
+        _texts(context, chunks, wanted.titles),
+        wanted.language,
+        languages=_of_chunks(context, wanted),
     )
 
 
 def _labels(snapshot: ProjectSnapshot) -> dict[int, str]:
-    """Document id → what is put before each of its chunks: its title, but where these hold it already, and its file's name."""
+    """Document id → what is put before each of its chunks: its title, but where these hold it
+    already, and its file's name.
+    """
     if not snapshot.settings.lexical.titles:
         return {}
     with_title = snapshot.settings.corpus.context != "title"
     labels = {
-        key: searched_label(title if with_title else "", path) for key, title, path in snapshot.store.titled_paths()
+        key: searched_label(title if with_title else "", path)
+        for key, title, path in snapshot.store.titled_paths()
     }
     return {key: label for key, label in labels.items() if label}
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """How the chunks are to be indexed. `titles`: by document, what is put before each of its chunks. `languages`: by
-    document, the language of those that are analysed in another than the main one, `language`."""
+    """How the chunks are to be indexed.
+
+    `titles`: by document, what is put before each of its chunks. `languages`: by document, the
+    language of those that are analysed in another than the main one, `language`.
+    """
 
     language: str
     titles: Mapping[int, str]
@@ -135,33 +172,51 @@ class _Wanted:
 
 
 def _wanted(context: StageContext) -> _Wanted:
-    language, titles = _language(context), _labels(context)
+    language = _language(context)
+    titles = _labels(context)
     if context.settings.lexical.language != "auto":
         return _Wanted(language, titles, {})
-    analysed = {key: analysed_in(code, length, language) for key, code, length in context.store.languages_but(language)}
+    analysed = {
+        key: analysed_in(code, length, language)
+        for key, code, length in context.store.languages_but(language)
+    }
     others = {key: code for key, code in analysed.items() if code != language}
     if others:
         counts = ", ".join(
-            f"{count:,} in {language_name(code)}" for code, count in Counter(others.values()).most_common()
+            f"{count:,} in {language_name(code)}"
+            for code, count in Counter(others.values()).most_common()
         )
         context.choose(
-            "other languages", counts, "word endings follow each document's language; a query is tried in all of them"
+            "other languages",
+            counts,
+            "word endings follow each document's language; a query is tried in all of them",
         )
     return _Wanted(language, titles, others)
 
 
 def renew_languages(store: Store, should_stop: Callable[[], bool]) -> None:
-    """Note the documents' languages again where an earlier version found them otherwise; the index is not built anew."""
+    """Note the documents' languages again where an earlier version found them otherwise; the
+    index is not built anew.
+    """
     index = store.artifact(LexicalInfo)
-    if index is not None and index.info.detection != DETECTION and _note_languages(store, should_stop, anew=True):
+    if (
+        index is not None
+        and index.info.detection != DETECTION
+        and _note_languages(store, should_stop, anew=True)
+    ):
         store.put_artifact(replace(index, info=replace(index.info, detection=DETECTION)))
 
 
 def _note_languages(
-    store: Store, should_stop: Callable[[], bool], report: Callable[[int], None] = lambda _: None, *, anew: bool
+    store: Store,
+    should_stop: Callable[[], bool],
+    report: Callable[[int], None] = lambda _: None,
+    *,
+    anew: bool,
 ) -> bool:
-    """Note the language of every document that has none noted: it is stemmed by it, and search filters by it. `anew`: of those
-    that have one, too. False where it was stopped before it was done. `report` is called with how many are done.
+    """Note the language of every document that has none noted: it is stemmed by it, and search
+    filters by it. `anew`: of those that have one, too. False where it was stopped before it was
+    done. `report` is called with how many are done.
     """
     from engine.lexical.languages import language_of
 
@@ -189,16 +244,19 @@ def _language(context: StageContext) -> str:
             raise SettingsError(
                 f"lexical.language = '{language}' is not a language that can be stemmed.",
                 "Known languages are auto, " + ", ".join(known) + ".",
-                f"Did you mean '{near}'?" if near else "Choose one of these in project.toml.", code="language-unknown",
-            )  # fmt: skip
+                f"Did you mean '{near}'?" if near else "Choose one of these in project.toml.",
+                code="language-unknown",
+            )
         return language
 
     lengths: Counter[str] = Counter()
     for _, code, length in context.store.languages_but(""):
         lengths[code] += length
-    sample = (
-        context.store.sample_chunk_texts(SAMPLE) if not lengths else ()
-    )  # of BEIR sets, whose documents have none noted
+    # of BEIR sets, whose documents have none noted
+    if not lengths:
+        sample = context.store.sample_chunk_texts(SAMPLE)
+    else:
+        sample = ()
     detected, reason = main_language(lengths) if lengths else detect_language(sample)
     context.choose("language", detected, reason)
     return detected
@@ -219,7 +277,11 @@ def _of_chunks(context: StageContext, wanted: _Wanted) -> dict[int, str]:
     languages = wanted.languages
     if not languages:
         return {}
-    return {chunk: languages[document] for chunk, document, _ in context.store.chunk_keys() if document in languages}
+    return {
+        chunk: languages[document]
+        for chunk, document, _ in context.store.chunk_keys()
+        if document in languages
+    }
 
 
 def _texts(
@@ -228,7 +290,9 @@ def _texts(
     titles: Mapping[int, str],
     report: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[int, str]]:
-    """(id, label and text) of every chunk; now and then a safe point to stop or wait at, and a report of how many are done."""
+    """(id, label and text) of every chunk; now and then a safe point to stop or wait at, and a
+    report of how many are done.
+    """
     for count, chunk in enumerate(chunks):
         if count % BLOCK == 0:
             context.check_stop()
@@ -238,11 +302,17 @@ def _texts(
 
 
 def _update(
-    context: StageContext, folder: Path, former: Artifact[LexicalInfo] | None, live: NDArray[np.int64], wanted: _Wanted
+    context: StageContext,
+    folder: Path,
+    former: Artifact[LexicalInfo] | None,
+    live: NDArray[np.int64],
+    wanted: _Wanted,
 ) -> tuple[int, int] | None:
-    """(added, removed) when the index could be made from the former one; None when it must be built.
+    """(added, removed) when the index could be made from the former one; None when it must be
+    built.
 
-    Where the former index stands for the same inputs, the user forces the stage or the index is damaged.
+    Where the former index stands for the same inputs, the user forces the stage or the index is
+    damaged.
     """
     if former is None or former.fingerprint == context.fingerprint:
         return None
@@ -255,8 +325,10 @@ def _update(
     source = context.project.path / former.folder
     try:
         index = LexicalIndex.open(source)
-        known, others = index.ids(), np.fromiter(_otherwise_indexed(context, source, wanted), np.int64)
-        added, removed = live[~np.isin(live, known) | np.isin(live, others)], known[~np.isin(known, live)]
+        known = index.ids()
+        others = np.fromiter(_otherwise_indexed(context, source, wanted), np.int64)
+        added = live[~np.isin(live, known) | np.isin(live, others)]
+        removed = known[~np.isin(known, live)]
         if len(added) > max(BATCH, len(known)):  # what is added is held in memory
             return None
         chunks = context.store.chunks_by_id(added.tolist())
@@ -271,21 +343,36 @@ def _update(
 
 
 def _otherwise_indexed(context: StageContext, source: Path, wanted: _Wanted) -> set[int]:
-    """The chunks of documents whose title or language is not the one in the former index. Raises DamagedError."""
-    titles, languages = _kept(source / TITLES), _kept(source / LANGUAGES)
-    other = {key for key in titles.keys() | wanted.titles.keys() if titles.get(key) != wanted.titles.get(key)}
+    """The chunks of documents whose title or language is not the one in the former index.
+
+    Raises DamagedError.
+    """
+    titles = _kept(source / TITLES)
+    languages = _kept(source / LANGUAGES)
+    other = {
+        key
+        for key in titles.keys() | wanted.titles.keys()
+        if titles.get(key) != wanted.titles.get(key)
+    }
     other |= {
-        key for key in languages.keys() | wanted.languages.keys() if languages.get(key) != wanted.languages.get(key)
+        key
+        for key in languages.keys() | wanted.languages.keys()
+        if languages.get(key) != wanted.languages.get(key)
     }
     return set(context.store.chunk_ids_in(other))
 
 
 def _kept(file: Path) -> dict[int, str]:
-    """What a file says of documents, by id. An index of before has none of languages: there was only one."""
+    """What a file says of documents, by id.
+
+    An index of before has none of languages: there was only one.
+    """
     if file.name == LANGUAGES and not file.exists():
         return {}
     try:
         return {int(key): value for key, value in json.loads(file.read_bytes()).items()}
     except (OSError, ValueError, AttributeError) as error:
         what = f"{file.name} of the BM25 index cannot be read."
-        raise DamagedError.of_stage("index", what, reason_of(error), code="index-damaged") from error
+        raise DamagedError.of_stage(
+            "index", what, reason_of(error), code="index-damaged"
+        ) from error

@@ -1,5 +1,5 @@
-"""The index folder: a sub-folder with the files of tantivy, and `bm25.json`, which holds the size and sha256 of each, since
-tantivy does not notice flipped bits when it opens.
+"""The index folder: a sub-folder with the files of tantivy, and `bm25.json`, which holds the
+size and sha256 of each, since tantivy does not notice flipped bits when it opens.
 """
 
 from __future__ import annotations
@@ -44,9 +44,13 @@ class Manifest:
 def damaged(folder: Path, why: str) -> DamagedError:
     """The error for an index that cannot be trusted."""
     return DamagedError(
-        f"The keyword index in {folder} is damaged.", f"{why}.", "Run 'engine run' to build it again.",
-        code="index-damaged", stage="index", command="run",
-    )  # fmt: skip
+        f"The keyword index in {folder} is damaged.",
+        f"{why}.",
+        "Run 'engine run' to build it again.",
+        code="index-damaged",
+        stage="index",
+        command="run",
+    )
 
 
 def files_folder(folder: Path) -> Path:
@@ -55,11 +59,11 @@ def files_folder(folder: Path) -> Path:
 
 
 def lockable(folder: Path) -> Path:
-    """The folder itself, or a private copy of one that cannot be written to: tantivy takes a lock file even to read.
+    """The folder itself, or a private copy of one that cannot be written to: tantivy takes a
+    lock file even to read.
 
-    The copy lies in memory where there is room, and goes with the index opened there, or with the next copy when this process
-    is killed.
-    Raises ResourceError when there is no room for it.
+    The copy lies in memory where there is room, and goes with the index opened there, or with the
+    next copy when this process is killed. Raises ResourceError when there is no room for it.
     """
     if os.access(folder, os.W_OK):
         return folder
@@ -67,7 +71,10 @@ def lockable(folder: Path) -> Path:
     roomy = os.access(MEMORY_FOLDER, os.W_OK) and shutil.disk_usage(MEMORY_FOLDER).free > 2 * sum(
         p.stat().st_size for p in files
     )
-    place = MEMORY_FOLDER if roomy else Path(tempfile.gettempdir())
+    if roomy:
+        place = MEMORY_FOLDER
+    else:
+        place = Path(tempfile.gettempdir())
     drop_stale_copies(place)
     try:
         copy = Path(tempfile.mkdtemp(prefix=f"{_COPY}{os.getpid()}-", dir=place))
@@ -78,8 +85,9 @@ def lockable(folder: Path) -> Path:
         raise ResourceError(
             f"The keyword index in {folder} cannot be opened.",
             f"Its folder is read-only, and a copy of it could not be made: {error}.",
-            f"Free some space in {place}, or make the project's folder writable.", code="write-failed",
-        ) from error  # fmt: skip
+            f"Free some space in {place}, or make the project's folder writable.",
+            code="write-failed",
+        ) from error
     return copy
 
 
@@ -94,21 +102,29 @@ def drop_stale_copies(place: Path) -> None:
             continue
 
 
-def describe(folder: Path, known: Mapping[str, tuple[int, str]] = MappingProxyType({})) -> dict[str, tuple[int, str]]:
-    """Size and sha256 of every file of tantivy's, which become private; of segments of a `known` index as it has them: tantivy
-    never changes one."""
+def describe(
+    folder: Path, known: Mapping[str, tuple[int, str]] = MappingProxyType({})
+) -> dict[str, tuple[int, str]]:
+    """Size and sha256 of every file of tantivy's, which become private; of segments of a `known`
+    index as it has them: tantivy never changes one.
+    """
     files = {}
     for path in sorted(folder.iterdir()):
         if path.name in _LOCKS:
             continue
         path.chmod(0o600)
-        same = known.get(path.name) if _SEGMENT.match(path.name) else None
+        if _SEGMENT.match(path.name):
+            same = known.get(path.name)
+        else:
+            same = None
         files[path.name] = same or (path.stat().st_size, file_sha256(path))
     return files
 
 
 def link_files(source: Path, target: Path) -> None:
-    """Put the files of an index into `target`, which is made: segments as links, where the disk has them, the rest as copies."""
+    """Put the files of an index into `target`, which is made: segments as links, where the disk
+    has them, the rest as copies.
+    """
     target.mkdir(mode=0o700, parents=True)
     for path in source.iterdir():
         if path.name in _LOCKS:
@@ -121,7 +137,10 @@ def link_files(source: Path, target: Path) -> None:
 
 
 def documents_of(folder: Path) -> tuple[int, int]:
-    """(documents that tantivy's statistics count, those of them that are deleted). Raises ValueError, KeyError or OSError."""
+    """(documents that tantivy's statistics count, those of them that are deleted).
+
+    Raises ValueError, KeyError or OSError.
+    """
     segments = json.loads((folder / "meta.json").read_bytes())["segments"]
     deleted = sum(one["deletes"]["num_deleted_docs"] for one in segments if one["deletes"])
     return sum(one["max_doc"] for one in segments), deleted
@@ -138,16 +157,24 @@ def read_manifest(folder: Path) -> Manifest:
         data = json.loads((folder / MANIFEST).read_text("utf-8"))
         version = data["version"]
         if version != FORMAT_VERSION:
-            raise damaged(folder, f"It has format {version}; this version reads format {FORMAT_VERSION}")
-        files = {str(name): (int(size), str(digest)) for name, (size, digest) in data["files"].items()}
+            raise damaged(
+                folder, f"It has format {version}; this version reads format {FORMAT_VERSION}"
+            )
+        files = {
+            str(name): (int(size), str(digest)) for name, (size, digest) in data["files"].items()
+        }
         manifest = Manifest(
-            language=str(data["language"]), count=int(data["count"]), files=files,
+            language=str(data["language"]),
+            count=int(data["count"]),
+            files=files,
             languages={str(code): int(count) for code, count in data.get("languages", {}).items()},
-        )  # fmt: skip
+        )
     except FileNotFoundError as error:
         raise damaged(folder, f"{MANIFEST} is missing") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(folder, f"{MANIFEST} cannot be read ({type(error).__name__}: {error})") from error
+        raise damaged(
+            folder, f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
+        ) from error
     _check_files(folder, manifest)
     return manifest
 
@@ -159,7 +186,8 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
     for name, (size, digest) in manifest.files.items():
         path = current / name
         try:
-            found, actual = remembered_sha256(path), path.stat().st_size
+            found = remembered_sha256(path)
+            actual = path.stat().st_size
         except OSError as error:
             raise damaged(folder, f"{name} cannot be read ({error.strerror})") from error
         if actual != size:

@@ -18,8 +18,12 @@ from engine.lexical import storage
 from engine.lexical.several import Analyzers, Spellings
 from engine.lexical.storage import Manifest, damaged
 
-ID, WORDS, CODES, TOKENIZER = "id", "words", "codes", "split_at_spaces"
-IDS, SPELLINGS = "ids.npy", "spellings.json"
+ID = "id"
+WORDS = "words"
+CODES = "codes"
+TOKENIZER = "split_at_spaces"
+IDS = "ids.npy"
+SPELLINGS = "spellings.json"
 _WRITER_MEMORY = 2_000_000_000
 
 StoredChunk = tuple[int, str, str]
@@ -27,13 +31,17 @@ Languages = Mapping[int, str]
 """By id of a chunk, the language that it is analysed in where that is not the main one."""
 
 
-def analyzers_of(manifest: Manifest, spellings: Callable[[], Spellings] = dict[str, list[str]]) -> Analyzers:
+def analyzers_of(
+    manifest: Manifest, spellings: Callable[[], Spellings] = dict[str, list[str]]
+) -> Analyzers:
     """Of the languages that a manifest names."""
     return Analyzers(manifest.language, manifest.languages, spellings)
 
 
 class ChunkAnalysis:
-    """Turns (id, text) pairs into the terms that are stored, and notes how their words are spelt."""
+    """Turns (id, text) pairs into the terms that are stored, and notes how their words are
+    spelt.
+    """
 
     def __init__(self, settings: Manifest, others: Languages) -> None:
         self._language = settings.language
@@ -49,7 +57,10 @@ class ChunkAnalysis:
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
         """The spellings that were noted, with those `known` before."""
         noted = self._analyzers.noted_spellings()
-        return {term: sorted({*noted.get(term, ()), *known.get(term, ())}) for term in sorted(noted.keys() | known)}
+        return {
+            term: sorted({*noted.get(term, ()), *known.get(term, ())})
+            for term in sorted(noted.keys() | known)
+        }
 
 
 def write(
@@ -59,7 +70,10 @@ def write(
     others: Languages,
     spellings: Callable[[], Spellings],
 ) -> None:
-    """A new index in `folder`, of the language that `settings` name. `spellings` is called when all chunks are written."""
+    """A new index in `folder`, of the language that `settings` name.
+
+    `spellings` is called when all chunks are written.
+    """
     target = storage.files_folder(folder)
     target.mkdir(mode=0o700, parents=True)
     folder.chmod(0o700)
@@ -69,24 +83,41 @@ def write(
 
 
 def put_manifest(
-    folder: Path, ids: npt.NDArray[np.int64], former: Manifest, others: Languages, spellings: Spellings
+    folder: Path,
+    ids: npt.NDArray[np.int64],
+    former: Manifest,
+    others: Languages,
+    spellings: Spellings,
 ) -> None:
-    """Note the ids and spellings, and what `folder` holds now. Segments that `former` names are taken as it has them."""
+    """Note the ids and spellings, and what `folder` holds now.
+
+    Segments that `former` names are taken as it has them.
+    """
     target = storage.files_folder(folder)
     (target / IDS).unlink(missing_ok=True)
     np.save(target / IDS, ids)
     write_text(target / SPELLINGS, json.dumps(spellings, ensure_ascii=False))
-    written = set(ids.tolist()) if others else set()
-    counts = Counter(code for key, code in others.items() if key in written and code != former.language)
-    several = {**counts, former.language: len(ids) - counts.total()} if counts else {}
+    if others:
+        written = set(ids.tolist())
+    else:
+        written = set()
+    counts = Counter(
+        code for key, code in others.items() if key in written and code != former.language
+    )
+    if counts:
+        several = {**counts, former.language: len(ids) - counts.total()}
+    else:
+        several = {}
     files = storage.describe(target, former.files)
     manifest = replace(former, count=len(ids), languages=several, files=files)
     storage.write_manifest(folder, manifest)
 
 
 class NotedSpellings:
-    """The spellings that an index notes, read when they are first asked for. It does not refer to the index, which closes its files
-    as soon as nobody does."""
+    """The spellings that an index notes, read when they are first asked for.
+
+    It does not refer to the index, which closes its files as soon as nobody does.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -97,12 +128,20 @@ class NotedSpellings:
         if self._known is None:
             file = storage.files_folder(self._folder) / SPELLINGS
             with panics_are_damage(self._folder):
-                self._known = json.loads(file.read_bytes()) if file.exists() else {}
+                if file.exists():
+                    self._known = json.loads(file.read_bytes())
+                else:
+                    self._known = {}
         return self._known
 
 
-def write_segment(target: Path, chunks: Iterable[StoredChunk], gone: Iterable[int] = ()) -> set[int]:
-    """Writes chunks, and deletes those whose ids are `gone` from an index that is there already. Returns the ids written."""
+def write_segment(
+    target: Path, chunks: Iterable[StoredChunk], gone: Iterable[int] = ()
+) -> set[int]:
+    """Writes chunks, and deletes those whose ids are `gone` from an index that is there already.
+
+    Returns the ids written.
+    """
     index = tantivy.Index(_schema(), str(target), sort_by_field=ID)
     register(index)
     seen: set[int] = set()
@@ -122,8 +161,12 @@ def write_segment(target: Path, chunks: Iterable[StoredChunk], gone: Iterable[in
 
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder().add_integer_field(ID, indexed=True, fast=True)
-    builder = builder.add_text_field(WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq")
-    return builder.add_text_field(CODES, stored=True, tokenizer_name=TOKENIZER, index_option="basic").build()
+    builder = builder.add_text_field(
+        WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq"
+    )
+    return builder.add_text_field(
+        CODES, stored=True, tokenizer_name=TOKENIZER, index_option="basic"
+    ).build()
 
 
 def register(index: tantivy.Index) -> None:
@@ -134,7 +177,9 @@ def register(index: tantivy.Index) -> None:
 
 @contextmanager
 def panics_are_damage(folder: Path) -> Iterator[None]:
-    """tantivy reports a broken file as ValueError or OSError, or panics with a BaseException of pyo3."""
+    """tantivy reports a broken file as ValueError or OSError, or panics with a BaseException of
+    pyo3.
+    """
     try:
         yield
     except (ValueError, OSError) as error:

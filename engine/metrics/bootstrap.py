@@ -1,12 +1,14 @@
 """Percentile bootstrap over queries: intervals of means.
 
-Efron & Tibshirani 1993; for retrieval: Sakai 2006 (paired bootstrap). Queries are the sampling unit: one resample draws
-n of the n queries with replacement, the same for every system, which is what makes the differences paired. Queries of one document
-answer alike, so that where documents are known these are drawn, with all their queries (Davison & Hinkley 1997, §3.8).
+Efron & Tibshirani 1993; for retrieval: Sakai 2006 (paired bootstrap). Queries are the sampling
+unit: one resample draws n of the n queries with replacement, the same for every system, which is
+what makes the differences paired. Queries of one document answer alike, so that where documents are
+known these are drawn, with all their queries (Davison & Hinkley 1997, §3.8).
 
-`Sampling` draws samples of a fixed size ("Domain-adapted embeddings, evaluated", §2 and §3: m = 500 samples of l = 100 questions
-with replacement). They are smaller than the paper's query sets, so that data sets of any size have intervals of the same meaning.
-Of fewer queries than l samples are as large as the set: larger ones would make the interval narrower than so few queries allow.
+`Sampling` draws samples of a fixed size ("Domain-adapted embeddings, evaluated", §2 and §3: m = 500
+samples of l = 100 questions with replacement). They are smaller than the paper's query sets, so
+that data sets of any size have intervals of the same meaning. Of fewer queries than l samples are
+as large as the set: larger ones would make the interval narrower than so few queries allow.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ BLOCK = 2_000_000
 def bootstrap_means(
     values: ArrayLike, samples: int = SAMPLES, seed: int = 0, clusters: ArrayLike | None = None
 ) -> Floats:
-    """(samples, c) means of `values` (n, c) over resampled rows, the same resamples for every column; of rows in two or more
-    `clusters` (n,) over resampled clusters.
+    """(samples, c) means of `values` (n, c) over resampled rows, the same resamples for every
+    column; of rows in two or more `clusters` (n,) over resampled clusters.
 
-    The rows' multiplicities (samples, n) are multiplied with the values block by block: memory stays below about
-    60 MB whatever n. ValueError for an empty or non-finite matrix.
+    The rows' multiplicities (samples, n) are multiplied with the values block by block: memory
+    stays below about 60 MB whatever n. ValueError for an empty or non-finite matrix.
     """
     matrix = checked(values)
     if samples < 1:
@@ -56,8 +58,9 @@ def bootstrap_means(
 
 
 def cluster_sums(values: Floats, clusters: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Sums (k, c) of `values` (n, c) over each of k `clusters` (n,), in the order of their first rows, and how many rows they have
-    (k,). Without clusters every row is one."""
+    """Sums (k, c) of `values` (n, c) over each of k `clusters` (n,), in the order of their first
+    rows, and how many rows they have (k,). Without clusters every row is one.
+    """
     if clusters is None:
         return values, np.ones(len(values))
     numbers: dict[int, int] = {}
@@ -94,8 +97,10 @@ def checked(values: ArrayLike) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A query's best `top` (K) chunks, `samples` (m) of `size` (l) queries, and ψ of COE and ROE in percent, which the paper leaves
-    open; its tables, whose COE lies above the accuracy, need a low one."""
+    """A query's best `top` (K) chunks, `samples` (m) of `size` (l) queries, and ψ of COE and ROE
+    in percent, which the paper leaves open; its tables, whose COE lies above the accuracy, need
+    a low one.
+    """
 
     top: int = 5
     samples: int = 500
@@ -104,22 +109,32 @@ class Sampling:
     seed: int = 0
 
     def draw(self, count: int) -> Ints:
-        """(m, min(l, count)) row numbers below `count`, drawn with replacement. ValueError where a number is below 1."""
+        """(m, min(l, count)) row numbers below `count`, drawn with replacement.
+
+        ValueError where a number is below 1.
+        """
         if min(count, self.samples, self.size) < 1:
-            raise ValueError(f"{self.samples} samples of {self.size} cannot be drawn from {count} queries")
-        return np.random.default_rng(self.seed).integers(0, count, size=(self.samples, min(self.size, count)))
+            raise ValueError(
+                f"{self.samples} samples of {self.size} cannot be drawn from {count} queries"
+            )
+        return np.random.default_rng(self.seed).integers(
+            0, count, size=(self.samples, min(self.size, count))
+        )
 
 
 PAPER = Sampling()
 
 
 def bootstrapped_mean(values: ArrayLike, sampling: Sampling = PAPER) -> Interval:
-    """a = 1/m Σ_j a_j, a_j the mean of sample j's queries; its 2.5th and 97.5th percentile (§2.1; of nDCG: appendix A.5).
+    """a = 1/m Σ_j a_j, a_j the mean of sample j's queries; its 2.5th and 97.5th percentile
+    (§2.1; of nDCG: appendix A.5).
 
     `values` (q,): bootstrapped accuracy of what `hit_at_k` gives, bootstrapped nDCG of `ndcg_at_k`.
     """
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim != 1 or not np.isfinite(rows).all():
-        raise ValueError(f"a mean wants one number for each query, not an array of shape {rows.shape}")
+        raise ValueError(
+            f"a mean wants one number for each query, not an array of shape {rows.shape}"
+        )
     means = rows[sampling.draw(len(rows))].mean(axis=1)
     return interval(means, means)

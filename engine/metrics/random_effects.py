@@ -1,7 +1,8 @@
-"""Random-effects meta-analysis: one effect measured on several collections, and what it will be on the next one.
+"""Random-effects meta-analysis: one effect measured on several collections, and what it will be
+on the next one.
 
-DerSimonian & Laird 1986, "Meta-analysis in clinical trials"; prediction for a new study: Higgins, Thompson & Spiegelhalter
-2009, "A re-evaluation of random-effects meta-analysis".
+DerSimonian & Laird 1986, "Meta-analysis in clinical trials"; prediction for a new study: Higgins,
+Thompson & Spiegelhalter 2009, "A re-evaluation of random-effects meta-analysis".
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Normal:
         return NormalDist(self.mean, self.deviation).cdf(limit)
 
     def updated(self, value: float, error: float) -> Normal:
-        """Return the posterior after one more measurement with its standard `error` (normal-normal conjugacy)."""
+        """Return the posterior after one more measurement with its standard `error`
+        (normal-normal conjugacy).
+        """
         if self.deviation == 0:
             return self
         if error == 0:
@@ -41,28 +44,37 @@ class Normal:
         return Normal((own * self.mean + new * value) / (own + new), math.sqrt(1 / (own + new)))
 
 
-def predicted_effect(effects: Sequence[float], errors: Sequence[float], least_deviation: float = 0.0) -> Normal:
+def predicted_effect(
+    effects: Sequence[float], errors: Sequence[float], least_deviation: float = 0.0
+) -> Normal:
     """Return the distribution of the effect on a collection that was not measured.
 
-    `effects` and their standard `errors` (k,), one for each collection. With w_i = 1/s_i², ȳ the weighted mean and
-    Q = Σ w_i (y_i − ȳ)², the variance between collections is τ² = max(0, (Q − (k − 1)) / (Σ w_i − Σ w_i² / Σ w_i)). The mean has
-    weights 1/(s_i² + τ²), and a new collection the variance τ² + 1/Σ 1/(s_i² + τ²). ValueError for fewer than
-    `MIN_COLLECTIONS`, or an error that is not above 0.
+    `effects` and their standard `errors` (k,), one for each collection. With w_i = 1/s_i², ȳ the
+    weighted mean and Q = Σ w_i (y_i − ȳ)², the variance between collections is τ² = max(0, (Q − (k
+    − 1)) / (Σ w_i − Σ w_i² / Σ w_i)). The mean has weights 1/(s_i² + τ²), and a new collection the
+    variance τ² + 1/Σ 1/(s_i² + τ²). ValueError for fewer than `MIN_COLLECTIONS`, or an error that
+    is not above 0.
 
     `least_deviation`: of τ, as few collections may be alike by chance.
 
-    τ is estimated, so that a new effect has a t distribution with k − 2 degrees of freedom (Higgins et al. 2009). What is returned
-    is the normal distribution with the same probability of 20 % in either tail, which own evidence can update.
+    τ is estimated, so that a new effect has a t distribution with k − 2 degrees of freedom (Higgins
+    et al. 2009). What is returned is the normal distribution with the same probability of 20 % in
+    either tail, which own evidence can update.
     """
     count = len(effects)
     if count < MIN_COLLECTIONS or count != len(errors):
-        raise ValueError(f"{count} effects with {len(errors)} errors: at least {MIN_COLLECTIONS} of each are needed")
+        raise ValueError(
+            f"{count} effects with {len(errors)} errors: at least {MIN_COLLECTIONS} of each are"
+            " needed"
+        )
     if min(errors) <= 0:
         raise ValueError("a standard error must be above 0")
     weights = [1 / error**2 for error in errors]
     total = sum(weights)
     mean = weighted_mean(effects, weights)
-    heterogeneity = sum(weight * (effect - mean) ** 2 for weight, effect in zip(weights, effects, strict=True))
+    heterogeneity = sum(
+        weight * (effect - mean) ** 2 for weight, effect in zip(weights, effects, strict=True)
+    )
     scale = total - sum(weight**2 for weight in weights) / total
     between = max(least_deviation**2, (heterogeneity - (count - 1)) / scale)
     weights = [1 / (error**2 + between) for error in errors]
@@ -71,8 +83,9 @@ def predicted_effect(effects: Sequence[float], errors: Sequence[float], least_de
 
 
 def t_quantile(probability: float, degrees: int) -> float:
-    """Return a quantile of Student's t distribution: exact for 1 and 2 degrees of freedom, else by the expansion of Fisher and
-    Cornish 1960, which is right to 0.001 at 80 %."""
+    """Return a quantile of Student's t distribution: exact for 1 and 2 degrees of freedom, else
+    by the expansion of Fisher and Cornish 1960, which is right to 0.001 at 80 %.
+    """
     if degrees == 1:
         return math.tan(math.pi * (probability - 0.5))
     if degrees == 2:

@@ -1,5 +1,6 @@
-"""Figures of rankings: Hit@k, MRR@k, nDCG@k, recall@k, MAP@k, and the MAP@k (multihop) that MultiHop-RAG's and BMEmbed's tables
-use (METHODS.md §1 Metrics)."""
+"""Figures of rankings: Hit@k, MRR@k, nDCG@k, recall@k, MAP@k, and the MAP@k (multihop) that
+MultiHop-RAG's and BMEmbed's tables use (METHODS.md §1 Metrics).
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,17 @@ Gain = Literal["linear", "exponential"]
 
 
 def hit_at_k(relevance: Relevance, k: int) -> Floats:
-    """(q,) 1 where at least one of the first k items is relevant, else 0 (top-k accuracy in MultiHop-RAG, Tang & Yang 2024)."""
+    """(q,) 1 where at least one of the first k items is relevant, else 0 (top-k accuracy in
+    MultiHop-RAG, Tang & Yang 2024).
+    """
     found: Floats = (relevance.at(k) > 0).any(axis=1).astype("float64")
     return found
 
 
 def reciprocal_rank(relevance: Relevance, k: int) -> Floats:
-    """(q,) 1 / rank of the first relevant item, ranks from 1; 0 when none is among the first k (Voorhees, TREC-8, 1999)."""
+    """(q,) 1 / rank of the first relevant item, ranks from 1; 0 when none is among the first k
+    (Voorhees, TREC-8, 1999).
+    """
     relevant = relevance.at(k) > 0
     reciprocals = relevant / np.arange(1, relevant.shape[1] + 1, dtype=np.float64)
     best: Floats = reciprocals.max(axis=1, initial=0.0)
@@ -35,9 +40,11 @@ def recall_at_k(relevance: Relevance, k: int) -> Floats:
 
 
 def average_precision_at_k(relevance: Relevance, k: int) -> Floats:
-    """(q,) Σ_{i≤k, item i relevant} precision@i / |relevant|; 0 for a query without a relevant item.
+    """(q,) Σ_{i≤k, item i relevant} precision@i / |relevant|; 0 for a query without a relevant
+    item.
 
-    As trec_eval's map_cut (Buckley & Voorhees 2000): the divisor is the number of all relevant items, also where it exceeds k.
+    As trec_eval's map_cut (Buckley & Voorhees 2000): the divisor is the number of all relevant
+    items, also where it exceeds k.
     """
     relevant = relevance.at(k) > 0
     precision = np.cumsum(relevant, axis=1) / np.arange(1, relevant.shape[1] + 1)
@@ -45,17 +52,21 @@ def average_precision_at_k(relevance: Relevance, k: int) -> Floats:
 
 
 def ndcg_at_k(relevance: Relevance, k: int, gain: Gain = "linear") -> Floats:
-    """(q,) DCG@k / ideal DCG@k with DCG@k = Σ_{i≤k} gain(grade_i) / log2(i + 1); 0 without a relevant item.
+    """(q,) DCG@k / ideal DCG@k with DCG@k = Σ_{i≤k} gain(grade_i) / log2(i + 1); 0 without a
+    relevant item.
 
-    Linear gain (the grade itself: Järvelin & Kekäläinen 2002) is that of trec_eval and BEIR, exponential gain (2^grade - 1:
-    Burges et al. 2005) that of METHODS.md §2.
-    The ideal ranking is cut at k as well.
+    Linear gain (the grade itself: Järvelin & Kekäläinen 2002) is that of trec_eval and BEIR,
+    exponential gain (2^grade - 1: Burges et al. 2005) that of METHODS.md §2. The ideal ranking is
+    cut at k as well.
     """
     return ratio(_dcg(relevance.at(k), gain), _dcg(relevance.ideal[:, :k], gain))
 
 
 def _dcg(grades: Ints, gain: Gain) -> Floats:
-    gains = grades.astype(np.float64) if gain == "linear" else np.exp2(grades) - 1.0
+    if gain == "linear":
+        gains = grades.astype(np.float64)
+    else:
+        gains = np.exp2(grades) - 1.0
     discounted: Floats = gains @ (1.0 / np.log2(np.arange(2, grades.shape[1] + 2)))
     return discounted
 
@@ -63,7 +74,8 @@ def _dcg(grades: Ints, gain: Gain) -> Floats:
 def first_found(ids: ArrayLike, held: Sequence[Mapping[int, Collection[int]]]) -> Ints:
     """(q, depth) how many evidence strings the item at each rank shows for the first time.
 
-    `ids` (q, depth) with -1 for padding; `held`: for each query, item id → indices of the evidence strings it holds.
+    `ids` (q, depth) with -1 for padding; `held`: for each query, item id → indices of the evidence
+    strings it holds.
     """
     rankings = np.asarray(ids, dtype=np.int64)
     if rankings.ndim != 2 or len(rankings) != len(held):
@@ -81,8 +93,9 @@ def first_found(ids: ArrayLike, held: Sequence[Mapping[int, Collection[int]]]) -
 def multihop_ap_at_k(first: Ints, evidence: ArrayLike, k: int = 10) -> Floats:
     """(q,) Σ_{i≤k} first_i / i, divided by min(#evidence, k); 0 for a query without evidence.
 
-    `first` (q, depth) comes from `first_found`; `evidence` (q,) is the number of evidence strings of each query, found
-    or not. Not standard average precision: a chunk that holds two strings at rank 1 adds 2.
+    `first` (q, depth) comes from `first_found`; `evidence` (q,) is the number of evidence strings
+    of each query, found or not. Not standard average precision: a chunk that holds two strings at
+    rank 1 adds 2.
     """
     counts = first[:, :k]
     return ratio((counts / np.arange(1, counts.shape[1] + 1)).sum(axis=1), np.minimum(evidence, k))
@@ -102,7 +115,9 @@ NAMES = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10", "recall@10", "map@10")
 
 
 def evaluate_run(relevance: Relevance, names: Iterable[str] = NAMES) -> dict[str, Floats]:
-    """Metric name (`metric@k`) → (q,) per-query values in [0, 1]. ValueError for a name that is not known.
+    """Metric name (`metric@k`) → (q,) per-query values in [0, 1].
+
+    ValueError for a name that is not known.
 
     A query without any relevant item scores 0 everywhere: leave such queries out beforehand.
     """
@@ -110,6 +125,8 @@ def evaluate_run(relevance: Relevance, names: Iterable[str] = NAMES) -> dict[str
     for name in names:
         metric, _, cut = name.partition("@")
         if metric not in METRICS or not cut.isdigit():
-            raise ValueError(f"unknown metric {name!r}; known: {', '.join(METRICS)}, each as name@k")
+            raise ValueError(
+                f"unknown metric {name!r}; known: {', '.join(METRICS)}, each as name@k"
+            )
         values[name] = METRICS[metric](relevance, int(cut))
     return values

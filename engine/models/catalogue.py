@@ -70,7 +70,10 @@ class CatalogueModel(BaseModel):
 
         Encoders and rerankers are loaded in 32 bits on a processor.
         """
-        weights = self.size if self.kind == "language model" else self.parameters * 4
+        if self.kind == "language model":
+            weights = self.size
+        else:
+            weights = self.parameters * 4
         return weights + WORKSPACE
 
     def knows(self, language: str) -> bool:
@@ -137,7 +140,8 @@ def get_catalogue_model(name: str) -> CatalogueModel:
         raise UsageError(
             f"There is no model '{name}' in the catalogue.",
             f"Did you mean '{near}'?" if near else "",
-            "'engine models' lists them. Another model can be copied here: 'engine models add FOLDER'.",
+            "'engine models' lists them. Another model can be copied here: 'engine models add"
+            " FOLDER'.",
             code="model-unknown",
         )
     return model

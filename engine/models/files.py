@@ -1,4 +1,6 @@
-"""Which files of a model are taken, and how each is checked: nothing that could run code, no path that leaves the folder."""
+"""Which files of a model are taken, and how each is checked: nothing that could run code, no
+path that leaves the folder.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ _DAMAGED = "Nothing was kept. Try again; if it happens again, get the model from
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """A file of a model. `path`: within its folder, with slashes; `sha256`, `blob_id`: "" if not known."""
+    """A file of a model.
+
+    `path`: within its folder, with slashes; `sha256`, `blob_id`: "" if not known.
+    """
 
     path: str
     size: int
@@ -34,7 +39,10 @@ class ModelPart:
 
 
 def check_name(path: str) -> str:
-    """Return a path within a model's folder. Raises ModelError for one that could lead elsewhere."""
+    """Return a path within a model's folder.
+
+    Raises ModelError for one that could lead elsewhere.
+    """
     parts = PurePosixPath(path).parts
     unsafe = (
         not path
@@ -109,14 +117,19 @@ def _matches(path: str, globs: Sequence[str]) -> bool:
 
 
 def _belongs(path: str) -> bool:
-    """Tell whether a file lies where sentence-transformers looks: at the top, or in a module's folder."""
+    """Tell whether a file lies where sentence-transformers looks: at the top, or in a module's
+    folder.
+    """
     *folders, _ = PurePosixPath(path).parts
     return not folders or (len(folders) == 1 and bool(_MODULE.fullmatch(folders[0])))
 
 
 def _unusable(why: str) -> ModelError:
     return ModelError(
-        "The model was not taken.", why, "Choose another one: 'engine models'.", code="model-incomplete"
+        "The model was not taken.",
+        why,
+        "Choose another one: 'engine models'.",
+        code="model-incomplete",
     )
 
 
@@ -153,9 +166,7 @@ def check_part(
     return ModelPart(part.path, size, sha256, part.blob_id)
 
 
-def hash_part(
-    path: Path, name: str, should_stop: Callable[[], bool] = lambda: False
-) -> ModelPart:
+def hash_part(path: Path, name: str, should_stop: Callable[[], bool] = lambda: False) -> ModelPart:
     """Return what a manifest says of a file that lies at `path`."""
     check_stop(should_stop)
     return ModelPart(name, path.stat().st_size, file_sha256(path), hash_blob(path, should_stop))
@@ -164,7 +175,10 @@ def hash_part(
 def altered(name: str, why: str) -> ModelError:
     """Build the error of a file that is not what it should be."""
     return ModelError(
-        f"The file {name} of the model is damaged or was altered.", why, _DAMAGED, code="model-altered"
+        f"The file {name} of the model is damaged or was altered.",
+        why,
+        _DAMAGED,
+        code="model-altered",
     )
 
 

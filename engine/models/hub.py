@@ -1,4 +1,5 @@
-"""Fetching from a hub, the only thing here that opens a connection: when it is asked, over https, and every file is checked.
+"""Fetching from a hub, the only thing here that opens a connection: when it is asked, over
+https, and every file is checked.
 
 The switches that keep the model libraries offline stay set. Only the client that is built here, and
 is gone afterwards, does without them.
@@ -87,8 +88,8 @@ def fetch_model(
     """Fetch a model into a hidden folder; return that and its manifest, for `install` or a pack.
 
     What a broken connection leaves there is used by the next call. Raises UsageError where fetching
-    is forbidden, EngineError where the hub cannot be reached or refuses, ModelError for a model with
-    unsafe or altered files, ResourceError on a full disk, CancelledError.
+    is forbidden, EngineError where the hub cannot be reached or refuses, ModelError for a model
+    with unsafe or altered files, ResourceError on a full disk, CancelledError.
     """
     check_fetching_allowed(model.name)
     with connection(read_endpoint()) as hub:
@@ -178,9 +179,7 @@ class HubClient:
         for sibling in found.siblings or []:
             sha256 = sibling.lfs.sha256 if sibling.lfs else ""
             size = sibling.lfs.size if sibling.lfs else sibling.size
-            parts.append(
-                ModelPart(sibling.rfilename, size or 0, sha256, sibling.blob_id or "")
-            )
+            parts.append(ModelPart(sibling.rfilename, size or 0, sha256, sibling.blob_id or ""))
         return Repository(commit, tuple(parts))
 
     def download(
@@ -234,19 +233,27 @@ class HubClient:
         progress: Callable[[int], None],
         should_stop: Callable[[], bool],
     ) -> None:
-        """Fetch one file, and go on where a connection broke off; it gets its name when it has its size."""
+        """Fetch one file, and go on where a connection broke off; it gets its name when it has
+        its size.
+        """
         incomplete = target.with_name(f"{target.name}.incomplete")
         with disk_errors(f"{target} could not be written."):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         tries = 0
         while True:
-            before = incomplete.stat().st_size if incomplete.exists() else 0
+            if incomplete.exists():
+                before = incomplete.stat().st_size
+            else:
+                before = 0
             try:
                 with self._errors(model):
                     self._stream(model, commit, part, incomplete, progress, should_stop)
                 break
             except EngineError as error:
-                after = incomplete.stat().st_size if incomplete.exists() else 0
+                if incomplete.exists():
+                    after = incomplete.stat().st_size
+                else:
+                    after = 0
                 tries = 0 if after > before else tries + 1
                 if error.code != "hub-unreachable" or tries >= RETRIES:
                     raise
@@ -268,7 +275,10 @@ class HubClient:
 
         url = hf_hub_url(model.repository, part.path, revision=commit, endpoint=self.endpoint)
         headers = dict(build_hf_headers()) | {"Accept-Encoding": "identity"}
-        size = incomplete.stat().st_size if incomplete.exists() else 0
+        if incomplete.exists():
+            size = incomplete.stat().st_size
+        else:
+            size = 0
         if size > part.size:
             size = 0
         if size:
@@ -347,7 +357,10 @@ class HubClient:
 def _check_listed(part: ModelPart) -> None:
     """Raise ModelError for a file without a digest, or of a size that no such file has."""
     limit = MAX_FILE_BYTES if part.sha256 else MAX_SMALL_BYTES
-    known = _DIGEST.fullmatch(part.sha256) if part.sha256 else _COMMIT.fullmatch(part.blob_id)
+    if part.sha256:
+        known = _DIGEST.fullmatch(part.sha256)
+    else:
+        known = _COMMIT.fullmatch(part.blob_id)
     if not known:
         raise altered(part.path, "The hub names no digest of it, so it cannot be checked.")
     if not 0 <= part.size <= limit:

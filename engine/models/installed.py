@@ -1,4 +1,6 @@
-"""The folder of models in the user's data folder: what is there, where each came from, whether it is whole."""
+"""The folder of models in the user's data folder: what is there, where each came from, whether
+it is whole.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class InstalledModel:
-    """A model in the folder of models. `repository` and `revision` (a commit) are empty where it was copied from a folder."""
+    """A model in the folder of models.
+
+    `repository` and `revision` (a commit) are empty where it was copied from a folder.
+    """
 
     name: str
     kind: Kind
@@ -47,13 +52,19 @@ class InstalledModel:
 
     @property
     def path(self) -> Path:
-        """What settings name: the GGUF file of a language model (the first of several), else the folder."""
+        """What settings name: the GGUF file of a language model (the first of several), else the
+        folder.
+        """
         files = sorted(part.path for part in self.files if part.path.lower().endswith(".gguf"))
-        return self.folder / files[0] if self.kind == "language model" else self.folder
+        if self.kind == "language model":
+            return self.folder / files[0]
+        return self.folder
 
 
 def own_folder() -> Path:
-    """Return the folder of models that `engine models get` and `add` fill, in the user's data folder."""
+    """Return the folder of models that `engine models get` and `add` fill, in the user's data
+    folder.
+    """
     from platformdirs import user_data_path
 
     return user_data_path("bmembed", appauthor=False) / "models"
@@ -131,12 +142,17 @@ def read_installed(name: str) -> InstalledModel | None:
 def list_installed() -> list[InstalledModel]:
     """List the models of the folder that have a manifest, by name."""
     folder = own_folder()
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if folder.is_dir():
+        names = sorted(path.name for path in folder.iterdir())
+    else:
+        names = []
     return [model for model in map(read_installed, names) if model is not None]
 
 
 def find_installed_folder(named: str) -> Path | None:
-    """Find the folder of a model by its name, or its name or repository in the catalogue; None where it is not here."""
+    """Find the folder of a model by its name, or its name or repository in the catalogue; None
+    where it is not here.
+    """
     entry = find_model(named)
     for name in (named, entry.name if entry else ""):
         if _NAME.fullmatch(name) and (own_folder() / name).is_dir():
@@ -149,7 +165,9 @@ def find_entry_of(folder: Path) -> CatalogueModel | None:
     if folder.parent != own_folder():
         return None
     installed = read_installed(folder.name)
-    return find_model(installed.repository) if installed and installed.repository else None
+    if installed and installed.repository:
+        return find_model(installed.repository)
+    return None
 
 
 @contextmanager
@@ -174,7 +192,10 @@ def remove_empty_partial() -> None:
 
 
 def install(folder: Path, model: InstalledModel) -> Path:
-    """Move a checked folder to its place, in one step, with its manifest. Raises UsageError where another is there."""
+    """Move a checked folder to its place, in one step, with its manifest.
+
+    Raises UsageError where another is there.
+    """
     check_target(model.name)
     with disk_errors(f"{model.folder} could not be written."):
         write_text(folder / MANIFEST, format_manifest(model))
@@ -197,7 +218,10 @@ def check_target(name: str) -> None:
 
 
 def verify(model: InstalledModel, should_stop: Callable[[], bool] = lambda: False) -> None:
-    """Compare every file of a model with its manifest. Raises ModelError for the first that differs."""
+    """Compare every file of a model with its manifest.
+
+    Raises ModelError for the first that differs.
+    """
     for part in model.files:
         path = model.folder / part.path
         if path.is_symlink() or not path.is_file():
@@ -206,7 +230,10 @@ def verify(model: InstalledModel, should_stop: Callable[[], bool] = lambda: Fals
 
 
 def remove(name: str) -> Path:
-    """Delete a model from the folder of models; return where it was. Raises UsageError where there is none."""
+    """Delete a model from the folder of models; return where it was.
+
+    Raises UsageError where there is none.
+    """
     path = own_folder() / check_model_name(name)
     is_file = path.suffix.lower() == ".gguf" and (path.is_file() or path.is_symlink())
     if not is_file and not (path / MANIFEST).is_file():

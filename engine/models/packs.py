@@ -72,7 +72,10 @@ def _write_file(
 
 
 def read_pack_manifest(path: Path) -> InstalledModel:
-    """Read what is in a pack; nothing is unpacked. Raises ModelError for a pack that is damaged or unsafe."""
+    """Read what is in a pack; nothing is unpacked.
+
+    Raises ModelError for a pack that is damaged or unsafe.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             return _read_manifest(archive)

@@ -1,4 +1,6 @@
-"""The projects that `engine find` keeps of folders that have none of their own, in the user's cache folder."""
+"""The projects that `engine find` keeps of folders that have none of their own, in the user's
+cache folder.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ def cached_project(folder: Path) -> ProjectFolder:
     source = folder.expanduser().resolve()
     if not source.exists():
         is_project = (projects_root() / folder / "project.toml").is_file()
-        to_do = f"To search the project: engine search {folder}." if is_project else "Check the path."
+        if is_project:
+            to_do = f"To search the project: engine search {folder}."
+        else:
+            to_do = "Check the path."
         raise InputError(f"{folder} does not exist.", "", to_do, code="path-missing")
     path = _place(source)
     if (path / "project.toml").is_file():
@@ -34,7 +39,9 @@ def cached_project(folder: Path) -> ProjectFolder:
 def existing_cached_project(name: str) -> ProjectFolder | None:
     """The one over the folder that `name` is the path of, if there is one."""
     path = _place(Path(name).expanduser().resolve())
-    return ProjectFolder(path) if (path / "project.toml").is_file() else None
+    if (path / "project.toml").is_file():
+        return ProjectFolder(path)
+    return None
 
 
 def overlapping(sources: Sequence[Path]) -> list[ProjectFolder]:

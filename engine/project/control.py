@@ -1,6 +1,9 @@
-"""Steering a run from another process: cancel, pause, resume, finish. Each is a file in `runs/ID/`.
+"""Steering a run from another process: cancel, pause, resume, finish.
 
-A run is asked by the presence of `cancel`, `pause` and `finish` in its own folder, so that no later run sees them.
+Each is a file in `runs/ID/`.
+
+A run is asked by the presence of `cancel`, `pause` and `finish` in its own folder, so that no later
+run sees them.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
     from engine.core.messages.project import RunRecord
 
 POLL_SECONDS = 0.05
-CANCEL, PAUSE, FINISH = "cancel", "pause", "finish"
+CANCEL = "cancel"
+PAUSE = "pause"
+FINISH = "finish"
 
 
 def run_records(project: ProjectFolder) -> Iterator[RunRecord]:
@@ -32,7 +37,10 @@ def run_records(project: ProjectFolder) -> Iterator[RunRecord]:
 
     for path in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
         with suppress(OSError, ValueError, TypeError, RecursionError):
-            yield from_json(RunRecord, {**json.loads(path.read_text(encoding="utf-8")), "folder": str(path.parent)})
+            yield from_json(
+                RunRecord,
+                {**json.loads(path.read_text(encoding="utf-8")), "folder": str(path.parent)},
+            )
 
 
 def latest_run(project: ProjectFolder) -> RunRecord | None:
@@ -55,7 +63,9 @@ def running(project: ProjectFolder) -> RunRecord | None:
 
 
 def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
-    """`error`; where it advises a run although one goes on, as one of its kind that says to wait for that."""
+    """`error`; where it advises a run although one goes on, as one of its kind that says to wait
+    for that.
+    """
     if error.command not in ("run", "adapt"):
         return error
     current = None
@@ -63,7 +73,8 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
         current = running(project)
     if current is None:
         return error
-    hint, stages = copy.copy(error), stages_of(current.folder)
+    hint = copy.copy(error)
+    stages = stages_of(current.folder)
     if error.stage and stages and error.stage not in stages:
         hint.to_do = f"The current run does not do that. After it: {error.to_do}"
         return hint
@@ -76,12 +87,19 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
 
 
 def stages_of(folder: Path) -> list[str]:
-    """The stages that the run in that folder brings up to date; empty where its log does not say yet."""
+    """The stages that the run in that folder brings up to date; empty where its log does not say
+    yet.
+    """
     from engine.core.events import RunStarted, decode
 
-    with suppress(OSError), (folder / "events.jsonl").open(encoding="utf-8", errors="replace") as log:
+    with (
+        suppress(OSError),
+        (folder / "events.jsonl").open(encoding="utf-8", errors="replace") as log,
+    ):
         first = decode(log.readline())
-        return list(first.stages) if isinstance(first, RunStarted) else []
+        if isinstance(first, RunStarted):
+            return list(first.stages)
+        return []
     return []
 
 
@@ -110,7 +128,8 @@ def stage_at_work(folder: Path) -> str:
 
 
 def cancel(project: ProjectFolder) -> str:
-    """Ask the run that holds the project to stop at the next safe point, paused or not; returns its id.
+    """Ask the run that holds the project to stop at the next safe point, paused or not; returns
+    its id.
 
     Raises UsageError when none is running.
     """
@@ -118,38 +137,55 @@ def cancel(project: ProjectFolder) -> str:
 
 
 def pause(project: ProjectFolder) -> str:
-    """Ask the run that holds the project to wait at the next safe point, within a stage or between two.
+    """Ask the run that holds the project to wait at the next safe point, within a stage or
+    between two.
 
-    It keeps its memory and the project's lock until `resume` or `cancel`. Returns its id; asking twice changes nothing.
-    Raises UsageError when none is running.
+    It keeps its memory and the project's lock until `resume` or `cancel`. Returns its id; asking
+    twice changes nothing. Raises UsageError when none is running.
     """
     return _ask(project, PAUSE, "There is nothing to pause.")
 
 
 def resume(project: ProjectFolder) -> str:
-    """Let a paused run go on; returns its id. Raises UsageError when none is running, or when it is not paused."""
-    current = _current(project, "There is nothing to resume.", f"Run 'engine run {project.argument}' to start one.")
+    """Let a paused run go on; returns its id.
+
+    Raises UsageError when none is running, or when it is not paused.
+    """
+    current = _current(
+        project, "There is nothing to resume.", f"Run 'engine run {project.argument}' to start one."
+    )
     if not is_paused(current.folder):
-        raise UsageError("The run is not paused.", "There is nothing to resume.", "", code="run-not-paused")
+        raise UsageError(
+            "The run is not paused.", "There is nothing to resume.", "", code="run-not-paused"
+        )
     (current.folder / PAUSE).unlink(missing_ok=True)
     return current.run
 
 
 def finish(project: ProjectFolder) -> str:
-    """Ask the running training to end at its next step with its best adapter; later stages go on. Returns the run's id.
+    """Ask the running training to end at its next step with its best adapter; later stages go on.
 
-    What it trained counts as up to date afterwards; a forced training starts anew. A paused run goes on to do it.
-    Raises UsageError when no run is training.
+    Returns the run's id.
+
+    What it trained counts as up to date afterwards; a forced training starts anew. A paused run
+    goes on to do it. Raises UsageError when no run is training.
     """
     current = _current(project, "There is no training to finish.", "")
     stage = stage_at_work(current.folder)
     if stage != "train":
         raise UsageError(
             "Only training can be finished early.",
-            f"The run is at the stage '{stage}' now." if stage else "The run has not reached it yet.",
-            f"Wait until it trains ('engine status {project.argument}'), or stop it ('engine cancel {project.argument}').",
-            code="run-not-training", stage="train", command="status",
-        )  # fmt: skip
+            (
+                f"The run is at the stage '{stage}' now."
+                if stage
+                else "The run has not reached it yet."
+            ),
+            f"Wait until it trains ('engine status {project.argument}'), or stop it ('engine cancel"
+            f" {project.argument}').",
+            code="run-not-training",
+            stage="train",
+            command="status",
+        )
     (current.folder / FINISH).touch(mode=0o600)
     (current.folder / PAUSE).unlink(missing_ok=True)
     return current.run
@@ -166,8 +202,10 @@ def _current(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
     if current is None and project.is_running():
         raise UsageError(
             f"No run of the project {project.name} has started yet, but the project is in use.",
-            "A run is starting, or a change is being saved.", "Try again in a moment.", code="run-not-begun",
-        )  # fmt: skip
+            "A run is starting, or a change is being saved.",
+            "Try again in a moment.",
+            code="run-not-begun",
+        )
     if current is None:
         raise UsageError(
             f"No run is in progress in the project {project.name}.",
@@ -182,12 +220,15 @@ def _current(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
 class Gate:
     """What is asked at safe points: waits while the run is paused, then says whether to stop.
 
-    `paused_seconds` is the time waited so far. A wait ends within moments when `stopping` becomes true. Threads that
-    ask at the same time wait together, and the pause is reported once.
+    `paused_seconds` is the time waited so far. A wait ends within moments when `stopping` becomes
+    true. Threads that ask at the same time wait together, and the pause is reported once.
     """
 
     def __init__(self, folder: Path, stage: str, emit: Emit, stopping: Callable[[], bool]) -> None:
-        self._folder, self._stage, self._emit, self._stopping = folder, stage, emit, stopping
+        self._folder = folder
+        self._stage = stage
+        self._emit = emit
+        self._stopping = stopping
         self._lock = threading.Lock()
         self.paused_seconds = 0.0
 
@@ -208,7 +249,9 @@ class Gate:
         started = time.monotonic()
         self._emit(Paused(stage=self._stage))
         while is_paused(self._folder) and not self._stopping():
-            time.sleep(POLL_SECONDS)  # and no lock: a signal's handler may set what `stopping` reads
+            time.sleep(
+                POLL_SECONDS
+            )  # and no lock: a signal's handler may set what `stopping` reads
         self.paused_seconds += time.monotonic() - started
         if not self._stopping():
             self._emit(Resumed(stage=self._stage))

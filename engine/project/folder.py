@@ -1,4 +1,7 @@
-"""A project folder: create, open, lock, paths, and artifacts that are complete or absent. Long, as one class holds all of it."""
+"""A project folder: create, open, lock, paths, and artifacts that are complete or absent.
+
+Long, as one class holds all of it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, file_mode, write_text
-from engine.core.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest, reason_of
+from engine.core.errors import (
+    DamagedError,
+    EngineError,
+    ProjectBusyError,
+    UsageError,
+    nearest,
+    reason_of,
+)
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -27,36 +37,53 @@ from engine.settings.schema import Settings
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
 FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
-OWN_FOLDERS = (*FOLDERS, "checkpoints", "studies", "sweep")  # those that only some projects have, too
+OWN_FOLDERS = (
+    *FOLDERS,
+    "checkpoints",
+    "studies",
+    "sweep",
+)  # those that only some projects have, too
 KEPT = "sweep-"  # how the names of reports begin that are kept
 
 
 def projects_root() -> Path:
-    """Folder of the projects that are named, not given by path: in the user's data folder (platformdirs)."""
+    """Folder of the projects that are named, not given by path: in the user's data folder
+    (platformdirs).
+    """
     from platformdirs import user_data_path
 
     return user_data_path("bmembed", appauthor=False) / "projects"
 
 
 def locate(name_or_path: str | os.PathLike[str]) -> Path:
-    """The folder of a project given by path, or by name in `projects_root()`. A name that no project there has may be that of a
-    folder here: so a name means the same project wherever one is."""
+    """The folder of a project given by path, or by name in `projects_root()`.
+
+    A name that no project there has may be that of a folder here: so a name means the same project
+    wherever one is.
+    """
     text = os.fspath(name_or_path)
-    path, named = _expanded(text), projects_root() / text
+    path = _expanded(text)
+    named = projects_root() / text
     is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
     if is_here or path.is_absolute() or os.sep in text or text.startswith("."):
         return full_path(path)
     if not text or any(char in text for char in '\\:*?"<>|\0'):
         raise UsageError(
-            f"'{text}' is not a project name.", "A project's name is also that of its folder.", "Use letters, digits, - and _.",
+            f"'{text}' is not a project name.",
+            "A project's name is also that of its folder.",
+            "Use letters, digits, - and _.",
             code="project-name-invalid",
-        )  # fmt: skip
+        )
     return named
 
 
 def full_path(path: Path) -> Path:
-    """A path from the root; one that leads upwards is followed as the system does, through links."""
-    return Path(os.path.realpath(path)) if ".." in path.parts else path.absolute()
+    """A path from the root; one that leads upwards is followed as the system does, through
+    links.
+    """
+    if ".." in path.parts:
+        return Path(os.path.realpath(path))
+    return path.absolute()
 
 
 def _expanded(text: str) -> Path:
@@ -64,7 +91,10 @@ def _expanded(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError as error:
         raise UsageError(
-            f"'{text}' names no folder.", reason_of(error), "Give the whole path.", code="path-invalid"
+            f"'{text}' names no folder.",
+            reason_of(error),
+            "Give the whole path.",
+            code="path-invalid",
         ) from None
 
 
@@ -74,41 +104,57 @@ def _is_file(path: Path) -> bool:
     except OSError as error:
         why = error.strerror or str(error)
         raise UsageError(
-            f"{path.parent} cannot be a project's folder.", f"{why}.", "Choose another folder or name.",
+            f"{path.parent} cannot be a project's folder.",
+            f"{why}.",
+            "Choose another folder or name.",
             code="project-folder-invalid",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def known_projects() -> list[Path]:
     """Folders under `projects_root()` that hold a project, in order of name."""
     root = projects_root()
-    return sorted(path.parent for path in root.glob("*/project.toml")) if root.is_dir() else []
+    if root.is_dir():
+        return sorted(path.parent for path in root.glob("*/project.toml"))
+    return []
 
 
 SAMPLE_SETTINGS: dict[str, dict[str, Any]] = {
-    "queries": {"backend": "imported"},  # a large language model wrote them: assets/sample/README.md
+    "queries": {
+        "backend": "imported"
+    },  # a large language model wrote them: assets/sample/README.md
     "training": {"preset": "quick"},
 }
 SAMPLE_QUERIES = "sample/queries.jsonl"
 SAMPLE_QUESTIONS = "sample/questions.jsonl"
 SAMPLE_MEASURING = "sample/questions-measuring.jsonl"
-"""Half of the sample's judged questions decide what comes into use; the other half measures that."""
+"""Half of the sample's judged questions decide what comes into use; the other half measures
+that.
+"""
 
 
 _BACKGROUND = "a run in the background"
 _IS_RUN = re.compile(
-    rf"{_BACKGROUND}|engine (?:run|adapt|ingest|index|generate|rank|train|evaluate|embed|resume|watch|demo)\b"
+    rf"{_BACKGROUND}|engine"
+    r" (?:run|adapt|ingest|index|generate|rank|train|evaluate|embed|resume|watch|demo)\b"
 )
-"""Who holds a project for a run, whose state 'engine status' shows and which 'engine cancel' stops."""
+"""Who holds a project for a run, whose state 'engine status' shows and which 'engine cancel'
+stops.
+"""
 
 
 def record_holder(lock: Path) -> None:
-    """Name this process in the file of a lock that it holds: its command, without arguments: they may be a query. A full disk
-    leaves it without a name."""
+    """Name this process in the file of a lock that it holds: its command, without arguments:
+    they may be a query. A full disk leaves it without a name.
+    """
     own = "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1
     command = f"engine {sys.argv[1]}" if own else _BACKGROUND
     with suppress(OSError):
-        lock.write_text(f"{os.getpid()} {datetime.now():%Y-%m-%d %H:%M} {command}", encoding="utf-8", errors="replace")
+        lock.write_text(
+            f"{os.getpid()} {datetime.now():%Y-%m-%d %H:%M} {command}",
+            encoding="utf-8",
+            errors="replace",
+        )
 
 
 def holder_of(lock: Path) -> str:
@@ -124,7 +170,9 @@ def holder_of(lock: Path) -> str:
 
 @dataclass(frozen=True)
 class Building:
-    """An artifact in the making: write into `folder`; `name` is where it will lie, relative to the project."""
+    """An artifact in the making: write into `folder`; `name` is where it will lie, relative to
+    the project.
+    """
 
     folder: Path
     name: str
@@ -138,9 +186,12 @@ class ProjectFolder:
 
     @classmethod
     def create(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> ProjectFolder:
-        """Make the folder (0700), project.toml (0600) and an empty database. `chosen`: section → key → value.
+        """Make the folder (0700), project.toml (0600) and an empty database.
 
-        Raises SettingsError for a bad value, EngineError where a project or other files are already there.
+        `chosen`: section → key → value.
+
+        Raises SettingsError for a bad value, EngineError where a project or other files are already
+        there.
         """
         text = cls.check_new(path, chosen)
         try:
@@ -171,40 +222,60 @@ class ProjectFolder:
 
     @classmethod
     def check_new(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> str:
-        """The text of project.toml that `create` would write; raises what it would raise, but writes nothing."""
+        """The text of project.toml that `create` would write; raises what it would raise, but
+        writes nothing.
+        """
         settings_module.validate(chosen, "The new project")
         text = settings_module.template(chosen)
         if _is_file(path / "project.toml"):
             raise UsageError(
-                f"{path} already holds a project.", "Nothing was overwritten.",
-                f"Choose another name. 'engine status {cls(path).argument}' shows what is there; 'engine purge' deletes it.",
+                f"{path} already holds a project.",
+                "Nothing was overwritten.",
+                f"Choose another name. 'engine status {cls(path).argument}' shows what is there;"
+                " 'engine purge' deletes it.",
                 code="project-exists",
-            )  # fmt: skip
+            )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(
-                f"{path} is not empty.", "A project needs its own folder.", "Choose another folder or name.",
+                f"{path} is not empty.",
+                "A project needs its own folder.",
+                "Choose another folder or name.",
                 code="project-folder-invalid",
-            )  # fmt: skip
+            )
         return text
 
     @classmethod
     def open(cls, name_or_path: str | os.PathLike[str]) -> ProjectFolder:
-        """The project of that name or path. Raises UsageError that names the nearest known project."""
+        """The project of that name or path.
+
+        Raises UsageError that names the nearest known project.
+        """
         path = locate(name_or_path)
         if not _is_file(path / "project.toml"):
             names = [project.name for project in known_projects()]
             near = nearest(path.name, names)
-            hint = f"Did you mean '{near}'?" if near else "'engine list' shows your projects, 'engine new' creates one."
-            why = "The folder holds no project.toml." if path.is_dir() else ""
+            if near:
+                hint = f"Did you mean '{near}'?"
+            else:
+                hint = "'engine list' shows your projects, 'engine new' creates one."
+            if path.is_dir():
+                why = "The folder holds no project.toml."
+            else:
+                why = ""
             raise UsageError(
-                f"There is no project at {path}.", why, hint, code="project-missing",
+                f"There is no project at {path}.",
+                why,
+                hint,
+                code="project-missing",
                 command="new",
-            )  # fmt: skip
+            )
         return cls(path)
 
     @property
     def argument(self) -> str:
-        """What names this project on the command line, quoted for a shell: its name, or its path when it lies elsewhere."""
+        """What names this project on the command line, quoted for a shell: its name, or its path
+        when it lies elsewhere.
+        """
         return shlex.quote(self.name if self.path.parent == projects_root() else str(self.path))
 
     @property
@@ -219,10 +290,11 @@ class ProjectFolder:
     def change_settings(
         self, changes: Mapping[str, Any], check: Callable[[Settings], None] = lambda _: None
     ) -> Settings:
-        """Set keys of project.toml ("section.key" → value; None goes back to the default); returns all settings.
+        """Set keys of project.toml ("section.key" → value; None goes back to the default);
+        returns all settings.
 
-        Comments, order, and what was changed by hand up to this moment stay. Raises SettingsError for a change that is
-        not valid, and what `check` raises; the file is then left as it is.
+        Comments, order, and what was changed by hand up to this moment stay. Raises SettingsError
+        for a change that is not valid, and what `check` raises; the file is then left as it is.
         """
         from engine.settings import edit as settings_file
 
@@ -243,10 +315,19 @@ class ProjectFolder:
         return settings_module.file_text(self.path / "project.toml")
 
     def renamed_settings(self) -> str:
-        """A note on keys of project.toml that were renamed or removed; empty where there are none. Raises SettingsError."""
-        old = old_names(settings_module.tables(self.settings_text(), str(self.path / "project.toml")))
-        names = ", ".join(f"{key} is now {new}" if new else f"{key} has no effect" for key, new in old.items())
-        return f"project.toml uses old names, which the next version will not read: {names}." if names else ""
+        """A note on keys of project.toml that were renamed or removed; empty where there are none.
+
+        Raises SettingsError.
+        """
+        old = old_names(
+            settings_module.tables(self.settings_text(), str(self.path / "project.toml"))
+        )
+        names = ", ".join(
+            f"{key} is now {new}" if new else f"{key} has no effect" for key, new in old.items()
+        )
+        if names:
+            return f"project.toml uses old names, which the next version will not read: {names}."
+        return ""
 
     def sources(self, settings: Settings) -> list[Path]:
         """The folders and files to read; relative ones are taken from the project folder."""
@@ -260,9 +341,11 @@ class ProjectFolder:
     def _check_there(self) -> None:
         if not self.path.is_dir():
             raise UsageError(
-                f"There is no project at {self.path}.", "Its folder was deleted or moved.",
-                "Open it at its new place.", code="project-missing",
-            )  # fmt: skip
+                f"There is no project at {self.path}.",
+                "Its folder was deleted or moved.",
+                "Open it at its new place.",
+                code="project-missing",
+            )
 
     def _make_folders(self) -> None:
         for name in FOLDERS:
@@ -274,8 +357,8 @@ class ProjectFolder:
                 (self.path / name).rmdir()
 
     def repair(self) -> Repair | None:
-        """Make folders that are missing and put the last good database in a damaged one's place; what was done to the
-        database, None where it is sound. The caller holds the lock.
+        """Make folders that are missing and put the last good database in a damaged one's place;
+        what was done to the database, None where it is sound. The caller holds the lock.
         """
         with disk_errors(f"The project {self.path} could not be repaired."):
             self._make_folders()
@@ -283,7 +366,9 @@ class ProjectFolder:
 
     @contextmanager
     def locked(self, name: str = "run", wait: float = 0.5) -> Iterator[None]:
-        """Hold the project for one process. Raises ProjectBusyError after `wait` seconds, UsageError when it is gone.
+        """Hold the project for one process.
+
+        Raises ProjectBusyError after `wait` seconds, UsageError when it is gone.
 
         The default wait outlasts `is_running`, which holds the lock for a moment.
         """
@@ -315,7 +400,8 @@ class ProjectFolder:
             return ProjectBusyError(what, why, f"Wait for it. {stop}", command="cancel")
         holder = holder_of(self.path / f"{name}.lock") or "another command"
         if name == "watch":
-            what, why = f"The project {self.name} is watched already, by {holder}.", "One watch keeps it up to date."
+            what = f"The project {self.name} is watched already, by {holder}."
+            why = "One watch keeps it up to date."
             return ProjectBusyError(
                 what, why, "Stop that one first, with Ctrl-C, or leave it running.", command="watch"
             )
@@ -323,18 +409,25 @@ class ProjectFolder:
         why = "Two changes at once would overwrite each other."
         if not _IS_RUN.match(holder):
             return ProjectBusyError(what, why, "Wait until it has finished, then try again.")
-        to_do = f"Wait until it has finished. 'engine status {self.argument}' shows how far the run is. {stop}"
+        to_do = (
+            f"Wait until it has finished. 'engine status {self.argument}' shows how far the run is."
+            f" {stop}"
+        )
         return ProjectBusyError(what, why, to_do, command="status")
 
     def _not_locked(self, error: Exception) -> EngineError:
         return EngineError(
-            f"The project {self.name} cannot be locked.", reason_of(error), "Keep it on a disk that you can write to.",
+            f"The project {self.name} cannot be locked.",
+            reason_of(error),
+            "Keep it on a disk that you can write to.",
             code="project-not-locked",
-        )  # fmt: skip
+        )
 
     def is_running(self, lock: str = "run") -> bool:
-        """Whether a run holds the project now, or the `lock`: seen also by one who may only read. Raises EngineError where the lock
-        may not be read, UsageError when the project is gone."""
+        """Whether a run holds the project now, or the `lock`: seen also by one who may only read.
+
+        Raises EngineError where the lock may not be read, UsageError when the project is gone.
+        """
         import fcntl
 
         self._check_there()
@@ -351,9 +444,11 @@ class ProjectFolder:
 
     @contextmanager
     def building(self, root: str, name: str) -> Iterator[Building]:
-        """Yield an empty temporary folder; on success it is fsynced and renamed to `root/name` (or `root/name-2` …).
+        """Yield an empty temporary folder; on success it is fsynced and renamed to `root/name`
+        (or `root/name-2` …).
 
-        On any exception the temporary folder is removed. What was there before stays either way, until `sweep`.
+        On any exception the temporary folder is removed. What was there before stays either way,
+        until `sweep`.
         """
         parent = self.path / root
         parent.mkdir(mode=0o700, exist_ok=True)
@@ -367,17 +462,25 @@ class ProjectFolder:
         folder = self.path / artifact.folder
         if not folder.is_dir():
             raise DamagedError(
-                f"{folder} is missing.", "The database names it, but it is not on disk.",
-                "Run 'engine run' to build it again.", code="artifact-missing", command="run",
-            )  # fmt: skip
+                f"{folder} is missing.",
+                "The database names it, but it is not on disk.",
+                "Run 'engine run' to build it again.",
+                code="artifact-missing",
+                command="run",
+            )
         return folder
 
     def sweep(self, in_use: set[str]) -> None:
-        """Remove artifact folders and leftovers of interrupted builds that nothing in `in_use` ('root/name') names.
+        """Remove artifact folders and leftovers of interrupted builds that nothing in `in_use`
+        ('root/name') names.
 
         Reports of 'engine sweep' stay: no stage made them, and none makes them again.
         """
         for root in ARTIFACT_ROOTS:
             for folder in (self.path / root).iterdir() if (self.path / root).is_dir() else ():
-                if f"{root}/{folder.name}" not in in_use and folder.is_dir() and not folder.name.startswith(KEPT):
+                if (
+                    f"{root}/{folder.name}" not in in_use
+                    and folder.is_dir()
+                    and not folder.name.startswith(KEPT)
+                ):
                     shutil.rmtree(folder, ignore_errors=True)

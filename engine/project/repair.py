@@ -17,7 +17,9 @@ from engine.project.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done to a database. `damage`: why; `aside`: where the damaged one lies, None where there was none; `restored`:
+    """What was done to a database.
+
+    `damage`: why; `aside`: where the damaged one lies, None where there was none; `restored`:
     whether the copy of the last good run is in its place, else it is an empty one.
     """
 
@@ -26,22 +28,27 @@ class Repair:
     restored: bool
 
     def __str__(self) -> str:
-        aside = f" It was set aside as {self.aside.name}." if self.aside else ""
-        end = (
-            "The copy of the last good run was restored."
-            if self.restored
-            else "It is built again from the documents and the imports folder."
-        )
+        if self.aside:
+            aside = f" It was set aside as {self.aside.name}."
+        else:
+            aside = ""
+        if self.restored:
+            end = "The copy of the last good run was restored."
+        else:
+            end = "It is built again from the documents and the imports folder."
         return f"{self.damage.what}{aside} {end}"
 
 
 def repair(folder: Path) -> Repair | None:
-    """Check a project's database, and replace a damaged one by the copy of the last good run, else by an empty one.
+    """Check a project's database, and replace a damaged one by the copy of the last good run,
+    else by an empty one.
 
-    The caller holds the project's lock. None where the database is sound; a damaged one stays, set aside. A large one that has just
-    been copied, page by page, is only opened. Raises OSError, and UsageError for a newer version's database.
+    The caller holds the project's lock. None where the database is sound; a damaged one stays, set
+    aside. A large one that has just been copied, page by page, is only opened. Raises OSError, and
+    UsageError for a newer version's database.
     """
-    database, backup = folder / "project.db", folder / COPY
+    database = folder / "project.db"
+    backup = folder / COPY
     try:
         Store.open(database, check=not Store.is_fresh(database, backup)).close()
         return None
@@ -58,7 +65,9 @@ def repair(folder: Path) -> Repair | None:
 
 
 def _good_copy(backup: Path) -> Path | None:
-    """A private, checked copy of the backup, to be renamed into place; None where there is no good backup."""
+    """A private, checked copy of the backup, to be renamed into place; None where there is no
+    good backup.
+    """
     if not backup.is_file():
         return None
     temporary = backup.with_name(".tmp-project.db")
@@ -78,10 +87,14 @@ def _good_copy(backup: Path) -> Path | None:
 
 
 def _set_aside(database: Path) -> Path | None:
-    """Rename a damaged database, with SQLite's files beside it; its new path, None where there was no file."""
+    """Rename a damaged database, with SQLite's files beside it; its new path, None where there
+    was no file.
+    """
     stem = f"project.db.damaged-{int(time.time())}"
     names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
-    aside = next(database.with_name(name) for name in names if not database.with_name(name).exists())
+    aside = next(
+        database.with_name(name) for name in names if not database.with_name(name).exists()
+    )
     moved = False
     for suffix in ("", "-wal", "-shm"):
         source = Path(f"{database}{suffix}")

@@ -1,6 +1,8 @@
-"""A project that a group reads: folders 2750, whose group is that of all that is made in them, and files 0640.
+"""A project that a group reads: folders 2750, whose group is that of all that is made in them,
+and files 0640.
 
-What a run makes is private until it is put in place (`engine.core.disk.complete_folder`) or the run ends (`follow`).
+What a run makes is private until it is put in place (`engine.core.disk.complete_folder`) or the run
+ends (`follow`).
 """
 
 from __future__ import annotations
@@ -21,8 +23,12 @@ KINDS = {stat.S_IFDIR: "folders", stat.S_IFREG: "files"}
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What is to change. `modes`: of folders and of files. `group`: its number, None where it stays. `folders`, `files`: how many
-    have other modes or another group now. `closed`: folders above the project that the group cannot pass."""
+    """What is to change.
+
+    `modes`: of folders and of files. `group`: its number, None where it stays. `folders`, `files`:
+    how many have other modes or another group now. `closed`: folders above the project that the
+    group cannot pass.
+    """
 
     project: ProjectFolder
     modes: dict[str, int]
@@ -40,22 +46,41 @@ class Sharing:
 
 
 def sharing(project: ProjectFolder, group: str | None) -> Sharing:
-    """What makes the project readable by a group, or with None by its owner alone. Raises UsageError where something in it is
-    another user's, or where the group is none of the user's."""
+    """What makes the project readable by a group, or with None by its owner alone.
+
+    Raises UsageError where something in it is another user's, or where the group is none of the
+    user's.
+    """
     if not hasattr(os, "O_PATH"):
-        raise UsageError("Projects are shared on Linux only.", "", "Use chmod and chgrp.", code="share-unavailable")
-    number = None if group is None else _group(group)
+        raise UsageError(
+            "Projects are shared on Linux only.",
+            "",
+            "Use chmod and chgrp.",
+            code="share-unavailable",
+        )
+    if group is None:
+        number = None
+    else:
+        number = _group(group)
     counts = {"folders": 0, "files": 0}
-    owner = project.path.stat().st_uid if os.geteuid() == 0 else os.geteuid()
+    if os.geteuid() == 0:
+        owner = project.path.stat().st_uid
+    else:
+        owner = os.geteuid()
     modes = PRIVATE if group is None else SHARED
     for path, kind, found in _entries(project.path):
         if found.st_uid != owner:
             raise UsageError(
-                f"{path} is not yours.", "Only its owner can change its permissions.", "Nothing was changed.",
+                f"{path} is not yours.",
+                "Only its owner can change its permissions.",
+                "Nothing was changed.",
                 code="share-not-owner",
-            )  # fmt: skip
+            )
         counts[kind] += _differs(found, modes[kind], number)
-    above = [] if number is None else [one for one in project.path.resolve().parents if not _passes(one, number)]
+    if number is None:
+        above = []
+    else:
+        above = [one for one in project.path.resolve().parents if not _passes(one, number)]
     return Sharing(project, modes, number, **counts, closed=tuple(above))
 
 
@@ -71,7 +96,9 @@ def follow(project: ProjectFolder) -> None:
 
 
 def _entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
-    """Folders and files, `top` first; links, pipes and what a run removes meanwhile are passed over."""
+    """Folders and files, `top` first; links, pipes and what a run removes meanwhile are passed
+    over.
+    """
     yield top, "folders", top.stat()
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):
@@ -87,7 +114,9 @@ def _differs(found: os.stat_result, mode: int, group: int | None) -> bool:
 
 
 def _change(path: Path, mode: int, group: int | None) -> None:
-    """Not by opening it: to close a file again takes the locks off that SQLite holds on it in this process."""
+    """Not by opening it: to close a file again takes the locks off that SQLite holds on it in
+    this process.
+    """
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW)
         try:
@@ -111,10 +140,14 @@ def _group(name: str) -> int:
     try:
         number = grp.getgrnam(name).gr_gid
     except KeyError:
-        raise UsageError(f"There is no group {name}.", "", "'getent group' lists them.", code="group-unknown") from None
+        raise UsageError(
+            f"There is no group {name}.", "", "'getent group' lists them.", code="group-unknown"
+        ) from None
     if os.geteuid() != 0 and number not in (os.getegid(), *os.getgroups()):
         raise UsageError(
-            f"You are not in the group {name}.", "Files can only be given to groups of one's own.",
-            "Ask an administrator to add you, then log in again.", code="group-not-yours",
-        )  # fmt: skip
+            f"You are not in the group {name}.",
+            "Files can only be given to groups of one's own.",
+            "Ask an administrator to add you, then log in again.",
+            code="group-not-yours",
+        )
     return number

@@ -19,7 +19,9 @@ from engine.settings.schema import Settings
 
 ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 SEARCH = ("ingest", "index", "embed")
-"""What makes documents searchable, with the encoder in use; the other stages adapt the encoder to them."""
+"""What makes documents searchable, with the encoder in use; the other stages adapt the encoder
+to them.
+"""
 PROGRESS_SECONDS = 1.0
 
 
@@ -38,20 +40,32 @@ class ProjectSnapshot:
 
     def need(self, kind: type[Info]) -> Artifact[Info]:
         """The current artifact of a kind. Raises NotBuiltError that names the stage to run."""
-        artifact, stage = self.store.artifact(kind), kind.stage
+        artifact = self.store.artifact(kind)
+        stage = kind.stage
         command = command_for(stage)
-        ask = "; with --dry-run it only says how long that takes and what it can show" if command == "adapt" else ""
+        if command == "adapt":
+            ask = "; with --dry-run it only says how long that takes and what it can show"
+        else:
+            ask = ""
         run = f"run 'engine {command} {self.project.argument}'{ask}."
         if artifact is None:
             raise NotBuiltError(
-                f"The project {self.project.name} has no {kind.called} yet.", "",
-                f"To make {'them' if kind.plural else 'it'}, {run}", stage=stage, command=command,
-            )  # fmt: skip
+                f"The project {self.project.name} has no {kind.called} yet.",
+                "",
+                f"To make {'them' if kind.plural else 'it'}, {run}",
+                stage=stage,
+                command=command,
+            )
         if artifact.fingerprint == INCOMPLETE:
             raise NotBuiltError(
-                f"The {kind.called} of the project {self.project.name} {'are' if kind.plural else 'is'} not complete.",
-                "A run was stopped before its end.", f"To go on, {run}", code="stage-unfinished", stage=stage, command=command,
-            )  # fmt: skip
+                f"The {kind.called} of the project {self.project.name}"
+                f" {'are' if kind.plural else 'is'} not complete.",
+                "A run was stopped before its end.",
+                f"To go on, {run}",
+                code="stage-unfinished",
+                stage=stage,
+                command=command,
+            )
         return artifact
 
 
@@ -59,8 +73,9 @@ class ProjectSnapshot:
 class StageContext(ProjectSnapshot):
     """A stage that runs: it may emit events and must ask `should_stop` at safe points.
 
-    `should_stop` returns only when the run is not, or no longer, paused. `should_finish` says whether the user wants the
-    stage to end early with what it has; training alone asks it. `forced`: the user asked for the stage, up to date or not.
+    `should_stop` returns only when the run is not, or no longer, paused. `should_finish` says
+    whether the user wants the stage to end early with what it has; training alone asks it.
+    `forced`: the user asked for the stage, up to date or not.
     """
 
     stage: str
@@ -94,18 +109,27 @@ class StageContext(ProjectSnapshot):
 
 
 class ThrottledProgress:
-    """Progress reports: about a hundred per task, and one a second where that takes longer. `before`: what was done already."""
+    """Progress reports: about a hundred per task, and one a second where that takes longer.
+
+    `before`: what was done already.
+    """
 
     def __init__(self, context: StageContext, total: int, unit: str, before: int = 0) -> None:
-        self._context, self._total, self._unit, self._before = context, total + before, unit, before
-        self._share, self._due = -1, 0.0
+        self._context = context
+        self._total = total + before
+        self._unit = unit
+        self._before = before
+        self._share = -1
+        self._due = 0.0
 
     def __call__(self, done: int) -> None:
         """Report it when another hundredth is done, or a second has passed."""
         done += self._before
-        share, now = 100 * done // max(1, self._total), time.monotonic()
+        share = 100 * done // max(1, self._total)
+        now = time.monotonic()
         if share != self._share or now >= self._due:
-            self._share, self._due = share, now + PROGRESS_SECONDS
+            self._share = share
+            self._due = now + PROGRESS_SECONDS
             self._context.progress(done, self._total, self._unit)
 
 
@@ -120,15 +144,23 @@ class Stage(Protocol):
     """Whether the stage runs even when its fingerprint has not changed."""
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """All that decides what the stage builds, for its fingerprint. Raises NotBuiltError where an input is missing."""
+        """All that decides what the stage builds, for its fingerprint.
+
+        Raises NotBuiltError where an input is missing.
+        """
         ...
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Build the artifact and make it current; returns the figures of the event `StageFinished`."""
+        """Build the artifact and make it current; returns the figures of the event
+        `StageFinished`.
+        """
         ...
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raise, before a run begins, what would end the stage later. Looks at settings and at the files they name; fast."""
+        """Raise, before a run begins, what would end the stage later.
+
+        Looks at settings and at the files they name; fast.
+        """
         return
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
@@ -140,12 +172,16 @@ class Stage(Protocol):
         return ""
 
     def is_outdated(self, snapshot: ProjectSnapshot) -> bool:
-        """Return whether what is up to date would be built otherwise by the program's current defaults. Only who runs this stage
-        alone wants that: `engine generate`, not `engine adapt`."""
+        """Return whether what is up to date would be built otherwise by the program's current
+        defaults. Only who runs this stage alone wants that: `engine generate`, not `engine
+        adapt`.
+        """
         return False
 
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
-        """Why what the stage built is stale, where that is known better than "its settings or inputs changed"."""
+        """Why what the stage built is stale, where that is known better than "its settings or
+        inputs changed".
+        """
         return ""
 
 

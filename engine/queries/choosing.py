@@ -1,4 +1,7 @@
-"""Which backend makes the queries. `auto` chooses once: what it has chosen stays, so that nothing is done anew by itself."""
+"""Which backend makes the queries.
+
+`auto` chooses once: what it has chosen stays, so that nothing is done anew by itself.
+"""
 
 from __future__ import annotations
 
@@ -31,27 +34,44 @@ def backend_of(snapshot: ProjectSnapshot) -> str:
 def made_by(snapshot: ProjectSnapshot) -> str:
     """The backend that has made the queries that are there, or will make the first ones."""
     artifact = snapshot.store.artifact(QueriesInfo)
-    return artifact.info.backend if artifact and artifact.info.backend else backend_of(snapshot)
+    if artifact and artifact.info.backend:
+        return artifact.info.backend
+    return backend_of(snapshot)
 
 
 def is_extractive(query: Query, backend: str) -> bool:
-    """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a question would be."""
+    """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a
+    question would be.
+    """
     return backend in EXTRACTIVE and not query.imported
 
 
-def resolve_backend(settings: Settings, store: Store | None = None, *, present: bool = False) -> QueryBackendInfo:
-    """`auto` takes what is named in project.toml, a server first; then what it took before, by the `store` of a project; then a
-    model that was added to our own folder, or, where there is none, the built-in generator. It starts nothing and connects to
-    nobody. `present`: a language model that it took before must still be there, and so must what runs it."""
+def resolve_backend(
+    settings: Settings, store: Store | None = None, *, present: bool = False
+) -> QueryBackendInfo:
+    """`auto` takes what is named in project.toml, a server first; then what it took before, by
+    the `store` of a project; then a model that was added to our own folder, or, where there is
+    none, the built-in generator. It starts nothing and connects to nobody. `present`: a language
+    model that it took before must still be there, and so must what runs it.
+    """
     if (named := _named(settings)) is not None:
         return named
-    before = None if store is None else _still_there(store) if present else _kept(store)
+    if store is None:
+        before = None
+    elif present:
+        before = _still_there(store)
+    else:
+        before = _kept(store)
     return before or _found()
 
 
 def resolve_and_keep_backend(context: StageContext) -> QueryBackendInfo:
-    """What makes the queries of this run; what `auto` has chosen is kept for the runs after it. A forced one chooses anew."""
-    named, before = _named(context.settings), _kept(context.store)
+    """What makes the queries of this run; what `auto` has chosen is kept for the runs after it.
+
+    A forced one chooses anew.
+    """
+    named = _named(context.settings)
+    before = _kept(context.store)
     choice = named or (None if context.forced else _still_there(context.store)) or _found()
     kept = None if named else choice
     if kept != before:
@@ -77,14 +97,26 @@ def _found() -> QueryBackendInfo:
 
     own = own_models()
     if own and (why := lack("llm")):
-        return QueryBackendInfo("extractive", f"{own[0].name} was added with 'engine models add', but {why}")
+        return QueryBackendInfo(
+            "extractive", f"{own[0].name} was added with 'engine models add', but {why}"
+        )
     if own:
         reason = f"{own[0].name} was added with 'engine models add'"
-        reason += f", the first by name of {len(own)}; queries.model names another" if len(own) > 1 else ""
+        reason += (
+            f", the first by name of {len(own)}; queries.model names another"
+            if len(own) > 1
+            else ""
+        )
         return QueryBackendInfo("gguf", reason, str(own[0]), content_identity(own[0]))
     others = len(find_models())
-    lie = f"; {others} GGUF files are elsewhere; 'engine models' lists them" if others else ""
-    reason = f"no server and no language model is named, and none was added with 'engine models add'{lie}"
+    if others:
+        lie = f"; {others} GGUF files are elsewhere; 'engine models' lists them"
+    else:
+        lie = ""
+    reason = (
+        "no server and no language model is named, and none was added with 'engine models"
+        f" add'{lie}"
+    )
     return QueryBackendInfo("extractive", reason)
 
 
@@ -101,7 +133,9 @@ def _named(settings: Settings) -> QueryBackendInfo | None:
 
 def _kept(store: Store) -> QueryBackendInfo | None:
     artifact = store.artifact(QueryBackendInfo)
-    return artifact.info if artifact and artifact.info.backend else None
+    if artifact and artifact.info.backend:
+        return artifact.info
+    return None
 
 
 def _still_there(store: Store) -> QueryBackendInfo | None:

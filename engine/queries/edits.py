@@ -1,4 +1,6 @@
-"""The user's corrections of training queries: made in the database at once, and again whenever queries are generated."""
+"""The user's corrections of training queries: made in the database at once, and again whenever
+queries are generated.
+"""
 
 from __future__ import annotations
 
@@ -28,31 +30,52 @@ def content(queries: Iterable[Query]) -> str:
 
 
 def read_edits(project: ProjectFolder) -> Edits:
-    """(content hash of the chunk, generated text) → the user's text, or None for a query taken out. Raises DatasetError."""
+    """(content hash of the chunk, generated text) → the user's text, or None for a query taken out.
+
+    Raises DatasetError.
+    """
 
     def edit(row: dict[str, Any]) -> tuple[tuple[str, str], str | None]:
-        chunk, former, text = row["chunk"], row["query"], row["text"]
-        if not (isinstance(chunk, str) and isinstance(former, str) and (text is None or isinstance(text, str))):
+        chunk = row["chunk"]
+        former = row["query"]
+        text = row["text"]
+        if not (
+            isinstance(chunk, str)
+            and isinstance(former, str)
+            and (text is None or isinstance(text, str))
+        ):
             raise TypeError("a value is no text")
         return (chunk, former), text
 
-    return dict(kept_rows(project.path / "imports" / FILE, edit, "query edits", code="query-edits-unreadable"))
+    return dict(
+        kept_rows(
+            project.path / "imports" / FILE, edit, "query edits", code="query-edits-unreadable"
+        )
+    )
 
 
 def _write_edits(project: ProjectFolder, edits: Edits) -> None:
-    rows = [{"chunk": chunk, "query": former, "text": text} for (chunk, former), text in edits.items()]
+    rows = [
+        {"chunk": chunk, "query": former, "text": text} for (chunk, former), text in edits.items()
+    ]
     keep_rows(project, FILE, rows)
 
 
 def apply_edits(
     queries: Sequence[Query], hashes: Mapping[int, str], edits: Edits, judged: AbstractSet[str]
 ) -> list[Query]:
-    """Freshly generated queries with the user's edits. `hashes`: chunk id → content hash; `judged`: folded texts.
+    """Freshly generated queries with the user's edits.
+
+    `hashes`: chunk id → content hash; `judged`: folded texts.
 
     An edited query is left out where its text equals a judged one or another query by now.
     """
     keys = [(hashes.get(query.chunk_id, ""), query.text) for query in queries]
-    taken = {question_key(query.text) for query, key in zip(queries, keys, strict=True) if key not in edits} | judged
+    taken = {
+        question_key(query.text)
+        for query, key in zip(queries, keys, strict=True)
+        if key not in edits
+    } | judged
     result = []
     for query, key in zip(queries, keys, strict=True):
         text = edits.get(key, query.text)
@@ -67,43 +90,61 @@ def apply_edits(
 
 
 def rewrite(project: ProjectFolder, store: Store, texts: Mapping[int, str | None]) -> int:
-    """Give queries (by id) new texts, or take them out (None), for good; returns how many there were.
+    """Give queries (by id) new texts, or take them out (None), for good; returns how many there
+    were.
 
-    The caller holds the project's lock. Raises UsageError for a text that is empty, judged, or another query's, and for
-    a new text of a query that is gone; NotBuiltError before queries were generated.
+    The caller holds the project's lock. Raises UsageError for a text that is empty, judged, or
+    another query's, and for a new text of a query that is gone; NotBuiltError before queries were
+    generated.
     """
-    wanted, before = {key: _one_line(text) for key, text in texts.items()}, read_edits(project)
+    wanted = {key: _one_line(text) for key, text in texts.items()}
+    before = read_edits(project)
     try:
-        with store.transaction():  # what is looked at stays as it is until the end, and a failure changes nothing
+        with (
+            store.transaction()
+        ):  # what is looked at stays as it is until the end, and a failure changes nothing
             return _rewritten(project, store, wanted, before)
     except BaseException:
-        with suppress(OSError, DatasetError):  # the last step of the transaction may have failed, too
+        with suppress(
+            OSError, DatasetError
+        ):  # the last step of the transaction may have failed, too
             if read_edits(project) != before:
                 _write_edits(project, before)
         raise
 
 
-def _rewritten(project: ProjectFolder, store: Store, wanted: Mapping[int, str | None], before: Edits) -> int:
+def _rewritten(
+    project: ProjectFolder, store: Store, wanted: Mapping[int, str | None], before: Edits
+) -> int:
     artifact = ProjectSnapshot(project, Settings(), store).need(QueriesInfo)
     queries = {query.id: query for query in store.queries()}
     _refuse_unfit(store, queries, wanted)
     present = {key: text for key, text in wanted.items() if key in queries}
     edits = _noted(before, store, queries, present)
     for key, text in present.items():
-        former = queries.pop(key) if text is None else queries[key]
+        if text is None:
+            former = queries.pop(key)
+        else:
+            former = queries[key]
         if text is not None:
             queries[key] = replace(former, text=text)
     count = store.rewrite_queries(present)
-    store.replace_artifact(replace(artifact, info=replace(artifact.info, content=content(queries.values()))))
+    store.replace_artifact(
+        replace(artifact, info=replace(artifact.info, content=content(queries.values())))
+    )
     _write_edits(project, edits)
     return count
 
 
 def _one_line(text: str | None) -> str | None:
-    return None if text is None else " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
+    if text is None:
+        return None
+    return " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
 
 
-def _refuse_unfit(store: Store, queries: Mapping[int, Query], wanted: Mapping[int, str | None]) -> None:
+def _refuse_unfit(
+    store: Store, queries: Mapping[int, Query], wanted: Mapping[int, str | None]
+) -> None:
     judged = {question_key(query.text) for query in store.judged()}
     others = {question_key(query.text) for key, query in queries.items() if key not in wanted}
     for key, text in wanted.items():
@@ -111,25 +152,38 @@ def _refuse_unfit(store: Store, queries: Mapping[int, Query], wanted: Mapping[in
             continue
         if key not in queries:
             raise UsageError(
-                f"There is no query {key}.", "Queries may have been generated anew.", "Look again.",
+                f"There is no query {key}.",
+                "Queries may have been generated anew.",
+                "Look again.",
                 code="query-missing",
-            )  # fmt: skip
+            )
         if not text:
-            what, to_do = "A query cannot be empty.", "Write one, or delete the query."
+            what = "A query cannot be empty."
+            to_do = "Write one, or delete the query."
             raise UsageError(what, "There is no text in it.", to_do, code="query-empty")
         if (same := question_key(text)) in judged:
             why = "Judged questions are for measuring; they are never trained on."
-            raise UsageError("The text equals a judged question.", why, "Reword it.", code="query-judged")
+            raise UsageError(
+                "The text equals a judged question.", why, "Reword it.", code="query-judged"
+            )
         if same in others:
             why = "Each query is trained on once."
-            raise UsageError("The text equals another query.", why, "Reword it.", code="query-duplicate")
+            raise UsageError(
+                "The text equals another query.", why, "Reword it.", code="query-duplicate"
+            )
         others.add(same)
 
 
-def _noted(edits: Edits, store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]) -> Edits:
-    """The kept edits with new ones: an edit of an edited query replaces the former; going back drops it."""
+def _noted(
+    edits: Edits, store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]
+) -> Edits:
+    """The kept edits with new ones: an edit of an edited query replaces the former; going back
+    drops it.
+    """
     chunks = store.chunks_by_id({queries[key].chunk_id for key in texts})
-    originals = {(chunk, text): former for (chunk, former), text in edits.items() if text is not None}
+    originals = {
+        (chunk, text): former for (chunk, former), text in edits.items() if text is not None
+    }
     result = dict(edits)
     for key, text in texts.items():
         query = queries[key]

@@ -27,7 +27,10 @@ SHIPPED_PROMPTS = {
     "one-step": "1001e2a71d782c06",
     "everyday": "ea590d40fecffa6a",
 }
-"""The versions of the prompts that ship with this program. One with another version was edited by the user."""
+"""The versions of the prompts that ship with this program.
+
+One with another version was edited by the user.
+"""
 SETTINGS: Mapping[str, tuple[type[Section], tuple[str, ...]]] = {
     "queries": (
         QuerySettings,
@@ -59,7 +62,11 @@ BEFORE_NOTED: Defaults = {
         "consistency_top": 20,
     },
     "evaluation": {"heldout_share": 0.3},
-    "prompts": {"events": "4228f1c4a27f5312", "questions": "c97f474b6a88c051", "one-step": "1001e2a71d782c06"},
+    "prompts": {
+        "events": "4228f1c4a27f5312",
+        "questions": "c97f474b6a88c051",
+        "one-step": "1001e2a71d782c06",
+    },
     "conversation": 3,
     "order": 1,
     "filters": 2,
@@ -77,7 +84,13 @@ def current_defaults() -> dict[str, Any]:
         name: {key: section.model_fields[key].get_default() for key in keys}
         for name, (section, keys) in SETTINGS.items()
     }
-    return {**settings, "prompts": SHIPPED_PROMPTS, "conversation": CONVERSATION, "order": ORDER, "filters": FILTERS}
+    return {
+        **settings,
+        "prompts": SHIPPED_PROMPTS,
+        "conversation": CONVERSATION,
+        "order": ORDER,
+        "filters": FILTERS,
+    }
 
 
 def noted_defaults(snapshot: ProjectSnapshot) -> Defaults:
@@ -89,14 +102,16 @@ def noted_defaults(snapshot: ProjectSnapshot) -> Defaults:
 
 
 def recipe(
-    snapshot: ProjectSnapshot, encoder: tuple[str, int] | None = None, defaults: Defaults | None = None
+    snapshot: ProjectSnapshot,
+    encoder: tuple[str, int] | None = None,
+    defaults: Defaults | None = None,
 ) -> dict[str, Any]:
     """Return everything but the corpus that decides which queries are made.
 
     Judged queries are no part of it: one that is imported later and equals a training query is left
-    out of the evaluation instead. `encoder` filters them: by default the one that has filtered those
-    there are, since encoders are compared on the same queries. `defaults`: by default those of the
-    queries that are there.
+    out of the evaluation instead. `encoder` filters them: by default the one that has filtered
+    those there are, since encoders are compared on the same queries. `defaults`: by default those
+    of the queries that are there.
     """
     former = snapshot.store.artifact(QueriesInfo)
     chosen = defaults or noted_defaults(snapshot)
@@ -120,11 +135,22 @@ def query_recipe(snapshot: ProjectSnapshot, defaults: Defaults | None = None) ->
     backend = backend_of(snapshot)
     if backend in MODELS:
         shared = settings.model_dump(include={"max_queries", "max_hours", "consistency_top"})
-        filters = chosen["filters"] if settings.quality_filters else 0
+        if settings.quality_filters:
+            filters = chosen["filters"]
+        else:
+            filters = 0
         writer = writer_recipe(snapshot, chosen)
-        return {"backend": backend, **shared, "order": chosen["order"], "filters": filters, "writer": writer}
+        return {
+            "backend": backend,
+            **shared,
+            "order": chosen["order"],
+            "filters": filters,
+            "writer": writer,
+        }
     shared = settings.model_dump(include={"per_chunk", "max_queries", "consistency_top"})
-    kinds = [kind for kind in settings.kinds if kind != "everyday"]  # which only a language model writes
+    kinds = [
+        kind for kind in settings.kinds if kind != "everyday"
+    ]  # which only a language model writes
     return {"backend": backend, "kinds": kinds, **shared}
 
 
@@ -149,7 +175,9 @@ def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, An
 def _prompts_used(settings: QuerySettings) -> list[str]:
     if settings.prompt == "two-step":
         return ["events", "questions"]
-    return ["one-step", "everyday"] if "everyday" in settings.kinds else ["one-step"]
+    if "everyday" in settings.kinds:
+        return ["one-step", "everyday"]
+    return ["one-step"]
 
 
 def _prompt_version(name: str, defaults: Defaults) -> str:

@@ -21,7 +21,8 @@ class Reason(StrEnum):
     def __new__(cls, code: str, words: str) -> Self:
         """A code with its words."""
         one = str.__new__(cls, code)
-        one._value_, one.words = code, words
+        one._value_ = code
+        one.words = words
         return one
 
     NO_ANSWER = "no-answer", "the language model gave no usable answer for the chunk"
@@ -45,7 +46,10 @@ class Reason(StrEnum):
 
 
 def read_reason(stored: str) -> tuple[Reason | None, str]:
-    """Reason and detail of what is stored: `CODE`, `CODE: DETAIL`, or before 0.2 the words. Of another text, None and the text."""
+    """Reason and detail of what is stored: `CODE`, `CODE: DETAIL`, or before 0.2 the words.
+
+    Of another text, None and the text.
+    """
     for reason in Reason:
         for name in (reason.value, reason.words):
             if stored == name or stored.startswith(f"{name}: "):
@@ -56,7 +60,11 @@ def read_reason(stored: str) -> tuple[Reason | None, str]:
 def words_of(stored: str) -> str:
     """What is stored, as users read it."""
     reason, detail = read_reason(stored)
-    return detail if reason is None else f"{reason.words}: {detail}" if detail else reason.words
+    if reason is None:
+        return detail
+    if detail:
+        return f"{reason.words}: {detail}"
+    return reason.words
 
 
 class Rejected(NamedTuple):
@@ -69,7 +77,9 @@ class Rejected(NamedTuple):
     @property
     def stored(self) -> str:
         """Both, as they are stored."""
-        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+        if self.detail:
+            return f"{self.reason}: {self.detail}"
+        return self.reason
 
 
 class Filtered(NamedTuple):
@@ -82,7 +92,9 @@ class Filtered(NamedTuple):
     def share(self) -> float:
         """Kept of all; 1.0 of none."""
         total = len(self.kept) + len(self.rejected)
-        return len(self.kept) / total if total else 1.0
+        if total:
+            return len(self.kept) / total
+        return 1.0
 
 
 def by_reason(rejected: Iterable[Rejected]) -> Counter[str]:
@@ -91,27 +103,42 @@ def by_reason(rejected: Iterable[Rejected]) -> Counter[str]:
 
 
 def format_reasons(rejected: Mapping[str, int]) -> str:
-    """`12 × evidence not in the chunk, 3 × …`, the most frequent first; empty where there is none."""
+    """`12 × evidence not in the chunk, 3 × …`, the most frequent first; empty where there is
+    none.
+    """
     ordered = sorted(rejected, key=lambda reason: -rejected[reason])
-    return ", ".join(f"{rejected[reason]} × {words_of(reason)}" for reason in ordered if rejected[reason])
-
-
-def none_left(made: int, rejected: Mapping[str, int], project: str) -> str:
-    """`made`: queries before any filter; `rejected`: their number by reason; `project`: on the command line."""
-    why = format_reasons(rejected)
-    return (
-        f"Of {made} queries none is left{f' ({why})' if why else ''}: {NONE_LEFT}. 'engine queries {project} --rejected' lists "
-        f"them, and 'engine sample {project}' shows what a few chunks give."
+    return ", ".join(
+        f"{rejected[reason]} × {words_of(reason)}" for reason in ordered if rejected[reason]
     )
 
 
-def no_usable_queries(asked: int, left: int, more: int, rejected: Mapping[str, int], project: str) -> StageError:
-    """A language model has written nothing usable about `asked` chunks, and `left` others remain. By force, `more` of them are
-    tried."""
+def none_left(made: int, rejected: Mapping[str, int], project: str) -> str:
+    """`made`: queries before any filter; `rejected`: their number by reason; `project`: on the
+    command line.
+    """
+    why = format_reasons(rejected)
+    return (
+        f"Of {made} queries none is left{f' ({why})' if why else ''}: {NONE_LEFT}. 'engine queries"
+        f" {project} --rejected' lists them, and 'engine sample {project}' shows what a few chunks"
+        " give."
+    )
+
+
+def no_usable_queries(
+    asked: int, left: int, more: int, rejected: Mapping[str, int], project: str
+) -> StageError:
+    """A language model has written nothing usable about `asked` chunks, and `left` others remain.
+
+    By force, `more` of them are tried.
+    """
     return StageError(
         f"The language model wrote no usable question about {asked} chunks.",
-        f"{format_reasons(rejected) or 'It wrote no question'}. The other {left} were not tried, as they would hardly give any.",
-        f"'engine sample {project}' shows what the model answers. Take another model, or set queries.backend to extractive. "
-        f"'engine generate {project} --force' tries {more} more; the answers so far are kept.",
-        code="no-usable-queries", stage="generate", command="sample",
-    )  # fmt: skip
+        f"{format_reasons(rejected) or 'It wrote no question'}. The other {left} were not tried, as"
+        " they would hardly give any.",
+        f"'engine sample {project}' shows what the model answers. Take another model, or set"
+        f" queries.backend to extractive. 'engine generate {project} --force' tries {more} more;"
+        " the answers so far are kept.",
+        code="no-usable-queries",
+        stage="generate",
+        command="sample",
+    )

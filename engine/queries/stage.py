@@ -1,4 +1,7 @@
-"""Stage `generate`: chunks → training queries, split into trained and held-out ones by document. Long: one stage, step by step."""
+"""Stage `generate`: chunks → training queries, split into trained and held-out ones by document.
+
+Long: one stage, step by step.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,37 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk, Query, Split
 from engine.encoders.for_project import check_device
-from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
-from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo
+from engine.project.stage import (
+    ProjectSnapshot,
+    Stage,
+    StageContext,
+    fingerprint,
+    stage_fingerprint,
+)
+from engine.project.store.artifact_info import (
+    CorpusInfo,
+    LexicalInfo,
+    QueriesInfo,
+    QueryBackendInfo,
+)
 from engine.project.store.artifacts import Artifact
 from engine.project.store.chunks import drawn
 from engine.queries import rejection
-from engine.queries.choosing import AUTO, EXTRACTIVE, IMPORTED, MODELS, backend_of, resolve_and_keep_backend
+from engine.queries.choosing import (
+    AUTO,
+    EXTRACTIVE,
+    IMPORTED,
+    MODELS,
+    backend_of,
+    resolve_and_keep_backend,
+)
 from engine.queries.edits import apply_edits, content, read_edits
-from engine.queries.filters.consistency import EVERYDAY_TOP, consistency_filter, format_share, max_depth
+from engine.queries.filters.consistency import (
+    EVERYDAY_TOP,
+    consistency_filter,
+    format_share,
+    max_depth,
+)
 from engine.queries.heldout import cap_queries, least_of, related_in, split_documents, text_keys
 from engine.queries.opening import check_kinds, check_model, writer_noted
 from engine.queries.recipe import current_defaults, filter_encoder, recipe
@@ -35,24 +61,32 @@ if TYPE_CHECKING:
 VERSION = 4
 BLOCK = 512
 MIN_GROUPS = 10
-"""Of documents that belong together. With fewer, neither half of the held-out ones would show much, or there would be none."""
+"""Of documents that belong together.
+
+With fewer, neither half of the held-out ones would show much, or there would be none.
+"""
 PARTS = 20  # that few documents are cut into
 
 
 class GenerateStage(Stage):
     """Chunks → training queries, split into trained and held-out ones by document."""
 
-    version, artifact = VERSION, QueriesInfo
+    version = VERSION
+    artifact = QueriesInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The recipe, and the corpus as it was when the adapter was last made, unless too much of it changed since."""
+        """The recipe, and the corpus as it was when the adapter was last made, unless too much
+        of it changed since.
+        """
         snapshot.need(LexicalInfo)
         snapshot.need(CorpusInfo)
         return {"recipe": recipe(snapshot), "corpus": adaptation_corpus(snapshot)[0]}
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises SettingsError or ModelError for a language model or server that is not named or not there, SettingsError for kinds
-        that nobody can write, UsageError for a device or an extra that this machine lacks."""
+        """Raises SettingsError or ModelError for a language model or server that is not named or
+        not there, SettingsError for kinds that nobody can write, UsageError for a device or an
+        extra that this machine lacks.
+        """
         check_model(snapshot)
         check_kinds(snapshot)
         if snapshot.settings.queries.consistency_top:
@@ -62,9 +96,13 @@ class GenerateStage(Stage):
         """That the queries are kept although the corpus has changed, or that there is none."""
         notes = []
         if share := adaptation_corpus(snapshot)[1]:
-            limit = f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may (corpus.retrain_threshold)"
+            limit = (
+                f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may"
+                " (corpus.retrain_threshold)"
+            )
             notes.append(f"kept: {100 * share:.1f} % of the chunks have changed since, {limit}")
-        made, filters = snapshot.store.artifact(QueriesInfo), snapshot.settings.queries.consistency_top
+        made = snapshot.store.artifact(QueriesInfo)
+        filters = snapshot.settings.queries.consistency_top
         if filters and made and made.info.encoder not in (None, filter_encoder(snapshot)):
             notes.append("kept: another encoder has filtered them")
         if made and self.is_outdated(snapshot):
@@ -75,15 +113,19 @@ class GenerateStage(Stage):
         return "; ".join(notes)
 
     def is_outdated(self, snapshot: ProjectSnapshot) -> bool:
-        """Return whether the current defaults would make other queries than those that are there."""
+        """Return whether the current defaults would make other queries than those that are
+        there.
+        """
         return recipe(snapshot) != recipe(snapshot, defaults=current_defaults())
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Make, attach, filter and split the queries, then put them in the former ones' place."""
-        chunks, choice = context.store.chunks(), resolve_and_keep_backend(context)
+        chunks = context.store.chunks()
+        choice = resolve_and_keep_backend(context)
         candidates = _candidates(context, chunks, choice)
         filtered = _capped(context, _filter(context, candidates.queries, chunks))
-        made, rejected = candidates.made, dict(candidates.rejected + rejection.by_reason(filtered.rejected))
+        made = candidates.made
+        rejected = dict(candidates.rejected + rejection.by_reason(filtered.rejected))
         queries = _edited(context, split_queries(context, filtered.kept, chunks), chunks)
         corpus = context.store.corpus_fingerprint()
         encoder = filter_encoder(context)
@@ -100,7 +142,8 @@ class GenerateStage(Stage):
             encoder,
             defaults,
         )
-        # The corpus as it is now, also when the run was forced while a former one still stood for it.
+        # The corpus as it is now, also when the run was forced while a former one still stood for
+        # it.
         made_from = stage_fingerprint("generate", VERSION, {"recipe": made_by, "corpus": corpus})
         lost = [(one.query, one.stored) for one in (*candidates.lost, *filtered.rejected)]
         context.store.replace_queries(queries, Artifact(info, made_from), lost)
@@ -121,20 +164,29 @@ STAGE = GenerateStage()
 
 
 def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
-    """(fingerprint of the corpus that the adaptation stages stand for, share of chunks changed since then).
+    """(fingerprint of the corpus that the adaptation stages stand for, share of chunks changed
+    since then).
 
-    While the share is at most `corpus.retrain_threshold` and nothing else has changed, the adapter is kept, so the former
-    fingerprint stays valid.
+    While the share is at most `corpus.retrain_threshold` and nothing else has changed, the adapter
+    is kept, so the former fingerprint stays valid.
     """
     current = snapshot.store.corpus_fingerprint()
     former = snapshot.store.artifact(QueriesInfo)
-    if former is None or former.info.corpus == current or former.info.recipe != fingerprint(recipe=recipe(snapshot)):
+    if (
+        former is None
+        or former.info.corpus == current
+        or former.info.recipe != fingerprint(recipe=recipe(snapshot))
+    ):
         return current, 0.0
     share = snapshot.store.changed_share()
-    return (former.info.corpus, share) if share <= snapshot.settings.corpus.retrain_threshold else (current, share)
+    if share <= snapshot.settings.corpus.retrain_threshold:
+        return (former.info.corpus, share)
+    return (current, share)
 
 
-def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: QueryBackendInfo) -> Written:
+def _candidates(
+    context: StageContext, chunks: Sequence[Chunk], choice: QueryBackendInfo
+) -> Written:
     """Queries of the chosen backend, but those that equal judged ones."""
     backend = choice.backend
     if context.settings.queries.backend == AUTO:
@@ -150,7 +202,11 @@ def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: QueryBac
             context.progress(len(chunks), len(chunks), "chunks")
         found.made = len(found.queries)
     judged = {question_key(query.text) for query in context.store.judged()}
-    equal = [Rejected(query, Reason.JUDGED) for query in found.queries if question_key(query.text) in judged]
+    equal = [
+        Rejected(query, Reason.JUDGED)
+        for query in found.queries
+        if question_key(query.text) in judged
+    ]
     if equal:
         context.warn(f"{len(equal)} queries equal judged ones and are not trained on.")
         found.rejected[Reason.JUDGED] = len(equal)
@@ -176,16 +232,26 @@ def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
     settings = context.settings.queries
     language = context.need(LexicalInfo).info.language
     context.choose(
-        "backend", "extractive", "queries are made of the documents' own sentences, without a language model"
+        "backend",
+        "extractive",
+        "queries are made of the documents' own sentences, without a language model",
     )
     return generate(
-        chunks, context.store.titles(), language=language, kinds=settings.kinds, per_chunk=settings.per_chunk,
-        max_queries=settings.max_queries, seed=context.settings.training.seed, check=context.check_stop,
-    )  # fmt: skip
+        chunks,
+        context.store.titles(),
+        language=language,
+        kinds=settings.kinds,
+        per_chunk=settings.per_chunk,
+        max_queries=settings.max_queries,
+        seed=context.settings.training.seed,
+        check=context.check_stop,
+    )
 
 
 def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
-    """Without poor queries of a model, repeats, and queries whose own chunk neither BM25 nor the base encoder finds."""
+    """Without poor queries of a model, repeats, and queries whose own chunk neither BM25 nor the
+    base encoder finds.
+    """
     from engine.lexical.index import LexicalIndex
     from engine.queries.filters.dedupe import deduplicate
 
@@ -194,9 +260,13 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     def report(check: Check, found: Filtered) -> None:
         _report_share(context, check.name, found, check.asks)
 
-    sound = quality_filter(context, candidates, chunks, index.language, index, report, context.check_stop)
+    sound = quality_filter(
+        context, candidates, chunks, index.language, index, report, context.check_stop
+    )
     unique, repeats = distinct = deduplicate(sound.kept, check=context.check_stop)
-    _report_share(context, "duplicates", distinct, "a query is kept when none before it says the same")
+    _report_share(
+        context, "duplicates", distinct, "a query is kept when none before it says the same"
+    )
     rejected = sound.rejected + repeats
     top = context.settings.queries.consistency_top
     if not top or not unique:
@@ -214,15 +284,29 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
 
 
 def quality_filter(
-    snapshot: ProjectSnapshot, queries: list[Query], chunks: Sequence[Chunk], language: str, index: LexicalIndex | None,
-    report: Callable[[Check, Filtered], None] = lambda *_: None, check: Callable[[], None] = lambda: None,
-) -> Filtered:  # fmt: skip
-    """A language model's queries without poor ones, where the settings want that. `language` is the corpus's."""
-    if not queries or not snapshot.settings.queries.quality_filters or backend_of(snapshot) not in MODELS:
+    snapshot: ProjectSnapshot,
+    queries: list[Query],
+    chunks: Sequence[Chunk],
+    language: str,
+    index: LexicalIndex | None,
+    report: Callable[[Check, Filtered], None] = lambda *_: None,
+    check: Callable[[], None] = lambda: None,
+) -> Filtered:
+    """A language model's queries without poor ones, where the settings want that.
+
+    `language` is the corpus's.
+    """
+    if (
+        not queries
+        or not snapshot.settings.queries.quality_filters
+        or backend_of(snapshot) not in MODELS
+    ):
         return Filtered(queries, [])
     from engine.queries.filters.quality import checks, passing
 
-    return passing(queries, checks(chunks, snapshot.store.documents(), language, index), report, check)
+    return passing(
+        queries, checks(chunks, snapshot.store.documents(), language, index), report, check
+    )
 
 
 def _report_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:
@@ -232,9 +316,15 @@ def _report_share(context: StageContext, name: str, filtered: Filtered, asks: st
 
 
 def bm25_ranks(
-    index: LexicalIndex, queries: Sequence[Query], top: int, check: Callable[[], None] = lambda: None
+    index: LexicalIndex,
+    queries: Sequence[Query],
+    top: int,
+    check: Callable[[], None] = lambda: None,
 ) -> NDArray[np.int64]:
-    """Rank from 1 of each query's own chunk in BM25's best `top`, 0 where it is not among them. (n,)"""
+    """Rank from 1 of each query's own chunk in BM25's best `top`, 0 where it is not among them.
+
+    (n,)
+    """
     import numpy as np
 
     ranks = np.zeros(len(queries), dtype=np.int64)
@@ -245,8 +335,12 @@ def bm25_ranks(
     return ranks
 
 
-def base_ranks(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int) -> NDArray[np.int64]:
-    """As `bm25_ranks`, by cosine of the base encoder; in a large corpus estimated by chunks that are `drawn`."""
+def base_ranks(
+    context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int
+) -> NDArray[np.int64]:
+    """As `bm25_ranks`, by cosine of the base encoder; in a large corpus estimated by chunks that
+    are `drawn`.
+    """
     import numpy as np
 
     from engine.encoders.for_project import chunk_vectors, load_encoder
@@ -255,10 +349,15 @@ def base_ranks(context: StageContext, queries: Sequence[Query], chunks: Sequence
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     own = np.array([position[query.chunk_id] for query in queries])
     places = drawn(len(chunks), context.settings.training.seed, [own])
-    passages = chunk_vectors(context, encoder, [chunks[place] for place in places], "chunks encoded")  # (N, d)
-    vectors = encoder.encode_queries([query.text for query in queries], lambda _done: context.check_stop())  # (n, d)
+    passages = chunk_vectors(
+        context, encoder, [chunks[place] for place in places], "chunks encoded"
+    )  # (N, d)
+    vectors = encoder.encode_queries(
+        [query.text for query in queries], lambda _done: context.check_stop()
+    )  # (n, d)
     own = np.searchsorted(places, own)
-    ranks, scale = np.zeros(len(queries), dtype=np.int64), len(chunks) / len(places)
+    ranks = np.zeros(len(queries), dtype=np.int64)
+    scale = len(chunks) / len(places)
     for start in range(0, len(queries), BLOCK):
         context.check_stop()
         scores = vectors[start : start + BLOCK] @ passages.T  # (b, N)
@@ -273,12 +372,20 @@ def _capped(context: StageContext, found: Filtered) -> Filtered:
     settings = context.settings
     texts = [query.text for query in found.kept]
     rows = set(cap_queries(texts, settings.queries.max_queries, settings.training.seed))
-    lost = [Rejected(query, Reason.BEYOND) for row, query in enumerate(found.kept) if row not in rows]
-    return Filtered([query for row, query in enumerate(found.kept) if row in rows], [*found.rejected, *lost])
+    lost = [
+        Rejected(query, Reason.BEYOND) for row, query in enumerate(found.kept) if row not in rows
+    ]
+    return Filtered(
+        [query for row, query in enumerate(found.kept) if row in rows], [*found.rejected, *lost]
+    )
 
 
-def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
-    """A third of the held-out documents' queries decide when training stops, the others what is used."""
+def split_queries(
+    context: StageContext, queries: list[Query], chunks: Sequence[Chunk]
+) -> list[Query]:
+    """A third of the held-out documents' queries decide when training stops, the others what is
+    used.
+    """
     documents = context.store.documents()
     keys = text_keys(documents, related_in(context.store, documents))
     groups = {query.document_id: keys[query.document_id] for query in queries}
@@ -286,26 +393,36 @@ def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[
         return []
     if len(set(groups.values())) < MIN_GROUPS:
         return _split_by_parts(context, queries, chunks)
-    sides = split_documents(groups, context.settings.evaluation.heldout_share, context.settings.training.seed)
+    sides = split_documents(
+        groups, context.settings.evaluation.heldout_share, context.settings.training.seed
+    )
     return [replace(query, split=sides.get(query.document_id, "train")) for query in queries]
 
 
-def _split_by_parts(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
-    """As `split_queries`, for a few documents, or entries of one title: held out are runs of neighbouring chunks.
+def _split_by_parts(
+    context: StageContext, queries: list[Query], chunks: Sequence[Chunk]
+) -> list[Query]:
+    """As `split_queries`, for a few documents, or entries of one title: held out are runs of
+    neighbouring chunks.
 
     Equal chunks are of one part, so that none decides on what was learnt from its copy.
     """
-    share, seed = context.settings.evaluation.heldout_share, context.settings.training.seed
+    share = context.settings.evaluation.heldout_share
+    seed = context.settings.training.seed
     run = max(1, len(chunks) // PARTS)
     first: dict[str, int] = {}
-    part = {chunk.id: str(first.setdefault(chunk.content_hash, place) // run) for place, chunk in enumerate(chunks)}
+    part = {
+        chunk.id: str(first.setdefault(chunk.content_hash, place) // run)
+        for place, chunk in enumerate(chunks)
+    }
     parts = {part[query.chunk_id] for query in queries}
     least = 2 if len(parts) >= MIN_GROUPS else 1
     aside = least_of(parts, min(len(parts) - 1, max(least, round(share * len(parts)))), seed)
     why = f"the documents make fewer than {MIN_GROUPS} groups that could be held out as a whole"
     context.choose("held out", f"{len(aside)} of {len(parts)} parts of {run} chunks", why)
     sides: dict[str, Split] = {
-        key: "validation" if place < len(aside) // 3 else "heldout" for place, key in enumerate(aside)
+        key: "validation" if place < len(aside) // 3 else "heldout"
+        for place, key in enumerate(aside)
     }
     return [replace(query, split=sides.get(part[query.chunk_id], "train")) for query in queries]
 

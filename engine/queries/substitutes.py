@@ -1,7 +1,9 @@
-"""Other words of the same meaning for words of a query, by the language model that writes the project's queries.
+"""Other words of the same meaning for words of a query, by the language model that writes the
+project's queries.
 
-What a model has answered is kept in `cache/substitutes-RECIPE.jsonl`, a query a line, so that nothing is asked twice. It holds
-words of queries, and so of documents: what is not asked for any more is dropped.
+What a model has answered is kept in `cache/substitutes-RECIPE.jsonl`, a query a line, so that
+nothing is asked twice. It holds words of queries, and so of documents: what is not asked for any
+more is dropped.
 """
 
 from __future__ import annotations
@@ -33,25 +35,33 @@ Found = dict[str, str]
 
 
 def language_model(snapshot: ProjectSnapshot) -> str:
-    """What names the language model that would be asked, and how; empty where the project's queries come from none.
+    """What names the language model that would be asked, and how; empty where the project's
+    queries come from none.
 
     Raises SettingsError or ModelError where the one that is named is not there.
     """
     if backend_of(snapshot) not in MODELS:
         return ""
     seed = snapshot.settings.training.seed
-    return fingerprint(model=model_identity(snapshot), prompt=load_prompt(PROMPT).version, limit=LIMIT, seed=seed)
+    return fingerprint(
+        model=model_identity(snapshot), prompt=load_prompt(PROMPT).version, limit=LIMIT, seed=seed
+    )
 
 
 def substitutes(
-    context: StageContext, queries: Sequence[tuple[str, Sequence[str]]], progress: Callable[[int], None]
+    context: StageContext,
+    queries: Sequence[tuple[str, Sequence[str]]],
+    progress: Callable[[int], None],
 ) -> tuple[list[Found], str]:
-    """For each query and its words: lower-case word → another, of those for which the model knows one; and the model's name.
+    """For each query and its words: lower-case word → another, of those for which the model
+    knows one; and the model's name.
 
-    Raises SettingsError, ModelError or StageError where the model cannot be asked, CancelledError; answers so far are kept.
+    Raises SettingsError, ModelError or StageError where the model cannot be asked, CancelledError;
+    answers so far are kept.
     """
     path = context.project.path / "cache" / f"substitutes-{language_model(context)}.jsonl"
-    former, kept = _read(path), dict[str, Found]()
+    former = _read(path)
+    kept = dict[str, Found]()
     model: ChatModel | None = None
     found = []
     try:
@@ -100,7 +110,9 @@ def _answered(model: ChatModel, query: str, words: Sequence[str], seed: int) -> 
     """None where asking again may bring more, such as of a server that was busy."""
     if not words:
         return {}
-    message = load_prompt(PROMPT).filled({"query": query.replace("=", " "), "words": ", ".join(words)})
+    message = load_prompt(PROMPT).filled(
+        {"query": query.replace("=", " "), "words": ", ".join(words)}
+    )
     try:
         reply = model.complete(Request(message, SHAPE, len(words), LIMIT, seed))
         entries = SHAPE.read(reply.text)
@@ -108,13 +120,22 @@ def _answered(model: ChatModel, query: str, words: Sequence[str], seed: int) -> 
         return {} if error.lasting else None
     except BadAnswerError:
         return {}
-    return dict(_usable(entries[:-1] if reply.cut else entries, set(words)))  # a word that was cut is none
+    return dict(
+        _usable(entries[:-1] if reply.cut else entries, set(words))
+    )  # a word that was cut is none
 
 
 def _usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Iterator[tuple[str, str]]:
     for entry in entries:
-        word, other = entry["word"].strip().lower(), " ".join(entry["other"].split())
-        if word in words and other and other.isprintable() and len(other) <= MAX_LENGTH and word not in fold(other):
+        word = entry["word"].strip().lower()
+        other = " ".join(entry["other"].split())
+        if (
+            word in words
+            and other
+            and other.isprintable()
+            and len(other) <= MAX_LENGTH
+            and word not in fold(other)
+        ):
             yield word, other
 
 
@@ -125,13 +146,18 @@ def _read(path: Path) -> dict[str, Found]:
         for line in path.read_text(encoding="utf-8").splitlines():
             with suppress(ValueError, KeyError, TypeError):
                 entry = json.loads(line)
-                found[entry["key"]] = {str(word): str(other) for word, other in entry["words"].items()}
+                found[entry["key"]] = {
+                    str(word): str(other) for word, other in entry["words"].items()
+                }
     return found
 
 
 def _write(path: Path, answers: Mapping[str, Found]) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_text(path, "".join(json.dumps({"key": key, "words": found}) + "\n" for key, found in answers.items()))
+    write_text(
+        path,
+        "".join(json.dumps({"key": key, "words": found}) + "\n" for key, found in answers.items()),
+    )
 
 
 def _key(query: str, words: Sequence[str]) -> str:

@@ -1,4 +1,6 @@
-"""A language model asked about chunks that cover the corpus: each answer is kept, until the budget is spent."""
+"""A language model asked about chunks that cover the corpus: each answer is kept, until the
+budget is spent.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,16 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 0.5
 MAX_REPORTED_PROBLEMS = 20
-GIVE_UP = 200  # chunks without a single usable question, after which no more are tried: a budget would never end it
+# chunks without a single usable question, after which no more are tried: a budget would never end
+# it
+GIVE_UP = 200
 
 
 @dataclass
 class Written:
-    """Queries in chunk order, how many were made in all, how many were left out before any filter for which reason, and those."""
+    """Queries in chunk order, how many were made in all, how many were left out before any
+    filter for which reason, and those.
+    """
 
     queries: list[Query]
     made: int
@@ -42,10 +48,11 @@ class Written:
 
 
 def written(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]) -> Written:
-    """Ask about chunks until the budget is spent (queries.max_queries, queries.max_hours), or all are asked.
+    """Ask about chunks until the budget is spent (queries.max_queries, queries.max_hours), or
+    all are asked.
 
-    What was answered in a run before is not asked again, and counts. Raises CancelledError, ModelError, SettingsError,
-    StageError; answers so far are kept.
+    What was answered in a run before is not asked again, and counts. Raises CancelledError,
+    ModelError, SettingsError, StageError; answers so far are kept.
     """
     ledger = Ledger(context.project, fingerprint(**writer_recipe(context, current_defaults())))
     try:
@@ -59,7 +66,10 @@ def forget_gone(snapshot: ProjectSnapshot) -> None:
     if not answer_files(snapshot.project):
         return
     titles = snapshot.store.titles()
-    keys = {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in snapshot.store.each_chunk()}
+    keys = {
+        passage_key(chunk, titles.get(chunk.document_id, ""))
+        for chunk in snapshot.store.each_chunk()
+    }
     forget_others(snapshot.project, keys)
 
 
@@ -104,14 +114,21 @@ class _Walk:
         answered = self._course.done.chunks
         self.context.progress(answered, answered, "chunks")
         self._report_share()
-        queries = [query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])]
-        lost = self.lost + [Rejected(query, Reason.BEYOND) for _, query in self.found[budget.queries :]]
+        queries = [
+            query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])
+        ]
+        lost = self.lost + [
+            Rejected(query, Reason.BEYOND) for _, query in self.found[budget.queries :]
+        ]
         rejected = by_reason(lost) + Counter({Reason.NO_ANSWER: self.unanswered})
         return Written(queries, len(self.found) + len(self.lost), rejected, lost)
 
     def _ordered(self, budget: Budget) -> list[int]:
-        """Where not all chunks can be asked, those that are must cover the corpus, wherever the budget ends."""
-        seed, check = self.context.settings.training.seed, self.context.check_stop
+        """Where not all chunks can be asked, those that are must cover the corpus, wherever the
+        budget ends.
+        """
+        seed = self.context.settings.training.seed
+        check = self.context.check_stop
         per_chunk = self.context.settings.queries.per_chunk
         if not budget.seconds and len(distinct(self.chunks)) * per_chunk <= budget.queries:
             return list(rounds(self.chunks, seed))
@@ -121,13 +138,19 @@ class _Walk:
         chunks = [self.chunks[place] for place in places]
         vectors = word_vectors(chunks, Analyzer(corpus_language(self.context)), check)
         order, clusters = covering_order(chunks, vectors, seed, check)
-        reason = "the budget may not reach all chunks: they are taken in turn from clusters of similar chunks (TF-IDF)"
+        reason = (
+            "the budget may not reach all chunks: they are taken in turn from clusters of similar"
+            " chunks (TF-IDF)"
+        )
         self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
         return [places[place] for place in order]
 
     def _entries(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
-        """The entry of each position, in order. Answers that come before their turn are on the disk and wait for it, so that
-        a budget reaches the same chunks however many are asked at once."""
+        """The entry of each position, in order.
+
+        Answers that come before their turn are on the disk and wait for it, so that a budget
+        reaches the same chunks however many are asked at once.
+        """
         early: dict[int, Answer] = {}
         answers: Generator[tuple[int, Answer]] | None = None
         try:
@@ -135,7 +158,9 @@ class _Walk:
                 entry = early.pop(position, None)
                 if entry is None and (entry := self.ledger.get(self._key(position))) is not None:
                     self._count(entry, own=False)
-                if entry is None and answers is None:  # the model is loaded when there is something to ask
+                if (
+                    entry is None and answers is None
+                ):  # the model is loaded when there is something to ask
                     answers = self._answers(order)
                 while entry is None and answers is not None:
                     place, found = next(answers)
@@ -153,11 +178,16 @@ class _Walk:
         """Ask about what the ledger does not hold, and put it there, as the answers come."""
         self._backend = open_writer(self.context)
         self.context.choose(
-            "backend", self._backend.name, f"queries are written by {self._backend.model or 'the endpoint'}"
+            "backend",
+            self._backend.name,
+            f"queries are written by {self._backend.model or 'the endpoint'}",
         )
         open_ones = (position for position in order if self.ledger.get(self._key(position)) is None)
         self._report_progress()
-        passages = (Passage(position, self.chunks[position], self._title(position)) for position in open_ones)
+        passages = (
+            Passage(position, self.chunks[position], self._title(position))
+            for position in open_ones
+        )
         for position, answer in self._backend.answers(passages):
             key = self._key(position)
             if answer.refused and self.ledger.refused(key):
@@ -180,11 +210,16 @@ class _Walk:
         self.seconds += entry.seconds
         self.unanswered += bool(entry.problem)
         self.found += [(position, item.about(chunk)) for item in entry.items]
-        self.lost += [Rejected(dropped.item.about(chunk), dropped.reason) for dropped in entry.dropped]
+        self.lost += [
+            Rejected(dropped.item.about(chunk), dropped.reason) for dropped in entry.dropped
+        ]
 
     def _count(self, entry: Answer, own: bool) -> None:
-        """Follow the answers as they come: those before one in the order may take much longer. `own`: it was written in this run,
-        and its time is that of an answer, not of a server that failed."""
+        """Follow the answers as they come: those before one in the order may take much longer.
+
+        `own`: it was written in this run, and its time is that of an answer, not of a server that
+        failed.
+        """
         course = self._course
         self._why.update(entry.counts)
         self._why[Reason.NO_ANSWER] += bool(entry.problem)
@@ -197,23 +232,36 @@ class _Walk:
             if (
                 self._fruitless >= GIVE_UP and left > 0
             ):  # what was answered before counts, too, unless the run was forced
-                raise no_usable_queries(course.done.chunks, left, GIVE_UP, self._why, self.context.project.argument)
+                raise no_usable_queries(
+                    course.done.chunks, left, GIVE_UP, self._why, self.context.project.argument
+                )
         if time.monotonic() - self._reported_at >= REPORT_SECONDS:
             self._report_progress()
 
     def _report_progress(self) -> None:
         """How many chunks will be asked is an estimate from how many questions each has given."""
         self._reported_at = time.monotonic()
-        self.context.progress(self._course.done.chunks, self._course.reach(len(self._order)), "chunks")
+        self.context.progress(
+            self._course.done.chunks, self._course.reach(len(self._order)), "chunks"
+        )
 
     def _report_cost(self) -> None:
-        budget, pace, total = self._course.budget, self._course.pace, len(self._order)
+        budget = self._course.budget
+        pace = self._course.pace
+        total = len(self._order)
         reached = self._course.reach(total)
-        left = sum(self.ledger.get(self._key(position)) is None for position in self._order[:reached])
-        limits = f"at most {budget.queries} queries (queries.max_queries), before filters leave some out"
+        left = sum(
+            self.ledger.get(self._key(position)) is None for position in self._order[:reached]
+        )
+        limits = (
+            f"at most {budget.queries} queries (queries.max_queries), before filters leave some out"
+        )
         if budget.seconds:
             limits += f"; at most {duration(budget.seconds)} (queries.max_hours)"
-        whole = f"{total} in all" if reached == total else f"{reached} of {total} are within the budget"
+        if reached == total:
+            whole = f"{total} in all"
+        else:
+            whole = f"{reached} of {total} are within the budget"
         more = f"{left} more chunk{'s' if left > 1 else ''}"
         cost = f"about {duration(pace.each * left)} for {more} ({whole})"
         if left:
@@ -223,7 +271,9 @@ class _Walk:
         total = len(self.found) + len(self.lost)
         if total:
             share = f"{format_share(len(self.found) / total)} kept"
-            self.context.choose("evidence check", share, f"of {total} questions: their evidence is in the chunk")
+            self.context.choose(
+                "evidence check", share, f"of {total} questions: their evidence is in the chunk"
+            )
 
     def _report_problem(self, problem: str) -> None:
         """Each problem once, and not too many: a run of thousands of chunks may meet them often."""

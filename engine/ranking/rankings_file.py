@@ -31,8 +31,8 @@ _TYPES: dict[str, np.dtype[Any]] = {
 class RankedLists:
     """The best chunks of n queries, best first.
 
-    `query_ids` (n,) int64; `ids` (n, k) int64 chunk ids, padded at the end with -1; `scores` (n, k) float32, -inf where
-    padded (so that a softmax gives padding nothing).
+    `query_ids` (n,) int64; `ids` (n, k) int64 chunk ids, padded at the end with -1; `scores` (n, k)
+    float32, -inf where padded (so that a softmax gives padding nothing).
     """
 
     query_ids: Ids
@@ -64,7 +64,9 @@ class RankedLists:
         """Write into `folder`, which is made if missing. OSError when the disk refuses."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, dtype in _TYPES.items():
-            np.save(folder / f"{name}.npy", np.asarray(getattr(self, name), dtype), allow_pickle=False)
+            np.save(
+                folder / f"{name}.npy", np.asarray(getattr(self, name), dtype), allow_pickle=False
+            )
         (folder / _META).write_text(json.dumps({"version": VERSION}), encoding="utf-8")
 
     @classmethod
@@ -80,15 +82,25 @@ class RankedLists:
             return cls(**arrays)
         except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
             raise DamagedError(
-                f"The ranked lists in {folder} cannot be read.", f"{type(error).__name__}: {error}",
-                "Delete that folder; the next run builds the lists again.", code="artifact-damaged", stage="rank",
+                f"The ranked lists in {folder} cannot be read.",
+                f"{type(error).__name__}: {error}",
+                "Delete that folder; the next run builds the lists again.",
+                code="artifact-damaged",
+                stage="rank",
                 command="run",
-            ) from error  # fmt: skip
+            ) from error
 
     def _fault(self) -> str:
         n = len(self.query_ids)
-        if self.query_ids.ndim != 1 or self.ids.ndim != 2 or len(self.ids) != n or self.ids.shape != self.scores.shape:
-            return f"shapes do not fit: {self.query_ids.shape}, {self.ids.shape}, {self.scores.shape}"
+        if (
+            self.query_ids.ndim != 1
+            or self.ids.ndim != 2
+            or len(self.ids) != n
+            or self.ids.shape != self.scores.shape
+        ):
+            return (
+                f"shapes do not fit: {self.query_ids.shape}, {self.ids.shape}, {self.scores.shape}"
+            )
         if len(np.unique(self.query_ids)) != n:
             return "a query id occurs twice"
         if (self.ids < ABSENT).any():

@@ -1,5 +1,6 @@
-"""Lists to learn from: one chunk at random from each interval of a query's ranking (METHODS.md §1 Partition, Sampling; BMEmbed,
-section 3.2)."""
+"""Lists to learn from: one chunk at random from each interval of a query's ranking (METHODS.md
+§1 Partition, Sampling; BMEmbed, section 3.2).
+"""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ POSITIVE = 3
 
 
 def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds:
-    """At most m ≥ 2 half-open intervals that cover the ranks [0, k) in order, none of them empty.
+    """At most m ≥ 2 half-open intervals that cover the ranks [0, k) in order, none of them
+    empty.
 
-    The m - 1 intervals after the first share [3, k): in equal lengths, or each twice as long as the last. Real bounds
-    are floored (in whole-number arithmetic, so exactly); one that falls on its predecessor moves up by one.
+    The m - 1 intervals after the first share [3, k): in equal lengths, or each twice as long as the
+    last. Real bounds are floored (in whole-number arithmetic, so exactly); one that falls on its
+    predecessor moves up by one.
     """
     if k <= POSITIVE:
         return ((0, k),)
@@ -39,7 +42,8 @@ def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds
 class SampledLists:
     """L lists of at most m chunks, best interval first.
 
-    `queries` (L,), a query's lists side by side; `chunks` (L, m), -1 where padded: both ids, or positions in the training data.
+    `queries` (L,), a query's lists side by side; `chunks` (L, m), -1 where padded: both ids, or
+    positions in the training data.
     `scores` (L, m): BM25, -inf where padded.
     """
 
@@ -49,13 +53,19 @@ class SampledLists:
 
 
 def sample_lists(
-    ranked: RankedLists, m: int, lists_per_query: int = 1, seed: int = 0, scheme: Scheme = "fine-to-coarse"
+    ranked: RankedLists,
+    m: int,
+    lists_per_query: int = 1,
+    seed: int = 0,
+    scheme: Scheme = "fine-to-coarse",
 ) -> SampledLists:
-    """`lists_per_query` lists for each query of `ranked`, whose width k is what gets partitioned.
+    """`lists_per_query` lists for each query of `ranked`, whose width k is what gets
+    partitioned.
 
-    A query with fewer than k results gets a partition of the results it has, so it may have fewer than m intervals;
-    one without results gets no list. Each query draws from its own generator, seeded by (seed, query id): the lists do
-    not depend on which other queries there are or in which order.
+    A query with fewer than k results gets a partition of the results it has, so it may have fewer
+    than m intervals; one without results gets no list. Each query draws from its own generator,
+    seeded by (seed, query id): the lists do not depend on which other queries there are or in which
+    order.
     """
     lengths = ranked.lengths
     kept = np.flatnonzero(lengths > 0)
@@ -64,7 +74,9 @@ def sample_lists(
     for row, source in enumerate(kept):
         k = int(lengths[source])
         bounds = partitions.setdefault(k, partition_ranks(k, m, scheme))
-        ranks[row, :, : len(bounds)] = _draw(bounds, lists_per_query, seed, int(ranked.query_ids[source]))
+        ranks[row, :, : len(bounds)] = _draw(
+            bounds, lists_per_query, seed, int(ranked.query_ids[source])
+        )
     flat = ranks.reshape(-1, m)
     rows = np.repeat(kept, lists_per_query)[:, None]
     padded = flat < 0

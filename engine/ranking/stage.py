@@ -17,7 +17,8 @@ NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 class RankStage(Stage):
     """Queries × BM25 → the ranked lists that training learns from."""
 
-    version, artifact = VERSION, RankingsInfo
+    version = VERSION
+    artifact = RankingsInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The queries and the depth of the rankings; partition and sampling belong to training."""
@@ -30,7 +31,9 @@ class RankStage(Stage):
 
     def status_note(self, snapshot: ProjectSnapshot) -> str:
         """What is to be said of rankings that are up to date; empty where that is nothing."""
-        return "" if snapshot.store.counts()["queries"] else NO_QUERIES
+        if snapshot.store.counts()["queries"]:
+            return ""
+        return NO_QUERIES
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Mine BM25's best k chunks of every query."""
@@ -45,7 +48,9 @@ class RankStage(Stage):
             context.choose("k", k, f"the corpus has only {index.count} chunks")
         lists = []
         texts = [query.text for query in queries]
-        for found in index.search_many(texts, k, bonus=False):  # the bonus for codes would make every target one-hot
+        for found in index.search_many(
+            texts, k, bonus=False
+        ):  # the bonus for codes would make every target one-hot
             lists.append(found)
             if len(lists) % STEP == 0:
                 context.check_stop()

@@ -27,7 +27,10 @@ MAX_CHARACTERS = 2500  # of a pair: what lies beyond is cut by the models
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """`scores` (k,) of the first k passages, in `seconds`. `problem`: why there are no more, other than that the time was over."""
+    """`scores` (k,) of the first k passages, in `seconds`.
+
+    `problem`: why there are no more, other than that the time was over.
+    """
 
     scores: NDArray[np.float32]
     seconds: float
@@ -35,22 +38,39 @@ class Scored:
 
 
 class BudgetedReranker:
-    """A batch takes a tenth of the time at most (on a server half), so that little is lost where a machine slows down and its last
-    batch is not waited for. For one thread at a time."""
+    """A batch takes a tenth of the time at most (on a server half), so that little is lost where
+    a machine slows down and its last batch is not waited for. For one thread at a time.
+    """
 
-    def __init__(self, reranker: Reranker, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.reranker, self.seconds, self._clock = reranker, seconds, clock
-        self._pace, self._longest = 0.0, 0  # of the last batch: seconds a pair, and characters of its longest pair
+    def __init__(
+        self, reranker: Reranker, seconds: float, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.reranker = reranker
+        self.seconds = seconds
+        self._clock = clock
+        self._pace = 0.0  # of the last batch: seconds a pair, and characters of its longest pair
+        self._longest = 0
 
     def load(self) -> None:
-        """Load the model, and learn its pace, so that neither counts in the first search's time. Raises as `Reranker.scores`."""
+        """Load the model, and learn its pace, so that neither counts in the first search's time.
+
+        Raises as `Reranker.scores`.
+        """
         self.reranker.load()
         if self.reranker.first_batch == 1:
             self._timed(inf, "warm up", [WARM_UP])
 
-    def scores(self, query: str, passages: Sequence[str], stop: Callable[[], bool] = lambda: False) -> Scored:
-        """Of the first passages, as many as fit. `stop` is asked between batches. Errors are in the answer."""
-        began, found, done, problem = self._clock(), [np.empty(0, np.float32)], 0, None
+    def scores(
+        self, query: str, passages: Sequence[str], stop: Callable[[], bool] = lambda: False
+    ) -> Scored:
+        """Of the first passages, as many as fit.
+
+        `stop` is asked between batches. Errors are in the answer.
+        """
+        began = self._clock()
+        found = [np.empty(0, np.float32)]
+        done = 0
+        problem = None
         while done < len(passages) and not stop():
             left = self.seconds - (self._clock() - began)
             if not (size := self._fitting(query, passages[done:], left)):
@@ -78,8 +98,12 @@ class BudgetedReranker:
     def _fitting(self, query: str, passages: Sequence[str], left: float) -> int:
         """How many of the next passages make a batch; 0 where the time does not suffice for one."""
         if left <= 0 or not self._longest:
-            return min(len(passages), self.reranker.first_batch) if left > 0 else 0
-        size, longest, most = 0, self._longest, min(left, self.reranker.batch_share * self.seconds)
+            if left > 0:
+                return min(len(passages), self.reranker.first_batch)
+            return 0
+        size = 0
+        longest = self._longest
+        most = min(left, self.reranker.batch_share * self.seconds)
         for passage in passages:
             longest = max(longest, _length(query, passage))
             taken = MARGIN * self._pace * longest / self._longest * (size + 1)

@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 
 
 class FolderReranker:
-    """A cross-encoder on this machine, loaded when it is first needed. It computes in a thread of its own, so that a search need
-    not wait for the end of a batch on a machine that is busy all of a sudden."""
+    """A cross-encoder on this machine, loaded when it is first needed.
 
-    batch_share, first_batch = 0.1, 1
+    It computes in a thread of its own, so that a search need not wait for the end of a batch on a
+    machine that is busy all of a sudden.
+    """
+
+    batch_share = 0.1
+    first_batch = 1
 
     def __init__(self, folder: CrossEncoderFolder, encoder: EncoderSettings) -> None:
-        self._folder, self._encoder = folder, encoder
-        self.name, self.fingerprint = folder.path.name, folder.fingerprint
+        self._folder = folder
+        self._encoder = encoder
+        self.name = folder.path.name
+        self.fingerprint = folder.fingerprint
         self._model: CrossEncoder | None = None
         self._thread = ThreadPoolExecutor(1)
 
@@ -39,7 +45,9 @@ class FolderReranker:
         """Where and how precisely it runs is chosen as for the encoder."""
         self.scores("a", ["b"])
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> NDArray[np.float32]:
+    def scores(
+        self, query: str, passages: Sequence[str], seconds: float = inf
+    ) -> NDArray[np.float32]:
         """See `Reranker`."""
         job = self._thread.submit(self._scores, query, passages)
         try:
@@ -51,9 +59,11 @@ class FolderReranker:
             raise too_slow(self.name) from None
         except Exception as error:  # whatever model libraries raise: a search does without
             raise EngineError(
-                f"The reranker {self.name} failed.", first_line(error),
-                "Close other programs if memory is short, or name another in search.reranker.", code="reranker-failed",
-            ) from error  # fmt: skip
+                f"The reranker {self.name} failed.",
+                first_line(error),
+                "Close other programs if memory is short, or name another in search.reranker.",
+                code="reranker-failed",
+            ) from error
         return finite(found, self.name)
 
     def _scores(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
@@ -61,14 +71,19 @@ class FolderReranker:
         from engine.reranking.cross_encoder import CrossEncoder
 
         if self._model is None:
-            self._model = CrossEncoder(self._folder.path, choose_hardware(self._encoder.device, self._encoder.dtype))
+            self._model = CrossEncoder(
+                self._folder.path, choose_hardware(self._encoder.device, self._encoder.dtype)
+            )
         return self._model.scores(query, passages)
 
 
 def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
-    """The one that `search.reranker` names, not loaded yet; None where it names none. A relative path starts at the project folder.
+    """The one that `search.reranker` names, not loaded yet; None where it names none.
 
-    Raises ModelError for a folder that cannot be used, SettingsError for an address that cannot or may not be.
+    A relative path starts at the project folder.
+
+    Raises ModelError for a folder that cannot be used, SettingsError for an address that cannot or
+    may not be.
     """
     named = settings.search.reranker
     if not named:

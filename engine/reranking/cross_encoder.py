@@ -27,9 +27,12 @@ _INPUTS = ("input_ids", "token_type_ids")
 
 
 class CrossEncoder:
-    """The score is the logit of a model with one label, and logit(yes) − logit(no) of one with two. A pair is cut at 512 tokens.
+    """The score is the logit of a model with one label, and logit(yes) − logit(no) of one with two.
 
-    Raises ModelError where the folder cannot be loaded, MemoryError or torch's own where memory runs out.
+    A pair is cut at 512 tokens.
+
+    Raises ModelError where the folder cannot be loaded, MemoryError or torch's own where memory
+    runs out.
     """
 
     def __init__(self, path: Path, hardware: Hardware) -> None:
@@ -52,19 +55,32 @@ class CrossEncoder:
         """What the tokenizer makes of the pairs, without padding."""
         sides = [list(map(encodable, side)) for side in (queries, passages)]
         return self._tokenizer(
-            *sides, truncation="longest_first", max_length=self.max_tokens, padding=False, verbose=False
+            *sides,
+            truncation="longest_first",
+            max_length=self.max_tokens,
+            padding=False,
+            verbose=False,
         )
 
     def scores_of(self, encoded: Any, places: Sequence[int] | NDArray[np.integer]) -> Floats:
-        """(b,) Scores of those of the `encoded` pairs at `places`. Lengths are padded to a multiple of 16, since bfloat16 kernels
-        are compiled for every shape."""
+        """(b,) Scores of those of the `encoded` pairs at `places`.
+
+        Lengths are padded to a multiple of 16, since bfloat16 kernels are compiled for every shape.
+        """
         import torch
 
         rows = {name: [encoded[name][i] for i in places] for name in _INPUTS if name in encoded}
-        longest = min(-(-max(map(len, rows["input_ids"])) // LENGTH_GRID) * LENGTH_GRID, self.max_tokens)
+        longest = min(
+            -(-max(map(len, rows["input_ids"])) // LENGTH_GRID) * LENGTH_GRID, self.max_tokens
+        )
         with torch.inference_mode():
-            logits = self._model(padded(rows, self._tokenizer, self._device, longest)).float()  # (b, labels)
-            scores = logits[:, -1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
+            logits = self._model(
+                padded(rows, self._tokenizer, self._device, longest)
+            ).float()  # (b, labels)
+            if logits.shape[1] == 2:
+                scores = logits[:, -1] - logits[:, 0]
+            else:
+                scores = logits[:, 0]
         found: Floats = scores.cpu().numpy()
         return found
 
@@ -80,8 +96,10 @@ class _Classifier:
 
 
 class _Modules:
-    """A cross-encoder in modules of sentence-transformers: inputs → logits (b, labels). Those after the transformer compute in
-    32 bits."""
+    """A cross-encoder in modules of sentence-transformers: inputs → logits (b, labels).
+
+    Those after the transformer compute in 32 bits.
+    """
 
     def __init__(self, modules: Sequence[Any]) -> None:
         self._modules = modules
@@ -111,9 +129,12 @@ def _load_modules(path: Path, hardware: Hardware) -> tuple[Any, Any]:
     dtype = getattr(torch, hardware.dtype)
     try:
         loaded = ModularCrossEncoder(
-            str(path), device=hardware.device, local_files_only=True, trust_remote_code=False,
+            str(path),
+            device=hardware.device,
+            local_files_only=True,
+            trust_remote_code=False,
             model_kwargs={"dtype": dtype, "use_safetensors": True},
-        )  # fmt: skip
+        )
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
@@ -133,19 +154,25 @@ def _load_classifier(path: Path, hardware: Hardware) -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(path), **safe)
         dtype = getattr(torch, hardware.dtype)
-        model = AutoModelForSequenceClassification.from_pretrained(str(path), dtype=dtype, use_safetensors=True, **safe)
+        model = AutoModelForSequenceClassification.from_pretrained(
+            str(path), dtype=dtype, use_safetensors=True, **safe
+        )
         model = model.eval().to(hardware.device)
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
         raise _unusable(path, first_line(error)) from error
     if model.config.num_labels > 2:
-        raise _unusable(path, f"It gives {model.config.num_labels} numbers for a pair, wanted are one or two.")
+        raise _unusable(
+            path, f"It gives {model.config.num_labels} numbers for a pair, wanted are one or two."
+        )
     return _Classifier(model), tokenizer
 
 
 def _unusable(path: Path, why: str) -> ModelError:
     return ModelError(
-        f"The cross-encoder in {path} cannot be loaded.", why, "Copy the folder again, or name another.",
+        f"The cross-encoder in {path} cannot be loaded.",
+        why,
+        "Copy the folder again, or name another.",
         code="cross-encoder-invalid",
-    )  # fmt: skip
+    )

@@ -1,4 +1,6 @@
-"""The folder of a cross-encoder: found, checked and named by its content, before anything is loaded."""
+"""The folder of a cross-encoder: found, checked and named by its content, before anything is
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,17 @@ _CONFIGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_t
 _HEAD = "ForSequenceClassification"
 _OWN_MODULES = "sentence_transformers."
 _SAVE_AGAIN = (
-    "On a machine that has the model, run CrossEncoder(name).save_pretrained(folder) and copy that folder here."
+    "On a machine that has the model, run CrossEncoder(name).save_pretrained(folder) and copy that"
+    " folder here."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoderFolder:
-    """A checked model that scores a (query, chunk) pair. `cache`: the folder its scores are kept in."""
+    """A checked model that scores a (query, chunk) pair.
+
+    `cache`: the folder its scores are kept in.
+    """
 
     path: Path
     fingerprint: str
@@ -30,11 +36,13 @@ class CrossEncoderFolder:
 
 
 def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
-    """The checked folder: config.json, tokenizer.json and safetensors of a sequence classifier with one or two labels, or of a
-    cross-encoder in several modules, as sentence-transformers saves it.
+    """The checked folder: config.json, tokenizer.json and safetensors of a sequence classifier
+    with one or two labels, or of a cross-encoder in several modules, as sentence-transformers
+    saves it.
 
-    `caches` is the folder for cached scores. Raises ModelError for a folder that is missing or incomplete, holds another
-    kind of model, or would need unsafe code (pickled weights, custom Python). Nothing is ever downloaded.
+    `caches` is the folder for cached scores. Raises ModelError for a folder that is missing or
+    incomplete, holds another kind of model, or would need unsafe code (pickled weights, custom
+    Python). Nothing is ever downloaded.
     """
     if not path.is_dir():
         raise _unusable(path, "There is no such folder; nothing is downloaded.")
@@ -53,7 +61,9 @@ def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
 
 
 def is_modular(path: Path) -> bool:
-    """Whether a folder holds a cross-encoder whose head is in modules of sentence-transformers beside the transformer."""
+    """Whether a folder holds a cross-encoder whose head is in modules of sentence-transformers
+    beside the transformer.
+    """
     config = path / "config_sentence_transformers.json"
     if not (path / "modules.json").is_file() or not config.is_file():
         return False
@@ -63,7 +73,10 @@ def is_modular(path: Path) -> bool:
 
 
 def _module_files(path: Path) -> list[Path]:
-    """Configuration and weights of the modules. Raises ModelError for one that is not of sentence-transformers."""
+    """Configuration and weights of the modules.
+
+    Raises ModelError for one that is not of sentence-transformers.
+    """
     found = [path / "modules.json", path / "config_sentence_transformers.json"]
     for kind, folder in module_folders(path):
         if not kind.startswith(_OWN_MODULES):
@@ -73,7 +86,9 @@ def _module_files(path: Path) -> list[Path]:
         weights = sorted(folder.glob("*.safetensors"))
         pickles = [*folder.glob("*.bin"), *folder.glob("*.pt")]
         if pickles and not weights:
-            raise _unusable(path, f"The weights of {folder.name} are only in {pickles[0].name}, a pickle file.")
+            raise _unusable(
+                path, f"The weights of {folder.name} are only in {pickles[0].name}, a pickle file."
+            )
         for file in weights:
             tensor_names(file)
         found += weights
@@ -84,17 +99,24 @@ def _module_files(path: Path) -> list[Path]:
 def _refuse_code(path: Path) -> None:
     for name in ("config.json", "tokenizer_config.json"):
         if (path / name).is_file() and read_object(path / name).get("auto_map"):
-            raise _unusable(path, f"{name} names custom Python code (auto_map), which is never run.")
+            raise _unusable(
+                path, f"{name} names custom Python code (auto_map), which is never run."
+            )
 
 
 def _check_config(path: Path, config: dict[str, Any]) -> None:
     kinds = config.get("architectures")
     if not isinstance(kinds, list) or not kinds or not str(kinds[0]).endswith(_HEAD):
-        found = kinds[0] if isinstance(kinds, list) and kinds else "not named"
+        if isinstance(kinds, list) and kinds:
+            found = kinds[0]
+        else:
+            found = "not named"
         raise _unusable(path, f"Its architecture is {found}; a cross-encoder's ends in {_HEAD}.")
     labels = config.get("id2label")
     if isinstance(labels, dict) and len(labels) > 2:
-        raise _unusable(path, f"It has {len(labels)} classes; one relevance score is needed, or no and yes.")
+        raise _unusable(
+            path, f"It has {len(labels)} classes; one relevance score is needed, or no and yes."
+        )
 
 
 def _weights(path: Path) -> list[Path]:
@@ -102,7 +124,12 @@ def _weights(path: Path) -> list[Path]:
     if not found:
         pickles = [*path.glob("*.bin"), *path.glob("*.pt")]
         raise _unusable(
-            path, f"Its weights are only in {pickles[0].name}, a pickle file." if pickles else "It has no weights."
+            path,
+            (
+                f"Its weights are only in {pickles[0].name}, a pickle file."
+                if pickles
+                else "It has no weights."
+            ),
         )
     for file in found:
         tensor_names(file)
@@ -110,4 +137,9 @@ def _weights(path: Path) -> list[Path]:
 
 
 def _unusable(path: Path, why: str) -> ModelError:
-    return ModelError(f"The cross-encoder in {path} cannot be used.", why, _SAVE_AGAIN, code="cross-encoder-invalid")
+    return ModelError(
+        f"The cross-encoder in {path} cannot be used.",
+        why,
+        _SAVE_AGAIN,
+        code="cross-encoder-invalid",
+    )

@@ -1,4 +1,6 @@
-"""A reranker on a server that speaks /v1/rerank as Cohere, Jina, vLLM and llama.cpp have it: on this machine or on site."""
+"""A reranker on a server that speaks /v1/rerank as Cohere, Jina, vLLM and llama.cpp have it: on
+this machine or on site.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +34,37 @@ BATCH = 32  # passages of a request
 
 
 class ServerReranker:
-    """`project`: the folder where it is noted that the server gets text. Raises SettingsError for an address or a key that
-    cannot be used."""
+    """`project`: the folder where it is noted that the server gets text.
 
-    batch_share, first_batch = 0.5, 4
+    Raises SettingsError for an address or a key that cannot be used.
+    """
+
+    batch_share = 0.5
+    first_batch = 4
 
     def __init__(self, project: Path, chosen: SearchSettings) -> None:
-        self._address = Address.parse(chosen.reranker, chosen.reranker_allow_public, "search.reranker")
-        self._project, self._model = project, chosen.reranker_model
+        self._address = Address.parse(
+            chosen.reranker, chosen.reranker_allow_public, "search.reranker"
+        )
+        self._project = project
+        self._model = chosen.reranker_model
         self._server = ModelServer(
-            address=self._address, path="rerank", key=server_key(), kind="reranking server", seconds=SECONDS,
+            address=self._address,
+            path="rerank",
+            key=server_key(),
+            kind="reranking server",
+            seconds=SECONDS,
             limit="search.rerank_seconds",
-        )  # fmt: skip
+        )
         self.name = self._address.url
         self.fingerprint = json_sha256(["rerank", self.name, self._model])
 
     def load(self) -> None:
         """There is nothing to load."""
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> NDArray[np.float32]:
+    def scores(
+        self, query: str, passages: Sequence[str], seconds: float = inf
+    ) -> NDArray[np.float32]:
         """See `Reranker`. Passages go in requests of 32 at most, which share the time."""
         until = monotonic() + seconds
         with disk_errors("The address of the reranking server cannot be noted."):
@@ -62,7 +76,9 @@ class ServerReranker:
             batch = [encodable(passage) for passage in passages[start : start + BATCH]]
             named = {"model": self._model} if self._model else {}
             request = {"query": encodable(query), "documents": batch, "top_n": len(batch), **named}
-            found.append(self._server.ask(request, partial(self._read, count=len(batch)), within=left))
+            found.append(
+                self._server.ask(request, partial(self._read, count=len(batch)), within=left)
+            )
         return np.concatenate(found)
 
     def _read(self, body: bytes, count: int) -> NDArray[np.float32]:
@@ -73,7 +89,9 @@ class ServerReranker:
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise ExchangeError("the answer holds no scores") from None
         if len(results) != count:
-            raise self._unusable(f"{count} passages were sent and {len(results)} scores came back.", "endpoint-count")
+            raise self._unusable(
+                f"{count} passages were sent and {len(results)} scores came back.", "endpoint-count"
+            )
         if sorted(scores) != list(range(count)):
             why = f"Each has an 'index', but these are not the numbers from 0 to {count - 1}."
             raise self._unusable(why, "endpoint-index")
@@ -83,6 +101,9 @@ class ServerReranker:
 
     def _unusable(self, why: str, code: str) -> EngineError:
         return EngineError(
-            f"The scores of the reranking server {self.name} cannot be used.", why,
-            "Check that it runs a reranking model, and name that in search.reranker_model if it has several.", code=code,
-        )  # fmt: skip
+            f"The scores of the reranking server {self.name} cannot be used.",
+            why,
+            "Check that it runs a reranking model, and name that in search.reranker_model if it has"
+            " several.",
+            code=code,
+        )

@@ -1,8 +1,8 @@
 """A run in a session of its own, which outlives the terminal and whoever started it.
 
-`start` starts it and waits until it holds the project; `python -m engine.runs.detached FOLDER STAGES FORCE` is the run itself.
-It has no terminal. Until it has begun, an error goes to a private file that only the starter reads; from then on
-`runs/ID/` has everything.
+`start` starts it and waits until it holds the project; `python -m engine.runs.detached FOLDER
+STAGES FORCE` is the run itself. It has no terminal. Until it has begun, an error goes to a private
+file that only the starter reads; from then on `runs/ID/` has everything.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ TEXT_READ = 20_000  # bytes of an early failure's output
 def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False) -> RunRecord:
     """Start a run of `stages` in its own session; returns once its run.json is there.
 
-    Raises what keeps it from beginning, such as ProjectBusyError; StageError when its process ends without a word. The
-    run goes on when this process, its terminal or its process group ends.
+    Raises what keeps it from beginning, such as ProjectBusyError; StageError when its process ends
+    without a word. The run goes on when this process, its terminal or its process group ends.
     """
     pipeline.checked_stages(stages)
     before = {record.folder for record in run_records(project)}
@@ -56,7 +56,9 @@ def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False)
 
 def _spawn(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
     null = subprocess.DEVNULL
-    return spawn("engine.runs.detached", arguments, os.environ, stdin=null, stdout=null, stderr=errors)
+    return spawn(
+        "engine.runs.detached", arguments, os.environ, stdin=null, stdout=null, stderr=errors
+    )
 
 
 def _begun(project: ProjectFolder, pid: int, before: set[Path]) -> RunRecord | None:
@@ -71,11 +73,17 @@ def _early(errors: IO[bytes], code: int) -> EngineError:
     text = errors.read().decode("utf-8", "replace").strip()
     with suppress(ValueError, IndexError, AttributeError):
         return EngineError.from_dict(json.loads(text.splitlines()[-1]), code)
-    last = text.splitlines()[-1] if text else "It said nothing."
+    if text:
+        last = text.splitlines()[-1]
+    else:
+        last = "It said nothing."
     return StageError(
-        f"The run could not start (exit code {code}).", last, "Run again without --detach to see more.",
-        code="run-not-started", command="run",
-    )  # fmt: skip
+        f"The run could not start (exit code {code}).",
+        last,
+        "Run again without --detach to see more.",
+        code="run-not-started",
+        command="run",
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -94,7 +102,9 @@ def main(arguments: list[str]) -> int:
     wanted = stages.split(",")
     try:
         project = ProjectFolder(Path(folder))
-        pipeline.run(project, stages=wanted, force=wanted if force else (), should_stop=lambda: asked)
+        pipeline.run(
+            project, stages=wanted, force=wanted if force else (), should_stop=lambda: asked
+        )
     except EngineError as error:
         print(json.dumps(to_dict(error)), file=sys.stderr)
         return error.exit_code

@@ -1,8 +1,8 @@
-"""About how long a run will take: by how long the stages took in this project before, else by what they have to encode and how
-fast this machine encodes now.
+"""About how long a run will take: by how long the stages took in this project before, else by
+what they have to encode and how fast this machine encodes now.
 
-An encoding is a forward pass over a chunk of the project. What no encoder does goes by constants, measured on two cores
-(docs/log/run-time.md).
+An encoding is a forward pass over a chunk of the project. What no encoder does goes by constants,
+measured on two cores (docs/log/run-time.md).
 """
 
 from __future__ import annotations
@@ -46,14 +46,18 @@ ENCODING = ("train", "evaluate", "embed")
 SECONDS_A_CHUNK = {"index": 0.001, "embed": 0.001}
 SECONDS_A_QUERY = {"generate": 0.02, "rank": 0.0003}
 SECONDS_A_QUESTION = {"evaluate": 0.03}
-SAMPLE, WARM_UP, ENOUGH_SECONDS = 64, 8, 1.0
+SAMPLE = 64
+WARM_UP = 8
+ENOUGH_SECONDS = 1.0
 MICRO_BATCH = 8  # texts of a training that go through the encoder together
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Seconds for an `encoding`, and for a `pass` over a text in training, which cuts texts and computes several at a time.
-    `again`: whether training passes once more over each text, as there is no memory to keep a step's graphs."""
+    """Seconds for an `encoding`, and for a `pass` over a text in training, which cuts texts and
+    computes several at a time. `again`: whether training passes once more over each text, as
+    there is no memory to keep a step's graphs.
+    """
 
     encoding: float
     training: float
@@ -66,8 +70,11 @@ NOMINAL = Rates(0.01, 0.01)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`cached`: chunks that the base encoder's vectors are there of. `queries`: for training. `questions`: what an evaluation
-    asks; `written` of them by documents, whose passages it encodes without them. `candidates`: encoders that it compares."""
+    """`cached`: chunks that the base encoder's vectors are there of.
+
+    `queries`: for training. `questions`: what an evaluation asks; `written` of them by documents,
+    whose passages it encodes without them. `candidates`: encoders that it compares.
+    """
 
     chunks: int
     cached: int
@@ -78,24 +85,33 @@ class Workload:
     config: TrainingConfig
 
     def encodings(self, stages: Sequence[str]) -> dict[str, float]:
-        """Of each of the `stages`, in their order; the base encoder's vectors belong to the first that wants them."""
-        missing, found = float(self.chunks - self.cached), dict[str, float]()
+        """Of each of the `stages`, in their order; the base encoder's vectors belong to the
+        first that wants them.
+        """
+        missing = float(self.chunks - self.cached)
+        found = dict[str, float]()
         for stage in stages:
-            own = self._evaluation() if stage == "evaluate" else 0.0
+            if stage == "evaluate":
+                own = self._evaluation()
+            else:
+                own = 0.0
             if stage in ENCODING and (stage != "train" or self.config.needs_vectors):
-                own, missing = own + missing, 0.0
+                own = own + missing
+                missing = 0.0
             found[stage] = own
         return found
 
     def seconds(self, stages: Sequence[str], rates: Rates) -> dict[str, float]:
         """What each of the `stages` will take."""
         return {
-            stage: encodings * rates.encoding
-            + (self.passes(again=rates.again) * rates.training if stage == "train" else 0)
-            + (LOADING if stage in ENCODING else 0)
-            + self.chunks * SECONDS_A_CHUNK.get(stage, 0)
-            + self.queries * SECONDS_A_QUERY.get(stage, 0)
-            + self.questions * SECONDS_A_QUESTION.get(stage, 0)
+            stage: (
+                encodings * rates.encoding
+                + (self.passes(again=rates.again) * rates.training if stage == "train" else 0)
+                + (LOADING if stage in ENCODING else 0)
+                + self.chunks * SECONDS_A_CHUNK.get(stage, 0)
+                + self.queries * SECONDS_A_QUERY.get(stage, 0)
+                + self.questions * SECONDS_A_QUESTION.get(stage, 0)
+            )
             for stage, encodings in self.encodings(stages).items()
         }
 
@@ -106,43 +122,75 @@ class Workload:
             return 0
         both = config.adapter_scope == "both"
         texts = (
-            config.queries_per_step * (QUERY + both * (1 + config.negatives_per_query)) + both * config.shared_chunks
+            config.queries_per_step * (QUERY + both * (1 + config.negatives_per_query))
+            + both * config.shared_chunks
         )
-        checks = config.steps // config.eval_every + 1 if config.eval_every else 0
+        if config.eval_every:
+            checks = config.steps // config.eval_every + 1
+        else:
+            checks = 0
         pool = both * min(self.chunks, config.heldout_pool) + QUERY * config.heldout_queries
-        masked = 0 if config.method == "FT" else config.pretrain_steps * config.pretrain_chunks_per_step
-        tuned = 0 if config.method == "PT" else config.steps * texts
+        if config.method == "FT":
+            masked = 0
+        else:
+            masked = config.pretrain_steps * config.pretrain_chunks_per_step
+        if config.method == "PT":
+            tuned = 0
+        else:
+            tuned = config.steps * texts
         step = STEP + (again and both) + (OF_WEIGHTS if config.weights == "all" else 0)
         return step * (tuned + masked) + checks * pool
 
     def _evaluation(self) -> float:
-        own_chunks = 0 if self.config.adapter_scope == "queries" else self.candidates - 1
-        return self.candidates * QUERY * self.questions + own_chunks * self.chunks + (1 + own_chunks) * self.written
+        if self.config.adapter_scope == "queries":
+            own_chunks = 0
+        else:
+            own_chunks = self.candidates - 1
+        return (
+            self.candidates * QUERY * self.questions
+            + own_chunks * self.chunks
+            + (1 + own_chunks) * self.written
+        )
 
 
 def workload(snapshot: ProjectSnapshot) -> Workload:
     """Of a project whose documents have been read. Raises EngineError."""
-    settings, store = snapshot.settings, snapshot.store
-    counts, chosen = store.counts(), settings.evaluation
+    settings = snapshot.settings
+    store = snapshot.store
+    counts = store.counts()
+    chosen = settings.evaluation
     expected = min(settings.queries.max_queries, settings.queries.per_chunk * counts["chunks"])
     queries = counts["queries"] or expected
     written = expected_evidence(snapshot, made=counts["queries"] > 0)["document"]
     held_out = min(chosen.max_heldout, round(chosen.heldout_share * DECIDING * queries))
     return Workload(
-        counts["chunks"], min(counts["chunks"], _cached(snapshot)), queries, held_out + written + counts["judged_queries"],
-        written, 2 + len(chosen.interpolation_weights), resolve_config(snapshot),
-    )  # fmt: skip
+        counts["chunks"],
+        min(counts["chunks"], _cached(snapshot)),
+        queries,
+        held_out + written + counts["judged_queries"],
+        written,
+        2 + len(chosen.interpolation_weights),
+        resolve_config(snapshot),
+    )
 
 
 def busy() -> bool:
-    """Whether more than half of the processors have had work in the last minute, so that a measurement says little."""
+    """Whether more than half of the processors have had work in the last minute, so that a
+    measurement says little.
+    """
     return hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2
 
 
-def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Callable[[], bool]) -> RunEstimated | None:
-    """Of a run that has `stages` to do; None where there is too little to do. Where the project has not done all of them before, it
-    is measured for two seconds how fast this machine is. Raises EngineError."""
-    work, settings = workload(snapshot), snapshot.settings
+def estimate(
+    snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Callable[[], bool]
+) -> RunEstimated | None:
+    """Of a run that has `stages` to do; None where there is too little to do.
+
+    Where the project has not done all of them before, it is measured for two seconds how fast this
+    machine is. Raises EngineError.
+    """
+    work = workload(snapshot)
+    settings = snapshot.settings
     if not {"generate", "rank"} & set(stages):  # else the training begins anew
         work = replace(work, config=_left(snapshot, work.config))
     if sum(work.encodings(stages).values()) + ("train" in stages) * work.passes() < MIN_ENCODINGS:
@@ -153,15 +201,21 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Call
     unknown = [stage for stage in stages if _unknown(snapshot, stage)]
     known = [stage for stage in stages if stage not in unknown]
     encoder = f"{encoder_fingerprint_of(snapshot, None, 1.0)} {chosen.device} {chosen.dtype}"
-    nominal, before = work.seconds(known, NOMINAL), seconds_before(snapshot.project, encoder)
-    seconds, rough = {stage: nominal[stage] * before[stage] for stage in known if stage in before}, False
+    nominal = work.seconds(known, NOMINAL)
+    before = seconds_before(snapshot.project, encoder)
+    seconds = {stage: nominal[stage] * before[stage] for stage in known if stage in before}
+    rough = False
     if any(stage not in before and stage in ENCODING for stage in known):
         rough = busy()  # before the measurement's own work
         seconds = work.seconds(known, measured(snapshot.project, should_stop)) | seconds
     return RunEstimated(
-        chunks=work.chunks, seconds={stage: round((nominal | seconds)[stage], 1) for stage in known}, unknown=unknown,
-        rough=rough, nominal={stage: round(value, 3) for stage, value in nominal.items()}, encoder=encoder,
-    )  # fmt: skip
+        chunks=work.chunks,
+        seconds={stage: round((nominal | seconds)[stage], 1) for stage in known},
+        unknown=unknown,
+        rough=rough,
+        nominal={stage: round(value, 3) for stage, value in nominal.items()},
+        encoder=encoder,
+    )
 
 
 def _left(snapshot: ProjectSnapshot, config: TrainingConfig) -> TrainingConfig:
@@ -175,11 +229,13 @@ def _left(snapshot: ProjectSnapshot, config: TrainingConfig) -> TrainingConfig:
 
 
 def seconds_before(project: ProjectFolder, encoder: str) -> dict[str, float]:
-    """Stage → seconds that it took for each nominal second of its work, in the newest run that foresaw it, with this `encoder`
-    on this device in this precision, and did all of it."""
+    """Stage → seconds that it took for each nominal second of its work, in the newest run that
+    foresaw it, with this `encoder` on this device in this precision, and did all of it.
+    """
     found: dict[str, float] = {}
     for record in run_records(project):
-        nominal, resumed = dict[str, float](), False
+        nominal = dict[str, float]()
+        resumed = False
         for event, _ in read(record.folder / "events.jsonl"):
             match event:
                 case RunEstimated():
@@ -193,7 +249,9 @@ def seconds_before(project: ProjectFolder, encoder: str) -> dict[str, float]:
 
 
 def _unknown(snapshot: ProjectSnapshot, stage: str) -> bool:
-    """A language model's speed is known once it has written; so is what variants of the questions take."""
+    """A language model's speed is known once it has written; so is what variants of the
+    questions take.
+    """
     if stage == "generate":
         return resolve_backend(snapshot.settings, snapshot.store).backend in MODELS
     return stage == "evaluate" and snapshot.settings.evaluation.robustness
@@ -202,19 +260,28 @@ def _unknown(snapshot: ProjectSnapshot, stage: str) -> bool:
 def _cached(snapshot: ProjectSnapshot) -> int:
     from engine.encoders.embedding_cache import VectorCache
 
-    model, base = encoder_source(snapshot.settings.encoder).folder, encoder_fingerprint_of(snapshot, None, 1.0)
+    model = encoder_source(snapshot.settings.encoder).folder
+    base = encoder_fingerprint_of(snapshot, None, 1.0)
     if model is None or model.dimension is None:
         return 0
     index = snapshot.store.artifact(VectorsInfo)
     if index and index.fingerprint != INCOMPLETE and index.info.chunk_encoder == base:
-        return index.info.chunks  # of the cache all files would be read, and texts that occur twice count once there
+        return (
+            index.info.chunks
+        )  # of the cache all files would be read, and texts that occur twice count once there
     folder = snapshot.project.path / "cache" / base
-    return len(VectorCache(folder, model.dimension, reading=True)) if folder.is_dir() else 0
+    if folder.is_dir():
+        return len(VectorCache(folder, model.dimension, reading=True))
+    return 0
 
 
 def measured(project: ProjectFolder, should_stop: Callable[[], bool]) -> Rates:
     """The rates of the project's base encoder now. Raises EngineError."""
-    return Rates(*run_in_subprocess("engine.runs.estimate", [str(project.path)], "The measurement", should_stop))
+    return Rates(
+        *run_in_subprocess(
+            "engine.runs.estimate", [str(project.path)], "The measurement", should_stop
+        )
+    )
 
 
 def measure_rates(should_stop: Callable[[], bool], folder: str) -> tuple[float, float, bool]:
@@ -233,7 +300,8 @@ def measure_rates(should_stop: Callable[[], bool], folder: str) -> tuple[float, 
     encoder.encode_chunks(texts[:WARM_UP])
 
     def measure(work: Callable[[], object]) -> float:
-        done, started = 0, time.monotonic()
+        done = 0
+        started = time.monotonic()
         while not should_stop() and (not done or time.monotonic() - started < ENOUGH_SECONDS):
             work()
             done += len(texts)
@@ -244,7 +312,10 @@ def measure_rates(should_stop: Callable[[], bool], folder: str) -> tuple[float, 
         return encoding, encoding, False  # it is not trained
     rows = [row[: config.max_tokens] for row in encoder.text_model.token_rows(texts)]
     batches = [rows[start : start + MICRO_BATCH] for start in range(0, len(rows), MICRO_BATCH)]
-    side_by_side = encoder.hardware.threads if encoder.hardware.device == "cpu" else 1
+    if encoder.hardware.device == "cpu":
+        side_by_side = encoder.hardware.threads
+    else:
+        side_by_side = 1
     with Workers(side_by_side) as workers:
         training = measure(lambda: workers.map(lambda batch: encoder.forward(batch, 0), batches))
     return encoding, training, _is_too_large(model_size(source.folder), config, encoder.hardware)
@@ -254,7 +325,9 @@ def _is_too_large(size: ModelSize, config: TrainingConfig, hardware: Hardware) -
     """Whether there is no memory for the graphs of a step."""
     from engine.training.compute.plan import free_memory, graph_bytes
 
-    per_token = size.graph_bytes_per_token(config.max_tokens, 4 if hardware.dtype == "float32" else 2)
+    per_token = size.graph_bytes_per_token(
+        config.max_tokens, 4 if hardware.dtype == "float32" else 2
+    )
     tokens = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens
     return tokens * per_token > graph_bytes(config, hardware, free_memory(hardware))
 

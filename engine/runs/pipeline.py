@@ -1,4 +1,7 @@
-"""The stages in order: is it up to date? then skip it; else run it in a fresh child process. Long: all of one run."""
+"""The stages in order: is it up to date? then skip it; else run it in a fresh child process.
+
+Long: all of one run.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,24 @@ from dataclasses import replace
 from engine.cluster.nodes import cluster_address, lost
 from engine.core import events
 from engine.core.disk import disk_errors, write_text
-from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, unknown
-from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
+from engine.core.errors import (
+    CancelledError,
+    EngineError,
+    NotBuiltError,
+    StageError,
+    UsageError,
+    unknown,
+)
+from engine.core.events import (
+    Event,
+    EventLog,
+    RunFinished,
+    RunStarted,
+    StageFailed,
+    StageSkipped,
+    StageStarted,
+    Warned,
+)
 from engine.core.messages.offer import FEWER, MIN_TO_DECIDE
 from engine.core.messages.project import UP_TO_DATE, StageState
 from engine.core.subprocesses import crash, end, how_it_ended, run_folder_missing, spawn, to_dict
@@ -33,7 +52,11 @@ from engine.project.store.store import Store
 from engine.training.compute import launch
 
 ROOMS = dict(
-    zip(ORDER, ("corpus.ingest", "lexical", "queries", "ranking", "training", "evaluation", "vectors"), strict=True)
+    zip(
+        ORDER,
+        ("corpus.ingest", "lexical", "queries", "ranking", "training", "evaluation", "vectors"),
+        strict=True,
+    )
 )
 WORDS = ("ingest", "index")
 KEPT_RUNS = 20
@@ -46,7 +69,10 @@ def stage_of(name: str) -> Stage:
 
 
 def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
-    """Compare a stage's fingerprint with that of its current artifact. Raises NotBuiltError where an input is missing."""
+    """Compare a stage's fingerprint with that of its current artifact.
+
+    Raises NotBuiltError where an input is missing.
+    """
     found = stage_of(stage)
     wanted = stage_fingerprint(stage, found.version, found.inputs(snapshot))
     current = snapshot.store.artifact(found.artifact)
@@ -72,15 +98,19 @@ def verified(snapshot: ProjectSnapshot, status: StageState) -> StageState:
 
 
 def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
-    """Every stage's status; what depends on something stale is stale too. Vectors depend on the documents alone until another
-    encoder has come into use."""
+    """Every stage's status; what depends on something stale is stale too.
+
+    Vectors depend on the documents alone until another encoder has come into use.
+    """
     result: list[StageState] = []
     for stage in ORDER:
         try:
             status = stage_status(snapshot, stage)
         except NotBuiltError as error:
             status = StageState(stage, "to do", error.what, error.code)
-        except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
+        except (
+            EngineError
+        ) as error:  # such as a model folder that is gone: the other stages are still worth showing
             made = snapshot.store.artifact(stage_of(stage).artifact) is not None
             status = StageState(stage, "stale" if made else "to do", error.what, error.code)
         behind = result[:1] if stage == "embed" else result
@@ -90,28 +120,36 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
     return result
 
 
-def stages_due(snapshot: ProjectSnapshot, stages: Iterable[str], forced: Collection[str] = ()) -> list[str]:
+def stages_due(
+    snapshot: ProjectSnapshot, stages: Iterable[str], forced: Collection[str] = ()
+) -> list[str]:
     """Those of `stages` with work to do, each once."""
     states = {status.stage: status.state for status in all_status(snapshot)}
     return [stage for stage in dict.fromkeys(stages) if stage in forced or states[stage] != "done"]
 
 
 class Run:
-    """One walk over the stages, holding the project's lock. Its events are in `runs/ID/events.jsonl`.
+    """One walk over the stages, holding the project's lock.
 
-    run.json beside them holds the run's id, the process's pid, the state (running, done, failed, cancelled), the time of
-    that, and the `error` that made it fail.
+    Its events are in `runs/ID/events.jsonl`.
+
+    run.json beside them holds the run's id, the process's pid, the state (running, done, failed,
+    cancelled), the time of that, and the `error` that made it fail.
     """
 
     def __init__(
-        self, project: ProjectFolder, on_event: Callable[[Event], None] | None, should_stop: Callable[[], bool] | None
+        self,
+        project: ProjectFolder,
+        on_event: Callable[[Event], None] | None,
+        should_stop: Callable[[], bool] | None,
     ) -> None:
         self.project = project
         now = time.time()
         day = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
         self.id = f"{day}-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
         self.folder = project.path / "runs" / self.id
-        self._on_event, self._should_stop = on_event or (lambda _event: None), should_stop or (lambda: False)
+        self._on_event = on_event or (lambda _event: None)
+        self._should_stop = should_stop or (lambda: False)
         self._offset = 0
         self._alone = False
 
@@ -120,8 +158,10 @@ class Run:
         started = time.monotonic()
         self._alone = len(stages) == 1
         with self.project.locked():
-            self._begin()  # before the repair, which may take a while: the run can be seen, cancelled and paused
-            state, error = "failed", dict[str, str]()
+            # before the repair, which may take a while: the run can be seen, cancelled and paused
+            self._begin()
+            state = "failed"
+            error = dict[str, str]()
             try:
                 self._emit(RunStarted(run=self.id, stages=list(stages)))
                 if note := self.project.renamed_settings():
@@ -133,40 +173,62 @@ class Run:
                 self._tidy(stages)
                 state = "done"
             except CancelledError as stopped:
-                state, stopped.to_do = "cancelled", how_to_resume(self.project, stages, forced)
-                stopped.command = stages[0] if len(stages) == 1 else "adapt" if tuple(stages) == ORDER else "run"
+                state = "cancelled"
+                stopped.to_do = how_to_resume(self.project, stages, forced)
+                if len(stages) == 1:
+                    stopped.command = stages[0]
+                elif tuple(stages) == ORDER:
+                    stopped.command = "adapt"
+                else:
+                    stopped.command = "run"
                 raise
             except EngineError as failure:
                 error = to_dict(failure)
                 raise
             except Exception as fault:
                 what = f"The run had an internal fault ({type(fault).__name__})."
-                error = to_dict(StageError(what, f"{fault}", "Run again.", code="internal-fault", command="run"))
+                error = to_dict(
+                    StageError(what, f"{fault}", "Run again.", code="internal-fault", command="run")
+                )
                 raise
             finally:
                 self._end(state, time.monotonic() - started, error)
 
     def _walk(self, stages: Sequence[str], forced: frozenset[str]) -> None:
         walk = self._searchable_first(stages)
-        # how much there is to do is known once the documents are read; search by words must not wait for that
+        # how much there is to do is known once the documents are read; search by words must not
+        # wait for that
         words = [stage for stage in walk if stage in WORDS]
         for place, stage in enumerate(walk):
             if place == len(words):
                 self._estimate(walk[place:], forced)
             self.run_stage(stage, forced=stage in forced)
-            while "ingest" in words and stage == words[-1] and self._files_left():  # what was read can be searched
+            while (
+                "ingest" in words and stage == words[-1] and self._files_left()
+            ):  # what was read can be searched
                 for again in words:
                     self.run_stage(again, forced=False)
             if stage == "index":
                 self._look_at_languages()
 
     def _searchable_first(self, stages: Sequence[str]) -> list[str]:
-        """The way through `stages`. Where nothing is embedded yet, that comes before what learns, which takes much longer and
-        wants the same vectors."""
-        place = next((place for place, stage in enumerate(stages) if stage not in SEARCH), len(stages))
+        """The way through `stages`.
+
+        Where nothing is embedded yet, that comes before what learns, which takes much longer and
+        wants the same vectors.
+        """
+        place = next(
+            (place for place, stage in enumerate(stages) if stage not in SEARCH), len(stages)
+        )
         with closing(self.project.store()) as store:
-            embedded = store.artifact(VectorsInfo) is not None or store.artifact(EvaluationInfo) is not None
-        first = ["embed"] if "embed" in stages[place:] and not embedded else []
+            embedded = (
+                store.artifact(VectorsInfo) is not None
+                or store.artifact(EvaluationInfo) is not None
+            )
+        if "embed" in stages[place:] and not embedded:
+            first = ["embed"]
+        else:
+            first = []
         return [*stages[:place], *first, *stages[place:]]
 
     def _begin(self) -> None:
@@ -178,12 +240,16 @@ class Run:
 
     def _record(self, state: str, error: dict[str, str] | None = None) -> None:
         data = {"run": self.id, "pid": os.getpid(), "state": state, "time": time.time()}
-        write_text(self.folder / "run.json", json.dumps({**data, "error": error} if error else data))
+        write_text(
+            self.folder / "run.json", json.dumps({**data, "error": error} if error else data)
+        )
 
     def _end(self, state: str, seconds: float, error: dict[str, str]) -> None:
         self._log(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
         self._log.close()
-        with suppress(OSError):  # a full disk must not hide the error that is on its way to the user
+        with suppress(
+            OSError
+        ):  # a full disk must not hide the error that is on its way to the user
             self._record(state, error)
         follow(self.project)
         self.relay()
@@ -206,14 +272,18 @@ class Run:
         return self._should_stop() or (self.folder / CANCEL).exists()
 
     def _preflight(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        """Report what would stop a later stage before hours are spent; a server that may not be used stops any."""
+        """Report what would stop a later stage before hours are spent; a server that may not be
+        used stops any.
+        """
         from engine.endpoint.address import check_addresses
 
         check_addresses(self.project.settings())
         with closing(self.project.store()) as store:
             for stage in stages:
                 try:
-                    stage_of(stage).preflight(ProjectSnapshot(self.project, self.project.settings(), store))
+                    stage_of(stage).preflight(
+                        ProjectSnapshot(self.project, self.project.settings(), store)
+                    )
                 except EngineError as error:
                     if stage not in forced and self._is_done(stage, store):
                         continue  # what it would take is not needed now
@@ -225,14 +295,20 @@ class Run:
         from engine.encoders.kinds.chosen import encoder_source
         from engine.lexical.stage import renew_languages
 
-        with closing(self.project.store()) as store, suppress(EngineError):  # of an encoder that only later stages want
+        with (
+            closing(self.project.store()) as store,
+            suppress(EngineError),
+        ):  # of an encoder that only later stages want
             renew_languages(store, self._stopping)
             if found := language_finding(store, encoder_source(self.project.settings().encoder)):
-                self._emit(Warned(stage="run", text=f"{found.found}: {found.follows}.", code=found.code))
+                self._emit(
+                    Warned(stage="run", text=f"{found.found}: {found.follows}.", code=found.code)
+                )
 
     def _estimate(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        """Report about how long the rest of the run will take, and whether an adapter could not come into use; a run does without
-        where that cannot be found out."""
+        """Report about how long the rest of the run will take, and whether an adapter could not
+        come into use; a run does without where that cannot be found out.
+        """
         from engine.evaluation.expected import expected_evidence
         from engine.runs.estimate import estimate
 
@@ -242,7 +318,13 @@ class Run:
             if "train" in due and snapshot.settings.evaluation.gate == "strict":
                 most = max(expected_evidence(snapshot, made).values())
                 if most < MIN_TO_DECIDE:
-                    self._emit(Warned(stage="run", text=_in_vain(snapshot.project, most), code="too-few-questions"))
+                    self._emit(
+                        Warned(
+                            stage="run",
+                            text=_in_vain(snapshot.project, most),
+                            code="too-few-questions",
+                        )
+                    )
             if due and (found := estimate(snapshot, due, self._stopping)):
                 self._emit(found)
 
@@ -278,7 +360,10 @@ class Run:
             self._emit(StageSkipped(stage=stage, reason=status.reason))
             return
         reasons = {"to do": "", "done": "looks for changes"}
-        reason = "forced" if forced else reasons.get(status.state, status.reason)
+        if forced:
+            reason = "forced"
+        else:
+            reason = reasons.get(status.state, status.reason)
         self._emit(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
         self.run_child(stage, status.fingerprint, forced)
 
@@ -286,7 +371,9 @@ class Run:
         """Run a stage in a process of its own. Raises the error that ended it."""
         arguments = [str(self.project.path), stage, wanted, self.id, *["force"] * forced]
         pipe = subprocess.PIPE
-        child = spawn("engine.runs.stage_process", arguments, launch.inherited(), stdin=pipe, stdout=pipe)
+        child = spawn(
+            "engine.runs.stage_process", arguments, launch.inherited(), stdin=pipe, stdout=pipe
+        )
         try:
             asked, answer = self._attend(child, stage)
         finally:
@@ -294,11 +381,15 @@ class Run:
             if stage == "train":
                 launch.spend()
         if asked and child.returncode == -signal.SIGTERM:
-            raise CancelledError("The run was cancelled.")  # the child was not yet ready to stop by itself
+            raise CancelledError(
+                "The run was cancelled."
+            )  # the child was not yet ready to stop by itself
         self._judge(stage, child.returncode, answer)
 
     def _attend(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
-        """Hand on the child's events until it ends; returns whether it was asked to stop, and its answer."""
+        """Hand on the child's events until it ends; returns whether it was asked to stop, and
+        its answer.
+        """
         write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
         asked = False
         while child.poll() is None:
@@ -322,12 +413,17 @@ class Run:
             raise EngineError.from_dict(json.loads(answer.splitlines()[-1]), code)
         except (ValueError, IndexError):
             # without the head of the cluster, or its node here, Ray ends the process
-            error = lost(how_it_ended(code)) if cluster_address() and code == 1 else crash(stage, code, self.folder)
+            if cluster_address() and code == 1:
+                error = lost(how_it_ended(code))
+            else:
+                error = crash(stage, code, self.folder)
         self._report_failure(stage, error)
         raise error
 
     def _tidy(self, stages: Sequence[str]) -> None:
-        """Keep a good copy of the database; drop artifacts that nothing names and the oldest run records."""
+        """Keep a good copy of the database; drop artifacts that nothing names and the oldest run
+        records.
+        """
         with closing(self.project.store()) as store:
             copy = self.project.path / COPY
             has_learnt = bool(set(stages) - set(SEARCH))  # which takes longest to make again
@@ -355,22 +451,32 @@ def run(
     on_event: Callable[[Event], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> str:
-    """Bring the stages up to date, in order; returns the run's id. Everything finished is kept whatever happens.
+    """Bring the stages up to date, in order; returns the run's id.
 
-    Raises ProjectBusyError when another run holds the project, CancelledError, or the EngineError of the stage that failed.
+    Everything finished is kept whatever happens.
+
+    Raises ProjectBusyError when another run holds the project, CancelledError, or the EngineError
+    of the stage that failed.
     """
-    wanted, forced = checked_stages(stages), frozenset(checked_stages(force))
+    wanted = checked_stages(stages)
+    forced = frozenset(checked_stages(force))
     current = Run(project, on_event, should_stop)
     current.execute(wanted, forced)
     return current.id
 
 
 def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
-    """The stages in the order of a run. Raises UsageError for a bare text, and for a name that is none, with the nearest."""
+    """The stages in the order of a run.
+
+    Raises UsageError for a bare text, and for a name that is none, with the nearest.
+    """
     if isinstance(stages, str):
         raise UsageError(
-            f"'{stages}' is one text, not a list of stages.", "", f"Write ['{stages}'].", code="stage-unknown",
-        )  # fmt: skip
+            f"'{stages}' is one text, not a list of stages.",
+            "",
+            f"Write ['{stages}'].",
+            code="stage-unknown",
+        )
     names = tuple(stages)
     for name in names:
         if name not in ROOMS:
@@ -380,18 +486,31 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
 
 def _in_vain(project: ProjectFolder, most: int) -> str:
     """What to say before a training whose result cannot come into use."""
-    there = f"there are about {most}" if most else "there are none"
-    return f"{FEWER.capitalize()}; {there}. To judge some first: engine judge {project.argument} --query 'your own question'"
+    if most:
+        there = f"there are about {most}"
+    else:
+        there = "there are none"
+    return (
+        f"{FEWER.capitalize()}; {there}. To judge some first: engine judge {project.argument}"
+        " --query 'your own question'"
+    )
 
 
-def how_to_resume(project: ProjectFolder, stages: Sequence[str], forced: Collection[str] = ()) -> str:
+def how_to_resume(
+    project: ProjectFolder, stages: Sequence[str], forced: Collection[str] = ()
+) -> str:
     """The command that goes on with a run of these stages."""
     if len(stages) == 1:
         command = f"engine {stages[0]} {project.argument}"
     elif tuple(stages) == ORDER:
         command = f"engine adapt {project.argument}"
     else:
-        command = f"engine run {project.argument}" + ("" if tuple(stages) == SEARCH else f" --only {','.join(stages)}")
+        command = f"engine run {project.argument}" + (
+            "" if tuple(stages) == SEARCH else f" --only {','.join(stages)}"
+        )
     if forced:  # what is up to date otherwise would be left as it is
-        return f"Run '{command} --force' to do it all again, or without --force to finish what is not up to date."
+        return (
+            f"Run '{command} --force' to do it all again, or without --force to finish what is not"
+            " up to date."
+        )
     return f"Run '{command}' to resume."

@@ -17,7 +17,8 @@ TAIL = 1_000_000  # bytes of a log that show where a run stands: some thousand e
 class RunProgress:
     """Where a run stands. What is not known yet, or is none of the stage's business, is None.
 
-    `paused`: "" | "asked" (it waits as soon as it comes to a safe point) | "waiting". `done` of `total` `unit`s: the latest
+    `paused`: "" | "asked" (it waits as soon as it comes to a safe point) | "waiting". `done` of
+        `total` `unit`s: the latest
     event's. `loss` and `seconds_left` (an estimate, pauses left out) are those of training.
     """
 
@@ -35,10 +36,15 @@ class RunProgress:
             case events.StageStarted():
                 self._enter(event.stage)
             case events.Progress():
-                self.done, self.total, self.unit = event.done, event.total, event.unit
+                self.done = event.done
+                self.total = event.total
+                self.unit = event.unit
             case events.TrainStep():
-                self.done, self.total, self.unit = event.step, event.steps, "steps"
-                self.loss, self.seconds_left = event.loss, event.seconds_left
+                self.done = event.step
+                self.total = event.steps
+                self.unit = "steps"
+                self.loss = event.loss
+                self.seconds_left = event.seconds_left
             case events.Paused():
                 self.paused = "waiting"
                 if event.stage != self.stage:  # between two stages, the next one waits
@@ -55,7 +61,10 @@ def progress_of(folder: Path) -> RunProgress:
     """Where the run in that folder stands by the end of its log."""
     log = folder / "events.jsonl"
     found = RunProgress(stage=stage_at_work(folder))
-    size = log.stat().st_size if log.is_file() else 0
+    if log.is_file():
+        size = log.stat().st_size
+    else:
+        size = 0
     for event, _ in events.read(log, max(0, size - TAIL)):
         found.take(event)
     if is_paused(folder) and not found.paused:
@@ -65,7 +74,9 @@ def progress_of(folder: Path) -> RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """The step that a training would go on from, and how many it has; `pretraining`: those of its pre-training."""
+    """The step that a training would go on from, and how many it has; `pretraining`: those of
+    its pre-training.
+    """
 
     step: int
     steps: int
@@ -84,8 +95,11 @@ def resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
 
     fingerprint = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
     # gone once it is done
-    folder, config = snapshot.project.path / "checkpoints" / fingerprint, resolve_config(snapshot)
+    folder = snapshot.project.path / "checkpoints" / fingerprint
+    config = resolve_config(snapshot)
     if (step := newest_step(folder)) is not None:
         return ResumePoint(step, config.steps)
     step = newest_step(folder / PRETRAINING)
-    return None if step is None else ResumePoint(step, config.pretrain_steps, pretraining=True)
+    if step is None:
+        return None
+    return ResumePoint(step, config.pretrain_steps, pretraining=True)

@@ -1,6 +1,8 @@
-"""The child process of one stage: `python -m engine.runs.stage_process FOLDER STAGE FINGERPRINT RUN [force]`.
+"""The child process of one stage: `python -m engine.runs.stage_process FOLDER STAGE FINGERPRINT
+RUN [force]`.
 
-Its one line on standard output, on failure, is the error as JSON; whatever libraries print goes to `runs/ID/STAGE.log`.
+Its one line on standard output, on failure, is the error as JSON; whatever libraries print goes to
+`runs/ID/STAGE.log`.
 """
 
 from __future__ import annotations
@@ -49,12 +51,24 @@ def main(arguments: list[str]) -> int:
         error = explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
         if not isinstance(error, CancelledError):
             log(StageFailed(stage=stage, error=to_dict(error)))
-        os.write(answer, (json.dumps(to_dict(error), ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+        os.write(
+            answer,
+            (json.dumps(to_dict(error), ensure_ascii=False) + "\n").encode(
+                "utf-8", "backslashreplace"
+            ),
+        )
         return error.exit_code
 
 
 def work(
-    project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event, *, forced: bool
+    project: ProjectFolder,
+    stage: str,
+    wanted: str,
+    run: str,
+    log: EventLog,
+    stopping: threading.Event,
+    *,
+    forced: bool,
 ) -> None:
     """Run a stage in this process and log its end."""
     started = time.monotonic()
@@ -74,12 +88,18 @@ def work(
         )
         summary = stage_of(stage).run(context)
     seconds = round(time.monotonic() - started - gate.paused_seconds, 3)
-    log(StageFinished(stage=stage, seconds=seconds, peak_memory_mb=peak_memory_mb(), summary=summary))
+    log(
+        StageFinished(
+            stage=stage, seconds=seconds, peak_memory_mb=peak_memory_mb(), summary=summary
+        )
+    )
 
 
 def peak_memory_mb() -> float:
     """Highest resident memory of this process so far, in MB (10^6 bytes)."""
-    if sys.platform == "linux":  # its ru_maxrss begins with what the parent had when it started this process
+    if (
+        sys.platform == "linux"
+    ):  # its ru_maxrss begins with what the parent had when it started this process
         with (
             suppress(OSError, StopIteration),
             Path("/proc/self/status").open(encoding="ascii", errors="replace") as file,
@@ -91,7 +111,9 @@ def peak_memory_mb() -> float:
 
 
 def _redirect_output(path: Path) -> int:
-    """Send what native libraries print to a log; returns a descriptor on the real standard output."""
+    """Send what native libraries print to a log; returns a descriptor on the real standard
+    output.
+    """
     answer = os.dup(1)
     try:
         target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -103,7 +125,10 @@ def _redirect_output(path: Path) -> int:
 
 
 def _leave_out_messages() -> None:
-    """Of faults, too, that Python itself prints: those of threads, and of what is taken apart. They go to the log."""
+    """Of faults, too, that Python itself prints: those of threads, and of what is taken apart.
+
+    They go to the log.
+    """
     threading.excepthook = lambda raised: _note(raised.exc_value)
     sys.unraisablehook = lambda raised: _note(raised.exc_value)
 
@@ -127,26 +152,39 @@ def _explained(caught: BaseException, stage: str, log: Path) -> EngineError:
     _note(caught)
     if isinstance(caught, OSError) and caught.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
-            "The disk is full.", f"{STAGE_WORDS[stage]} could not go on: {caught}.",
-            "Free some disk space and run again: what was finished is kept.", code="disk-full", command="run",
-        )  # fmt: skip
+            "The disk is full.",
+            f"{STAGE_WORDS[stage]} could not go on: {caught}.",
+            "Free some disk space and run again: what was finished is kept.",
+            code="disk-full",
+            command="run",
+        )
     if isinstance(caught, MemoryError) or "out of memory" in str(caught).lower():
         own = (
             isinstance(caught, MemoryError) or type(caught).__name__ == "OutOfMemoryError"
         )  # others may quote a document
         return ResourceError(
-            f"Memory ran out: {STAGE_WORDS[stage]} could not go on.", str(caught).splitlines()[0] if own and str(caught) else "",
-            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again.",
-            code="memory-full", command="run",
-        )  # fmt: skip
+            f"Memory ran out: {STAGE_WORDS[stage]} could not go on.",
+            str(caught).splitlines()[0] if own and str(caught) else "",
+            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run"
+            " again.",
+            code="memory-full",
+            command="run",
+        )
     if isinstance(caught, PermissionError):
         return StageError(
-            f"{STAGE_WORDS[stage]} has no permission for a file.", f"{caught}.",
-            "Correct its permissions and run again.", code="file-access", command="run",
-        )  # fmt: skip
+            f"{STAGE_WORDS[stage]} has no permission for a file.",
+            f"{caught}.",
+            "Correct its permissions and run again.",
+            code="file-access",
+            command="run",
+        )
     return StageError(
-        f"{STAGE_WORDS[stage]} had an internal fault ({type(caught).__name__}).", f"Its record is in {log}.",
-        "Run again; if it happens again, report it with that record.", code="internal-fault", command="run",)  # fmt: skip
+        f"{STAGE_WORDS[stage]} had an internal fault ({type(caught).__name__}).",
+        f"Its record is in {log}.",
+        "Run again; if it happens again, report it with that record.",
+        code="internal-fault",
+        command="run",
+    )
 
 
 if __name__ == "__main__":

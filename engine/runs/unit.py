@@ -1,4 +1,6 @@
-"""`engine watch` as a service of the user's own systemd: it starts when they log in, and again where it fails."""
+"""`engine watch` as a service of the user's own systemd: it starts when they log in, and again
+where it fails.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,18 @@ def unit_path(project: ProjectFolder) -> Path:
 def unit_text(project: ProjectFolder, program: Sequence[str]) -> str:
     """The unit. `program`: the words that start `engine`, the first an absolute path."""
     first, *others = program
-    words = [quoted(first, variables=False), *(quoted(one) for one in (*others, "watch", str(project.path)))]
+    words = [
+        quoted(first, variables=False),
+        *(quoted(one) for one in (*others, "watch", str(project.path))),
+    ]
     return _TEXT.format(called=_plain(project.name), command=" ".join(words))
 
 
 def quoted(word: str, *, variables: bool = True) -> str:
-    """A word as systemd reads it back from a command line. `variables`: it is one in which $ stands for one."""
+    """A word as systemd reads it back from a command line.
+
+    `variables`: it is one in which $ stands for one.
+    """
     escapes = {'"': '\\"', "\\": "\\\\", "%": "%%", **({"$": "$$"} if variables else {})}
     parts = (escapes.get(char, char) if char.isprintable() else _bytes(char) for char in word)
     return f'"{"".join(parts)}"'

@@ -1,4 +1,6 @@
-"""What the indexes do not know yet: documents that were read since, chunks that are not embedded."""
+"""What the indexes do not know yet: documents that were read since, chunks that are not
+embedded.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ SHARE_OF_TIME = 20
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What an index does not know yet, and the command that brings it in line; empty where a run does so now."""
+    """What an index does not know yet, and the command that brings it in line; empty where a run
+    does so now.
+    """
 
     text: str
     command: str = ""
@@ -31,7 +35,9 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """How many chunks an index lacks in a `state` of the database, and when to count again if that changes."""
+    """How many chunks an index lacks in a `state` of the database, and when to count again if
+    that changes.
+    """
 
     state: tuple[object, ...]
     missing: int
@@ -73,7 +79,10 @@ class IndexLag:
         self._counts: dict[str, _Count] = {}
 
     def behind(self, ranker: str, mode: SearchMode) -> Behind | None:
-        """What a ranker does not know yet: its index is older than the documents, or not finished. None where it knows all."""
+        """What a ranker does not know yet: its index is older than the documents, or not finished.
+
+        None where it knows all.
+        """
         run = f"'engine run {self._loaded.project.argument}'"
         if ranker != "bm25" and mode == "semantic" and self._loaded.has_damaged_index:
             text = "The index of semantic search is damaged: the encoder of hybrid search answers."
@@ -97,8 +106,13 @@ class IndexLag:
         return self._loaded.vectors(mode)
 
     def _missing(self, ranker: str, mode: SearchMode, artifact: Artifact[ArtifactInfo]) -> int:
-        """How many live chunks an index lacks, counted seldom while a run changes the documents again and again."""
-        key = ranker if ranker == "bm25" else f"{ranker} in {mode} search"
+        """How many live chunks an index lacks, counted seldom while a run changes the documents
+        again and again.
+        """
+        if ranker == "bm25":
+            key = ranker
+        else:
+            key = f"{ranker} in {mode} search"
         state = (*self._loaded.state, artifact.folder)
         known = self._counts.get(key)
         began = time.monotonic()
@@ -125,7 +139,10 @@ class IndexLag:
         """What a vector index lacks since embedding is not finished."""
         project = self._loaded.project
         total = self._loaded.store.counts()["chunks"]
-        text = f"{total - missing:,} of {total:,} chunks are searched by meaning so far, the others by keyword."
+        text = (
+            f"{total - missing:,} of {total:,} chunks are searched by meaning so far, the others by"
+            " keyword."
+        )
         if project.is_running():
             return Behind(text)
         return Behind(f"{text} 'engine run {project.argument}' continues it.", "embed")
@@ -133,10 +150,19 @@ class IndexLag:
     def _outdated(self, ranker: str, stage: str, missing: int) -> Behind:
         """What an index lacks since documents were read after it was made."""
         project = self._loaded.project
-        called = "keyword search" if ranker == "bm25" else "semantic search"
-        some = "1 chunk is" if missing == 1 else f"{missing:,} chunks are"
+        if ranker == "bm25":
+            called = "keyword search"
+        else:
+            called = "semantic search"
+        if missing == 1:
+            some = "1 chunk is"
+        else:
+            some = f"{missing:,} chunks are"
         if project.is_running() or project.is_running("watch"):
             return Behind(f"{some} not in {called} yet.")
         them = "it" if missing == 1 else "them"
         command = f"engine {stage} {project.argument}"
-        return Behind(f"{some} not in {called} yet: '{command}' adds {them}.", "index" if ranker == "bm25" else "embed")
+        return Behind(
+            f"{some} not in {called} yet: '{command}' adds {them}.",
+            "index" if ranker == "bm25" else "embed",
+        )

@@ -1,4 +1,6 @@
-"""Texts to vectors by the encoders that search uses: queries as a search encodes them, documents as they were embedded."""
+"""Texts to vectors by the encoders that search uses: queries as a search encodes them, documents
+as they were embedded.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,11 @@ Side = Literal["query", "document"]
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """`vectors`: float32 (n, d). `tokens`: how many the encoder has read, prompts and marks included, by the tokenizer that chunks
-    are measured by."""
+    """`vectors`: float32 (n, d).
+
+    `tokens`: how many the encoder has read, prompts and marks included, by the tokenizer that
+    chunks are measured by.
+    """
 
     vectors: NDArray[np.float32]
     tokens: int
@@ -33,8 +38,9 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """What a query is to BM25: the weight of each of its terms, and of its codes, by how many chunks hold each (see
-    `engine.lexical.impacts`)."""
+    """What a query is to BM25: the weight of each of its terms, and of its codes, by how many
+    chunks hold each (see `engine.lexical.impacts`).
+    """
 
     weights: dict[str, float]
     codes: dict[str, int]
@@ -42,7 +48,9 @@ class Keywords:
 
 @dataclass(frozen=True, slots=True)
 class NamedEncoder:
-    """`base`, `adapted` or an interpolation such as `interpolated-0.75`, with the fingerprint of what encodes queries."""
+    """`base`, `adapted` or an interpolation such as `interpolated-0.75`, with the fingerprint of
+    what encodes queries.
+    """
 
     name: str
     fingerprint: str
@@ -56,9 +64,16 @@ class EncodersInUse:
     _tokenizer: Latest[Any] = field(default_factory=Latest)
 
     def encode(
-        self, texts: Sequence[str], side: Side, progress: Progress | None = None, mode: SearchMode = "hybrid"
+        self,
+        texts: Sequence[str],
+        side: Side,
+        progress: Progress | None = None,
+        mode: SearchMode = "hybrid",
     ) -> Encoded:
-        """The vectors of texts, in the order given. `progress`: see `Encoder`. Raises NotBuiltError, ModelError, EngineError."""
+        """The vectors of texts, in the order given.
+
+        `progress`: see `Encoder`. Raises NotBuiltError, ModelError, EngineError.
+        """
         from engine.encoders.for_project import source_of
 
         self.loaded.follow_repair()
@@ -68,7 +83,10 @@ class EncodersInUse:
         else:
             vectors = self.loaded.chunk_encoder(artifact).encode_chunks(texts, progress)
         source = source_of(artifact.info, self.loaded.settings())
-        prompt = source.prompts.query if side == "query" else source.prompts.document
+        if side == "query":
+            prompt = source.prompts.query
+        else:
+            prompt = source.prompts.document
         most = min(source.max_tokens, artifact.info.max_tokens)
         return Encoded(vectors, self._count([prompt + text for text in texts], most))
 
@@ -79,7 +97,10 @@ class EncodersInUse:
         self.loaded.follow_repair()
         index = self.loaded.lexical_index()
         return [
-            Keywords(query_weights(index, text), {one: len(index.holding_any([one])) for one in index.codes_in(text)})
+            Keywords(
+                query_weights(index, text),
+                {one: len(index.holding_any([one])) for one in index.codes_in(text)},
+            )
             for text in texts
         ]
 
@@ -88,7 +109,9 @@ class EncodersInUse:
         return {mode: _name_encoder(self.loaded.vectors(mode).info) for mode in SEARCH_MODES}
 
     def fingerprints(self, mode: SearchMode = "hybrid") -> dict[str, str]:
-        """Of the encoder of queries of a mode, and of the BM25 index, as an export's manifest has them."""
+        """Of the encoder of queries of a mode, and of the BM25 index, as an export's manifest
+        has them.
+        """
         lexical = self.loaded.artifact(LexicalInfo)
         return {
             "encoder": self.loaded.vectors(mode).info.encoder,
@@ -113,4 +136,6 @@ class EncodersInUse:
 
 
 def _name_encoder(info: VectorsInfo) -> NamedEncoder:
-    return NamedEncoder(candidate_name(info.interpolation_weight if info.adapter else 0.0), info.encoder)
+    return NamedEncoder(
+        candidate_name(info.interpolation_weight if info.adapter else 0.0), info.encoder
+    )

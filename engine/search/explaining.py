@@ -1,7 +1,8 @@
-"""Whether the adapter moved a hit: its rank and similarity among all chunks, by the encoder in use and by the base encoder.
+"""Whether the adapter moved a hit: its rank and similarity among all chunks, by the encoder in
+use and by the base encoder.
 
-Both are exact: over the rows that the index stores, compared as its similarity says, and over the vectors that the stages cached
-for the base encoder. Chunks of deleted documents do not count.
+Both are exact: over the rows that the index stores, compared as its similarity says, and over the
+vectors that the stages cached for the base encoder. Chunks of deleted documents do not count.
 """
 
 from __future__ import annotations
@@ -53,40 +54,58 @@ class CachedChunks:
 
 
 def trained_encoder(loaded: Loaded, kept: Latest[Encoder]) -> UnusedEncoder | None:
-    """project.toml's model with the adapter that was trained last, `kept` once it is loaded; None where there is none, or its
-    vectors of chunks were not kept, or are not compared by cosine. Raises ModelError for an unsound adapter."""
+    """project.toml's model with the adapter that was trained last, `kept` once it is loaded;
+    None where there is none, or its vectors of chunks were not kept, or are not compared by
+    cosine. Raises ModelError for an unsound adapter.
+    """
     from engine.encoders.embedding_cache import EmbeddingCache
     from engine.encoders.for_project import chunk_adapter, with_kept_queries
     from engine.encoders.kinds.chosen import encoder_source
 
-    artifact, chosen, project = loaded.artifact(AdapterInfo), loaded.settings().encoder, loaded.project
+    artifact = loaded.artifact(AdapterInfo)
+    chosen = loaded.settings().encoder
+    project = loaded.project
     source = encoder_source(chosen)
-    if not artifact or not artifact.info.adapter or artifact.info.model not in ("", source.fingerprint):
+    if (
+        not artifact
+        or not artifact.info.adapter
+        or artifact.info.model not in ("", source.fingerprint)
+    ):
         return None
     folder = project.path / artifact.info.adapter
-    vectors = source.vectors_fingerprint(chosen.max_tokens, chunk_adapter(folder, artifact.info.adapter_scope))
+    vectors = source.vectors_fingerprint(
+        chosen.max_tokens, chunk_adapter(folder, artifact.info.adapter_scope)
+    )
     if not (width := EmbeddingCache(project.path / "cache").width_of(vectors)):
         return None
 
     def load() -> Encoder:
         encoder = source.load(chosen.max_tokens, folder)
-        return with_kept_queries(project, encoder) if source.server else encoder
+        if source.server:
+            return with_kept_queries(project, encoder)
+        return encoder
 
     encoder = kept.get((artifact.fingerprint, vectors), load)
-    return UnusedEncoder(vectors, width, lambda: encoder) if encoder.similarity.index_form.of_cosines else None
+    if encoder.similarity.index_form.of_cosines:
+        return UnusedEncoder(vectors, width, lambda: encoder)
+    return None
 
 
 class UnusedRanker:
-    """Keeps where the vectors of one such encoder are, and the last cosines; the vectors stay on disk, mapped."""
+    """Keeps where the vectors of one such encoder are, and the last cosines; the vectors stay on
+    disk, mapped.
+    """
 
     def __init__(self, cache_folder: Path) -> None:
         self._folder = cache_folder
-        self._cache, self._chunks = Latest["VectorCache"](), Latest[CachedChunks]()
+        self._cache = Latest["VectorCache"]()
+        self._chunks = Latest[CachedChunks]()
         self._cosines = Latest["NDArray[np.float32]"]()
 
     def chunks(self, encoder: UnusedEncoder, hashes: NDArray[Any], state: object) -> CachedChunks:
-        """The cached vectors of the chunks with these hashes of their texts (n,), opened again when files have come or gone, and
-        looked for again when `state` changes."""
+        """The cached vectors of the chunks with these hashes of their texts (n,), opened again
+        when files have come or gone, and looked for again when `state` changes.
+        """
         from engine.encoders.embedding_cache import VectorCache
 
         folder = self._folder / encoder.fingerprint
@@ -95,12 +114,16 @@ class UnusedRanker:
         key = (files, state)
         return self._chunks.get(key, lambda: CachedChunks(key, cache, cache.find(hashes)))
 
-    def cosines(self, query: str, encoder: UnusedEncoder, found: CachedChunks) -> NDArray[np.float32]:
+    def cosines(
+        self, query: str, encoder: UnusedEncoder, found: CachedChunks
+    ) -> NDArray[np.float32]:
         """Cosines (n,) of the chunks with a query."""
         from engine.vectors.exact import cosines
 
         def compute() -> NDArray[np.float32]:
-            return cosines(found.cache.blocks, encoder.load().encode_queries([query])[0])[found.places]
+            return cosines(found.cache.blocks, encoder.load().encode_queries([query])[0])[
+                found.places
+            ]
 
         return self._cosines.get((query, found.key), compute)
 
@@ -127,8 +150,9 @@ class Stored:
 
 @dataclass(frozen=True)
 class Population:
-    """The chunks that are ranked: `ids` (n,), the places of their rows in the index, and the hashes of their texts. Another `key`
-    means other chunks."""
+    """The chunks that are ranked: `ids` (n,), the places of their rows in the index, and the
+    hashes of their texts. Another `key` means other chunks.
+    """
 
     key: object
     ids: NDArray[np.int64]
@@ -137,12 +161,16 @@ class Population:
 
 
 class Explainer:
-    """Keeps the vectors of all chunks at hand between questions; those of encoders that are not in use stay on disk, mapped."""
+    """Keeps the vectors of all chunks at hand between questions; those of encoders that are not
+    in use stay on disk, mapped.
+    """
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self._stored, self._population = Latest[Stored](), Latest[Population]()
-        self._fingerprint, self._similarities = Latest[str](), Latest["NDArray[np.float32]"]()
+        self._stored = Latest[Stored]()
+        self._population = Latest[Population]()
+        self._fingerprint = Latest[str]()
+        self._similarities = Latest["NDArray[np.float32]"]()
         self._trained: Latest[Encoder] = Latest()
         cache = loaded.project.path / "cache"
         self._unused: defaultdict[str, UnusedRanker] = defaultdict(lambda: UnusedRanker(cache))
@@ -159,26 +187,38 @@ class Explainer:
         )
         in_use = _placed(population.ids, found, chunk_ids)
         name = encoder_name(artifact.info)
-        base, note = in_use, ""
+        base = in_use
+        note = ""
         if name != "base":
-            base, encoder = {}, self._base(artifact, index)
+            base = {}
+            encoder = self._base(artifact, index)
             cached = self._unused["base"].chunks(encoder, population.hashes, population.key)
             if missing := cached.missing:
                 note = (
-                    f"What the base encoder says is not known: its vectors of {missing:,} of {len(population.ids):,} chunks are "
-                    "not at hand. They are made when encoders are compared, and documents may have changed since. "
-                    f"Run 'engine evaluate {self._loaded.project.argument} --force' to make them."
+                    f"What the base encoder says is not known: its vectors of {missing:,} of"
+                    f" {len(population.ids):,} chunks are not at hand. They are made when encoders"
+                    " are compared, and documents may have changed since. Run 'engine evaluate"
+                    f" {self._loaded.project.argument} --force' to make them."
                 )
             else:
-                base = _placed(population.ids, self._unused["base"].cosines(query, encoder, cached), chunk_ids)
+                base = _placed(
+                    population.ids, self._unused["base"].cosines(query, encoder, cached), chunk_ids
+                )
                 if not index.form.of_cosines:  # a cosine beside a distance says nothing
                     base = {row: (rank, None) for row, (rank, _) in base.items()}
-        chunks = {row: RankComparison(*base.get(row, NOWHERE), *in_use.get(row, NOWHERE)) for row in chunk_ids}
+        chunks = {
+            row: RankComparison(*base.get(row, NOWHERE), *in_use.get(row, NOWHERE))
+            for row in chunk_ids
+        }
         return Explained(name, chunks, note)
 
-    def unused_rankings(self, query: str, top: int, allowed: NDArray[np.int64] | None) -> list[Ranking]:
-        """Ids and cosines of the `top` chunks, of those in `allowed` (None: of all), that each encoder puts first which is not in
-        use: the untouched one and the adapted one, where its vectors are all at hand."""
+    def unused_rankings(
+        self, query: str, top: int, allowed: NDArray[np.int64] | None
+    ) -> list[Ranking]:
+        """Ids and cosines of the `top` chunks, of those in `allowed` (None: of all), that each
+        encoder puts first which is not in use: the untouched one and the adapted one, where its
+        vectors are all at hand.
+        """
         import numpy as np
 
         artifact, index = self._loaded.vector_index("hybrid")
@@ -203,7 +243,9 @@ class Explainer:
         return rankings
 
     def _stored_rows(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> Stored:
-        return self._stored.get((self._loaded.repairs, artifact.folder), lambda: Stored(*index.stored()))
+        return self._stored.get(
+            (self._loaded.repairs, artifact.folder), lambda: Stored(*index.stored())
+        )
 
     def _chunks(self, artifact: Artifact[VectorsInfo], keys: NDArray[np.int64]) -> Population:
         """The chunks of the index whose documents still exist."""
@@ -217,14 +259,18 @@ class Explainer:
             ids = np.fromiter((row for row, *_ in known), np.int64, len(known))
             hashes = hash_keys([value for *_, value in known])
             indexed = np.isin(ids, keys)
-            return Population(key, ids[indexed], np.searchsorted(keys, ids[indexed]), hashes[indexed])
+            return Population(
+                key, ids[indexed], np.searchsorted(keys, ids[indexed]), hashes[indexed]
+            )
 
         key = (self._loaded.state, artifact.folder)
         return self._population.get(key, read)
 
     def _base(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> UnusedEncoder:
         width = index.width - artifact.info.small_dimension
-        return UnusedEncoder(self.base_fingerprint(artifact), width, lambda: self._loaded.base_encoder(artifact))
+        return UnusedEncoder(
+            self.base_fingerprint(artifact), width, lambda: self._loaded.base_encoder(artifact)
+        )
 
     def base_fingerprint(self, artifact: Artifact[VectorsInfo]) -> str:
         """What the cached vectors of the same model without an adapter are named by."""
@@ -245,7 +291,9 @@ def encoder_name(info: VectorsInfo) -> str:
 
 
 def _placed(ids: NDArray[np.int64], scores: NDArray[np.float32], wanted: Sequence[int]) -> Places:
-    """(rank, cosine) of those of `wanted` that are among `ids` (n,), ascending, with their `scores` (n,)."""
+    """(rank, cosine) of those of `wanted` that are among `ids` (n,), ascending, with their
+    `scores` (n,).
+    """
     import numpy as np
 
     from engine.vectors.exact import ranks

@@ -1,4 +1,6 @@
-"""The methods of `engine serve` that look and search: each checks its params and gives the task to be done."""
+"""The methods of `engine serve` that look and search: each checks its params and gives the task
+to be done.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from typing import Any
 
 from engine.core.errors import EngineError, UsageError
 from engine.core.former_systems import former_name
-from engine.core.messages.search import DocumentText, Explain, Explained, Ping, ReadDocument, Search, WarmUp
+from engine.core.messages.search import (
+    DocumentText,
+    Explain,
+    Explained,
+    Ping,
+    ReadDocument,
+    Search,
+    WarmUp,
+)
 from engine.core.messages.wire import Request, params_of, to_json
 from engine.search.filters import SearchFilter, parse_date
 from engine.search.workers import OwnSearcher
@@ -17,18 +27,32 @@ Task = Callable[[OwnSearcher], Any]
 
 def _search(request: Search) -> Task:
     where = SearchFilter(
-        request.paths or (), request.types or (), _date(request.after), _date(request.before),
-        request.authors or (), request.languages or (),
-    )  # fmt: skip
+        request.paths or (),
+        request.types or (),
+        _date(request.after),
+        _date(request.before),
+        request.authors or (),
+        request.languages or (),
+    )
     return lambda own: own.ready().search(
-        request.query, mode=request.mode, top=request.top, where=where, with_facets=request.facets,
-        syntax=request.syntax, by_document=request.by_document, by_date=request.by_date, min_score=request.min_score,
-        rerank=request.rerank, stop=own.is_wanted,
-    )  # fmt: skip
+        request.query,
+        mode=request.mode,
+        top=request.top,
+        where=where,
+        with_facets=request.facets,
+        syntax=request.syntax,
+        by_document=request.by_document,
+        by_date=request.by_date,
+        min_score=request.min_score,
+        rerank=request.rerank,
+        stop=own.is_wanted,
+    )
 
 
 def _date(text: str | None) -> float | None:
-    return None if text is None else parse_date(text)
+    if text is None:
+        return None
+    return parse_date(text)
 
 
 def _warm_up(request: WarmUp) -> Task:
@@ -44,16 +68,20 @@ def _document(request: ReadDocument) -> Task:
         found = own.look().document(request.document_id)
         if found is None:
             raise UsageError(
-                f"There is no document {request.document_id}.", "It may have been deleted.", "Search again.",
+                f"There is no document {request.document_id}.",
+                "It may have been deleted.",
+                "Search again.",
                 code="document-missing",
-            )  # fmt: skip
+            )
         return DocumentText(found.path, found.source, found.title, found.text, found.format)
 
     return task
 
 
 def _explain(request: Explain) -> Task:
-    return lambda own: _with_former_keys(own.ready().explain(request.query, request.chunk_ids, request.mode))
+    return lambda own: _with_former_keys(
+        own.ready().explain(request.query, request.chunk_ids, request.mode)
+    )
 
 
 def _with_former_keys(found: Explained) -> dict[str, Any]:
@@ -65,23 +93,35 @@ def _with_former_keys(found: Explained) -> dict[str, Any]:
 
 
 HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {
-    Search: _search, WarmUp: _warm_up, Explain: _explain, ReadDocument: _document, Ping: lambda _: lambda _own: "pong",
-}  # fmt: skip
+    Search: _search,
+    WarmUp: _warm_up,
+    Explain: _explain,
+    ReadDocument: _document,
+    Ping: lambda _: lambda _own: "pong",
+}
 METHODS = {kind.method: kind for kind in HANDLERS}
 
 
 def task_of(method: str, params: dict[str, Any]) -> Task:
-    """What a request asks for, as JSON. Raises TypeError, ValueError or EngineError for wrong params."""
+    """What a request asks for, as JSON.
+
+    Raises TypeError, ValueError or EngineError for wrong params.
+    """
     request = params_of(METHODS[method], params)
     task = HANDLERS[type(request)](request)
     return lambda own: to_json(task(own))
 
 
 def is_light(method: str, params: dict[str, Any], own: OwnSearcher) -> bool:
-    """Whether a method does without the encoder and the reranker, and so must not wait for them. `own`: of this thread."""
+    """Whether a method does without the encoder and the reranker, and so must not wait for them.
+
+    `own`: of this thread.
+    """
     if method in (Ping.method, ReadDocument.method):
         return True
-    return params.get("mode") == "bm25" and not (method == Search.method and _may_rerank(params.get("rerank"), own))
+    return params.get("mode") == "bm25" and not (
+        method == Search.method and _may_rerank(params.get("rerank"), own)
+    )
 
 
 def _may_rerank(asked: bool | None, own: OwnSearcher) -> bool:

@@ -1,4 +1,6 @@
-"""Whether the files of what was found are still as they were read: between two runs they may be deleted or change."""
+"""Whether the files of what was found are still as they were read: between two runs they may be
+deleted or change.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ _LATER = 2.0  # seconds that clocks of file systems differ by
 
 @dataclass(slots=True)
 class Presence:
-    """What the disk says of the documents that one search finds; `project`: the folder that sources are relative to.
+    """What the disk says of the documents that one search finds; `project`: the folder that
+    sources are relative to.
 
-    A file counts as gone only where its source is there and holds anything: a drive that is not mounted loses nothing.
+    A file counts as gone only where its source is there and holds anything: a drive that is not
+    mounted loses nothing.
     """
 
     project: Path
@@ -26,7 +30,9 @@ class Presence:
 
     def has(self, document: Document) -> bool:
         """Whether the file of a document is there, or cannot be reached."""
-        if document.format == "beir" or "\\" in document.path:  # rows of a set; a name that is not UTF-8
+        if (
+            document.format == "beir" or "\\" in document.path
+        ):  # rows of a set; a name that is not UTF-8
             return True
         state = self._state(self.project / document.source, document.path)
         if state is None:
@@ -48,7 +54,9 @@ class Presence:
                 continue
             except (OSError, ValueError):
                 return os.stat_result((0,) * 10)
-            return None if S_ISDIR(state.st_mode) and count < len(parts) else state
+            if S_ISDIR(state.st_mode) and count < len(parts):
+                return None
+            return state
         return None
 
     def _reaches(self, source: str) -> bool:
@@ -61,16 +69,26 @@ class Presence:
         return self._reached[source]
 
     def notes(self, argument: str) -> list[str]:
-        """What was left out, and what may be out of date; `argument`: how a command names the project."""
+        """What was left out, and what may be out of date; `argument`: how a command names the
+        project.
+        """
         notes = []
         if count := len(self.gone):
-            notes.append(f"{_documents(count)} left out: {'its file is' if count == 1 else 'their files are'} gone.")
+            notes.append(
+                f"{_documents(count)} left out:"
+                f" {'its file is' if count == 1 else 'their files are'} gone."
+            )
         if count := len(self.changed):
             notes.append(
-                f"{_documents(count)} found as {'it was' if count == 1 else 'they were'} before a change of the file."
+                f"{_documents(count)} found as {'it was' if count == 1 else 'they were'} before a"
+                " change of the file."
             )
-        return [*notes, f"'engine run {argument}' reads what is there now."] if notes else []
+        if notes:
+            return [*notes, f"'engine run {argument}' reads what is there now."]
+        return []
 
 
 def _documents(count: int) -> str:
-    return "1 document is" if count == 1 else f"{count:,} documents are"
+    if count == 1:
+        return "1 document is"
+    return f"{count:,} documents are"

@@ -28,7 +28,9 @@ PASSAGES_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """`fused` in the reranker's order, where one was asked, with its `scores` by chunk; the rest as in `Found`."""
+    """`fused` in the reranker's order, where one was asked, with its `scores` by chunk; the rest
+    as in `Found`.
+    """
 
     fused: Fused
     scores: dict[int, float] = field(default_factory=dict)
@@ -45,16 +47,19 @@ class Reranking:
         self._loading = Latest[Future[None]]()
 
     def wanted(self, mode: str, asked: bool | None) -> bool:
-        """Whether to rerank: as `asked`, or None: where evaluation has put this very reranker into use for the mode.
+        """Whether to rerank: as `asked`, or None: where evaluation has put this very reranker
+        into use for the mode.
 
         Raises UsageError where it is asked for and there is none.
         """
         named = self._loaded.settings().search.reranker
         if asked and not named:
             raise UsageError(
-                "There is no reranker.", "search.reranker in project.toml is empty.",
-                "Name the folder of a cross-encoder, or a server, in search.reranker.", code="reranker-not-chosen",
-            )  # fmt: skip
+                "There is no reranker.",
+                "search.reranker in project.toml is empty.",
+                "Name the folder of a cross-encoder, or a server, in search.reranker.",
+                code="reranker-not-chosen",
+            )
         if asked is not None:
             return asked
         if (chosen := self.decided(mode)) is None:
@@ -65,9 +70,12 @@ class Reranking:
             return True  # the search says what is wrong with it
 
     def decided(self, mode: str) -> RerankerInfo | None:
-        """What evaluation says, where it has put a reranker into use for the mode and the time. Whether that is the one named now
-        is not looked at: reading a model's files takes seconds."""
-        settings, evaluation = self._loaded.settings().search, self._loaded.artifact(EvaluationInfo)
+        """What evaluation says, where it has put a reranker into use for the mode and the time.
+
+        Whether that is the one named now is not looked at: reading a model's files takes seconds.
+        """
+        settings = self._loaded.settings().search
+        evaluation = self._loaded.artifact(EvaluationInfo)
         chosen = evaluation.info.reranker if evaluation else None
         if chosen is None or not settings.reranker:
             return None
@@ -75,15 +83,22 @@ class Reranking:
         return chosen if fits else None
 
     def order(self, mode: str, asked: bool | None, query: str, fused: Fused, stop: Stop) -> Ordered:
-        """What was found for `query`, reranked where that is `wanted`. Raises UsageError as that does."""
+        """What was found for `query`, reranked where that is `wanted`.
+
+        Raises UsageError as that does.
+        """
         if not self.wanted(mode, asked):
             return Ordered(fused, can_rerank=asked is False and self.decided(mode) is not None)
         return Ordered(*self._order(query, fused, stop))
 
-    def _order(self, query: str, fused: Fused, stop: Stop) -> tuple[Fused, dict[int, float], Reranked]:
-        """The first passages as the reranker orders them, then all others as they were; its scores by chunk; how many there are.
+    def _order(
+        self, query: str, fused: Fused, stop: Stop
+    ) -> tuple[Fused, dict[int, float], Reranked]:
+        """The first passages as the reranker orders them, then all others as they were; its
+        scores by chunk; how many there are.
 
-        Loading is not counted in the time. `stop` is asked again and again; the answer has what was done by then.
+        Loading is not counted in the time. `stop` is asked again and again; the answer has what was
+        done by then.
         """
         from engine.reranking.budget import MAX_PASSAGES
 
@@ -98,12 +113,23 @@ class Reranking:
             return fused, {}, Reranked(problem=error)
         found = ready.scores(query, [texts[chunk].embedded_text for chunk in there], stop)
         scores = dict(zip(there, map(float, found.scores), strict=False))
-        order = sorted(fused.order, key=lambda one: (one[0] not in scores, -scores.get(one[0], 0.0)))
-        return replace(fused, order=order), scores, Reranked(len(scores), found.seconds, found.problem)
+        order = sorted(
+            fused.order, key=lambda one: (one[0] not in scores, -scores.get(one[0], 0.0))
+        )
+        return (
+            replace(fused, order=order),
+            scores,
+            Reranked(len(scores), found.seconds, found.problem),
+        )
 
-    def scores(self, query: str, passages: Sequence[str], progress: Callable[[int], None]) -> NDArray[np.float32]:
-        """(n,) The higher, the better passages answer a query, however long that takes. `progress` gets their number at times, and
-        may raise to end it. Raises UsageError where no reranker is named, and as `Reranker.scores`."""
+    def scores(
+        self, query: str, passages: Sequence[str], progress: Callable[[int], None]
+    ) -> NDArray[np.float32]:
+        """(n,) The higher, the better passages answer a query, however long that takes.
+
+        `progress` gets their number at times, and may raise to end it. Raises UsageError where no
+        reranker is named, and as `Reranker.scores`.
+        """
         import numpy as np
 
         self.wanted("", True)
@@ -147,9 +173,13 @@ class Reranking:
 def unfinished(reranked: Reranked | None) -> str:
     """Why not all that the time allows for was reranked; empty where it was."""
     problem = reranked and reranked.problem
-    return f"Reranking ended early: {problem.what} {problem.to_do}" if problem else ""
+    if problem:
+        return f"Reranking ended early: {problem.what} {problem.to_do}"
+    return ""
 
 
 def with_scores(hits: tuple[Hit, ...], scores: dict[int, float]) -> tuple[Hit, ...]:
     """The hits with the reranker's scores."""
-    return tuple(replace(hit, rerank_score=scores.get(hit.chunk_id)) for hit in hits) if scores else hits
+    if scores:
+        return tuple(replace(hit, rerank_score=scores.get(hit.chunk_id)) for hit in hits)
+    return hits

@@ -9,7 +9,15 @@ from unicodedata import category
 
 from engine.core.characters import visible
 from engine.core.errors import EngineError, UsageError, unknown
-from engine.core.messages.search import MODE_OF_NAME, MODES, Explained, Found, Hit, Mode, RankComparison
+from engine.core.messages.search import (
+    MODE_OF_NAME,
+    MODES,
+    Explained,
+    Found,
+    Hit,
+    Mode,
+    RankComparison,
+)
 from engine.core.records import Document
 from engine.corpus.scan.formats import STREAMED
 from engine.lexical.filenames import FilenameMatch
@@ -31,16 +39,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-EMPTY, NO_WORD = "The query is empty.", "The query has no words: type a word or a number to look for."
+EMPTY = "The query is empty."
+NO_WORD = "The query has no words: type a word or a number to look for."
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _with_run_hints(method: Callable[Concatenate[Searcher, P], T]) -> Callable[Concatenate[Searcher, P], T]:
-    """What is not there yet is not to be built by the user where a run is building it; what was read while it was written to is
-    read again."""
+def _with_run_hints(
+    method: Callable[Concatenate[Searcher, P], T],
+) -> Callable[Concatenate[Searcher, P], T]:
+    """What is not there yet is not to be built by the user where a run is building it; what was
+    read while it was written to is read again.
+    """
 
     @wraps(method)
     def with_hints(self: Searcher, /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -59,7 +71,10 @@ def _with_run_hints(method: Callable[Concatenate[Searcher, P], T]) -> Callable[C
 
 
 class Searcher:
-    """Loads what a mode needs when it is first asked for: BM25 never waits for the encoder. Not for several threads."""
+    """Loads what a mode needs when it is first asked for: BM25 never waits for the encoder.
+
+    Not for several threads.
+    """
 
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
@@ -90,23 +105,34 @@ class Searcher:
         rerank: bool | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Found:
-        """The best `top` chunks for `query`, best first; settings from project.toml where an argument is None.
+        """The best `top` chunks for `query`, best first; settings from project.toml where an
+        argument is None.
 
-        With `with_facets`, also the types, authors, languages, years and folders of the documents found (see `Found`). `syntax`:
-        the query may hold operators (`engine.search.syntax`). `by_document`: the best chunk of each document. `by_date`: newest
-        first, the best `top` or, where the query says what hits must hold, all that do. `min_score`: the least of a hit.
-        `rerank`: whether the reranker puts the first passages in order, None: if it is in use; `stop` ends that early.
+        With `with_facets`, also the types, authors, languages, years and folders of the documents
+        found (see `Found`). `syntax`: the query may hold operators (`engine.search.syntax`).
+        `by_document`: the best chunk of each document. `by_date`: newest first, the best `top` or,
+        where the query says what hits must hold, all that do. `min_score`: the least of a hit.
+        `rerank`: whether the reranker puts the first passages in order, None: if it is in use;
+            `stop` ends that early.
 
-        Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built, damaged or fails.
-        Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError, ResourceError.
+        Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built,
+        damaged or fails. Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError,
+        ResourceError.
         """
         self._loaded.follow_repair()
         query = _clean(query)
-        parsed = parse(query) if syntax else ParsedQuery(query)
+        if syntax:
+            parsed = parse(query)
+        else:
+            parsed = ParsedQuery(query)
         settings = self._loaded.settings().search
-        mode, top = mode or settings.mode_in_json, settings.top if top is None else top
+        mode = mode or settings.mode_in_json
+        top = settings.top if top is None else top
         _check(mode, top)
-        like = self._typed.like(parsed) if parsed.like else None
+        if parsed.like:
+            like = self._typed.like(parsed)
+        else:
+            like = None
         if problem := self._unclear(query, parsed, like):
             return Found(query, mode, (), (problem.what,), problem=problem)
         documents, match = self._match(parsed.text, where, settings.named_documents)
@@ -117,15 +143,23 @@ class Searcher:
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
         self._note(rankings, mode, parsed, match, where)
-        suggestion, note = self._typed.corrected(query, match.text, match.names) if syntax else ("", "")
+        suggestion, note = (
+            self._typed.corrected(query, match.text, match.names) if syntax else ("", "")
+        )
         fusion = self._loaded.fusion(settings)
         ordered = Ordered(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
         if not by_date and like is None:
             ordered = self.reranking.order(mode, rerank, wording.meaning, ordered.fused, stop)
-        fused = self._typed.long_first(ordered.fused, like) if like else ordered.fused
+        if like:
+            fused = self._typed.long_first(ordered.fused, like)
+        else:
+            fused = ordered.fused
         fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
-        shown = depth if by_date and (parsed.required or parsed.titles) else top
+        if by_date and (parsed.required or parsed.titles):
+            shown = depth
+        else:
+            shown = top
         hits = self._listing.hits(
             wording.keywords,
             rankings.by_ranker,
@@ -135,25 +169,47 @@ class Searcher:
             by_document=by_document,
             with_stop_words=rankings.only_stop_words,
         )
-        hits = newest_first(hits)[:top] if by_date else with_scores(hits, ordered.scores)
+        if by_date:
+            hits = newest_first(hits)[:top]
+        else:
+            hits = with_scores(hits, ordered.scores)
         rankings.notes += [note, unfinished(ordered.reranked), undated(hits) if by_date else ""]
         if not hits:
-            rankings.notes.append(self._typed.why_nothing(parsed, where, documents, allowed, min_score))
+            rankings.notes.append(
+                self._typed.why_nothing(parsed, where, documents, allowed, min_score)
+            )
         elif like is None and rankings.without_words:
-            rankings.notes.append(f"{without_word(parsed, where, allowed)}; these are the nearest by meaning.")
+            rankings.notes.append(
+                f"{without_word(parsed, where, allowed)}; these are the nearest by meaning."
+            )
         if outdated := presence.notes(self.project.argument):
             rankings.notes += outdated
             rankings.commands.append("ingest")
         return Found(
-            query, mode, hits, tuple(filter(None, rankings.notes)), self._facets(rankings) if with_facets else {},
-            tuple(rankings.commands), suggestion, ordered.reranked, ordered.can_rerank,
+            query,
+            mode,
+            hits,
+            tuple(filter(None, rankings.notes)),
+            self._facets(rankings) if with_facets else {},
+            tuple(rankings.commands),
+            suggestion,
+            ordered.reranked,
+            ordered.can_rerank,
             unknown_format(where.formats, self._loaded.documents().values()) if where else None,
-        )  # fmt: skip
+        )
 
     def _ranked(
-        self, wording: Wording, mode: Mode, top: int, allowed: NDArray[np.int64] | None, by_document: bool, all_matching: bool
-    ) -> tuple[Rankings, int]:  # fmt: skip
-        """The rankings, and how many chunks of each were asked for: more where one long document has all the places."""
+        self,
+        wording: Wording,
+        mode: Mode,
+        top: int,
+        allowed: NDArray[np.int64] | None,
+        by_document: bool,
+        all_matching: bool,
+    ) -> tuple[Rankings, int]:
+        """The rankings, and how many chunks of each were asked for: more where one long document
+        has all the places.
+        """
         depth = max(MIN_DEPTH, 5 * top)
         while True:
             found = self._rankers.rank(wording, mode, depth, allowed, all_matching=all_matching)
@@ -164,12 +220,19 @@ class Searcher:
 
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
         least, reason = self._loaded.threshold()
-        rankings.by_ranker["semantic"], note = without_weak(rankings.by_ranker["semantic"], top, least, reason)
+        rankings.by_ranker["semantic"], note = without_weak(
+            rankings.by_ranker["semantic"], top, least, reason
+        )
         rankings.notes.append(note)
         rankings.commands += ["evaluate"] if least is None else []
 
     def _note(
-        self, rankings: Rankings, mode: Mode, parsed: ParsedQuery, match: FilenameMatch, where: SearchFilter | None
+        self,
+        rankings: Rankings,
+        mode: Mode,
+        parsed: ParsedQuery,
+        match: FilenameMatch,
+        where: SearchFilter | None,
     ) -> None:
         """Say where was looked, what the indexes do not know yet, and how the query was taken."""
         if match.names:
@@ -190,23 +253,35 @@ class Searcher:
             return UsageError(why, code="query-empty")
         if parsed.like:
             what = f"There is no document {parsed.like}: name its id or its path."
-            return None if like else UsageError(what, code="document-missing")
-        what = "The query only says what to leave out. Type a word to look for as well, as in: report -draft"
-        return UsageError(what, code="query-empty") if unsearchable(parsed.text) else None
+            if like:
+                return None
+            return UsageError(what, code="document-missing")
+        what = (
+            "The query only says what to leave out. Type a word to look for as well, as in: report"
+            " -draft"
+        )
+        if unsearchable(parsed.text):
+            return UsageError(what, code="query-empty")
+        return None
 
     @_with_run_hints
     def search_unused(self, query: str, top: int) -> tuple[Hit, ...]:
-        """What the encoders that are not in use find, base and adapted, `top` hits each, so that people judge these as well.
+        """What the encoders that are not in use find, base and adapted, `top` hits each, so that
+        people judge these as well.
 
         Nothing where their vectors are not at hand. Raises as `search`.
         """
         self._loaded.follow_repair()
-        query, settings = _clean(query), self._loaded.settings().search
+        query = _clean(query)
+        settings = self._loaded.settings().search
         if unsearchable(query):
             return ()
         documents, match = self._match(query, None, settings.named_documents)
-        presence, hits = Presence(self.project.path), dict[int, Hit]()
-        for ranking in self._explainer.unused_rankings(match.text, 2 * top, self._typed.chunks_of(documents)):
+        presence = Presence(self.project.path)
+        hits = dict[int, Hit]()
+        for ranking in self._explainer.unused_rankings(
+            match.text, 2 * top, self._typed.chunks_of(documents)
+        ):
             fused = fuse({"semantic": ranking}, settings)
             found = self._listing.hits(match.text, {"semantic": ranking}, fused, top, presence)
             hits |= {hit.chunk_id: hit for hit in found}
@@ -220,11 +295,17 @@ class Searcher:
 
     @_with_run_hints
     def document_of(self, stable_id: str) -> Document | None:
-        """A document with its text, by the id that no run changes; None where there is none, or its file is gone."""
+        """A document with its text, by the id that no run changes; None where there is none, or
+        its file is gone.
+        """
         self._loaded.follow_repair()
-        found = next((one for one in self._loaded.documents().values() if one.stable_id == stable_id), None)
+        found = next(
+            (one for one in self._loaded.documents().values() if one.stable_id == stable_id), None
+        )
         there = found is not None and Presence(self.project.path).has(found)
-        return self._loaded.store.document(found.id) if found and there else None
+        if found and there:
+            return self._loaded.store.document(found.id)
+        return None
 
     @_with_run_hints
     def facets(self) -> dict[str, dict[str, int]]:
@@ -234,20 +315,32 @@ class Searcher:
 
     @_with_run_hints
     def explain(self, query: str, chunk_ids: Sequence[int], mode: Mode | None = None) -> Explained:
-        """Say where the encoder in use in `mode` and the base encoder put these chunks among all for `query`.
+        """Say where the encoder in use in `mode` and the base encoder put these chunks among all
+        for `query`.
 
-        A chunk that is not in the vector index, or whose document was deleted, has a rank by neither. Raises as `search`.
+        A chunk that is not in the vector index, or whose document was deleted, has a rank by
+        neither. Raises as `search`.
         """
         self._loaded.follow_repair()
         query = _clean(query)
         encoder = encoder_mode(mode or self._loaded.settings().search.mode_in_json)
         if problem := unsearchable(query):
             artifact = self._loaded.vectors(encoder)
-            return Explained(encoder_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
+            return Explained(
+                encoder_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem
+            )
         parsed = parse(query)
-        like = self._typed.like(parsed) if parsed.like else None
-        documents, match = self._match(parsed.text, None, self._loaded.settings().search.named_documents)
-        allowed = self._typed.allowed(parsed, documents, like) if parsed.prefixes else None
+        if parsed.like:
+            like = self._typed.like(parsed)
+        else:
+            like = None
+        documents, match = self._match(
+            parsed.text, None, self._loaded.settings().search.named_documents
+        )
+        if parsed.prefixes:
+            allowed = self._typed.allowed(parsed, documents, like)
+        else:
+            allowed = None
         wording = self._typed.wording(parsed, match.text, like, allowed)
         return self._explainer.explain(wording.meaning, chunk_ids, encoder)
 
@@ -260,17 +353,31 @@ class Searcher:
         """Load what a mode needs, so that the first search is quick."""
         self.search("warm up", mode=mode, top=1, rerank=False)
 
-    def _match(self, query: str, where: SearchFilter | None, named: bool) -> tuple[set[int] | None, FilenameMatch]:
+    def _match(
+        self, query: str, where: SearchFilter | None, named: bool
+    ) -> tuple[set[int] | None, FilenameMatch]:
         """The documents to look in, None for all, and what to look for in them.
 
-        Those that the query names (`named`: whether that counts), unless the filter lets none of them pass.
+        Those that the query names (`named`: whether that counts), unless the filter lets none of
+        them pass.
         """
-        filtered = None if where is None or where.empty else self._allowed(where)
-        match = self._loaded.document_names().match(query) if named and "." in query else FilenameMatch(query)
+        if where is None or where.empty:
+            filtered = None
+        else:
+            filtered = self._allowed(where)
+        if named and "." in query:
+            match = self._loaded.document_names().match(query)
+        else:
+            match = FilenameMatch(query)
         if not match.documents:
             return filtered, match
-        both = set(match.documents) if filtered is None else filtered & match.documents
-        return (both, match) if both else (filtered, FilenameMatch(query))
+        if filtered is None:
+            both = set(match.documents)
+        else:
+            both = filtered & match.documents
+        if both:
+            return (both, match)
+        return (filtered, FilenameMatch(query))
 
     def _allowed(self, where: SearchFilter) -> set[int]:
         store = self._loaded.store
@@ -279,7 +386,10 @@ class Searcher:
     def _facets(self, rankings: Rankings) -> dict[str, dict[str, int]]:
         import numpy as np
 
-        found = [] if rankings.matching is None else [rankings.matching]
+        if rankings.matching is None:
+            found = []
+        else:
+            found = [rankings.matching]
         if "semantic" in rankings.by_ranker:
             found.append(rankings.by_ranker["semantic"][0][:MIN_DEPTH])
         chunks, owners = self._loaded.chunk_owners()
@@ -288,7 +398,10 @@ class Searcher:
 
 
 def unsearchable(query: str) -> str:
-    """Why nothing can be looked for: there is no letter or digit of any script. An encoder ranks all chunks even for "!!!"."""
+    """Why nothing can be looked for: there is no letter or digit of any script.
+
+    An encoder ranks all chunks even for "!!!".
+    """
     if any(category(char)[0] in "LN" for char in query):
         return ""
     return NO_WORD if query.strip() else EMPTY
@@ -302,4 +415,6 @@ def _check(mode: str, top: int) -> None:
     if mode not in MODES:
         raise unknown("search mode", str(mode), MODE_OF_NAME, code="search-mode-unknown")
     if top < 1:
-        raise UsageError(f"{top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few")
+        raise UsageError(
+            f"{top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few"
+        )

@@ -1,16 +1,21 @@
-"""`engine serve --stdio`: JSON-RPC 2.0 on standard input and output, one message a line. No port is opened.
+"""`engine serve --stdio`: JSON-RPC 2.0 on standard input and output, one message a line.
 
-Methods: those of `engine.core.messages.search`, `shutdown`, and those given as `extra`. There are three threads, so that
-none waits for another's models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder or may
-need the reranker) and other (`extra`). Each works in order; answers may come in another order than requests, and carry their `id`.
+No port is opened.
 
-Typing ahead: searches of one `series` (any text) replace each other. One that still waits in its thread when a newer
-search of the same series comes to that thread is answered at once with the error −32001, "superseded", and never done.
-A search under way is finished.
+Methods: those of `engine.core.messages.search`, `shutdown`, and those given as `extra`. There are
+    three threads, so that
+none waits for another's models: lexical (BM25, `document`, `ping`), semantic (all that needs the
+encoder or may need the reranker) and other (`extra`). Each works in order; answers may come in
+another order than requests, and carry their `id`.
 
-Requests are read from the start; heavy modules and the database are loaded by the first task that needs them, whose
-answer is then the failure. An `extra` method is called with the params and gives a task; TypeError and ValueError mean
-wrong params. An EngineError of a task is an error whose `data` says what, why and what to do.
+Typing ahead: searches of one `series` (any text) replace each other. One that still waits in its
+thread when a newer search of the same series comes to that thread is answered at once with the
+error −32001, "superseded", and never done. A search under way is finished.
+
+Requests are read from the start; heavy modules and the database are loaded by the first task that
+needs them, whose answer is then the failure. An `extra` method is called with the params and gives
+a task; TypeError and ValueError mean wrong params. An EngineError of a task is an error whose
+`data` says what, why and what to do.
 """
 
 from __future__ import annotations
@@ -26,7 +31,8 @@ from engine.project.folder import ProjectFolder
 from engine.search.methods import METHODS, is_light, task_of
 from engine.search.workers import Job, OwnSearcher, Worker
 
-ENGINE, SUPERSEDED = -32000, -32001
+ENGINE = -32000
+SUPERSEDED = -32001
 Extra = Mapping[str, Callable[..., Callable[[], Any]]]
 Made = TypeVar("Made")
 
@@ -35,7 +41,8 @@ class Server:
     """Reads requests, hands them to workers, writes answers. One instance per process."""
 
     def __init__(self, project: ProjectFolder, output: TextIO, extra: Extra | None = None) -> None:
-        self._reading, self._extra = OwnSearcher(project), dict(extra or {})
+        self._reading = OwnSearcher(project)
+        self._extra = dict(extra or {})
         self._answers = Answers(output)
         self.waiting: dict[tuple[str, bool], Ticket] = {}
         self._turns = threading.Lock()
@@ -46,9 +53,11 @@ class Server:
         self._other = Worker()
 
     def serve(self, lines: Iterable[str]) -> None:
-        """Answer until the input ends, `shutdown` is asked for, or nobody reads; then finish what was asked and return.
+        """Answer until the input ends, `shutdown` is asked for, or nobody reads; then finish
+        what was asked and return.
 
-        Of a text stream the bytes below are read: JSON is UTF-8 whatever the locale, and a bad byte spoils one line only.
+        Of a text stream the bytes below are read: JSON is UTF-8 whatever the locale, and a bad byte
+        spoils one line only.
         """
         source: Iterable[str | bytes] = getattr(lines, "buffer", lines)
         for line in source:
@@ -61,7 +70,9 @@ class Server:
     def _take(self, line: str | bytes) -> bool:
         if (request := self._answers.request(line)) is None:
             return True
-        key, method, params = request.get("id", NO_ANSWER), request["method"], request.get("params", {})
+        key = request.get("id", NO_ANSWER)
+        method = request["method"]
+        params = request.get("params", {})
         if method == "shutdown":
             self._answers.give(key, result=True)
             return False
@@ -71,17 +82,28 @@ class Server:
     def _dispatch(self, key: Any, method: str, params: Any) -> None:
         if method in METHODS:
             if task := self._checked(key, partial(task_of, method), params):
-                self._search_later(key, task, is_light(method, params, self._reading), params.get("series"))
+                self._search_later(
+                    key, task, is_light(method, params, self._reading), params.get("series")
+                )
         elif method in self._extra:
             if extra_task := self._checked(key, lambda named: self._extra[method](**named), params):
                 self._other.put(lambda: self._run(key, extra_task))
         else:
             self._answers.give(
-                key, error=(NO_METHOD, f"no method '{method}'", sorted([*METHODS, *self._extra, "shutdown"]))
+                key,
+                error=(
+                    NO_METHOD,
+                    f"no method '{method}'",
+                    sorted([*METHODS, *self._extra, "shutdown"]),
+                ),
             )
 
-    def _checked(self, key: Any, factory: Callable[[dict[str, Any]], Made], params: Any) -> Made | None:
-        """The task that a method gives for the params; None when they are wrong, and that is answered."""
+    def _checked(
+        self, key: Any, factory: Callable[[dict[str, Any]], Made], params: Any
+    ) -> Made | None:
+        """The task that a method gives for the params; None when they are wrong, and that is
+        answered.
+        """
         try:
             if not isinstance(params, dict):
                 raise TypeError("params must be an object")
@@ -94,18 +116,25 @@ class Server:
             self._answers.give(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
         return None
 
-    def _search_later(self, key: Any, task: Callable[[OwnSearcher], Any], light: bool, series: str | None) -> None:
+    def _search_later(
+        self, key: Any, task: Callable[[OwnSearcher], Any], light: bool, series: str | None
+    ) -> None:
         own = self._own[light]
 
         def job() -> None:
             self._run(key, lambda: task(own))
 
-        self._searching[light].put(job if series is None else self._in_series(Ticket(key), (series, light), job))
+        self._searching[light].put(
+            job if series is None else self._in_series(Ticket(key), (series, light), job)
+        )
 
     def _in_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:
-        """`job`, unless a newer one of the series has come before its turn; the one that waits now is superseded."""
+        """`job`, unless a newer one of the series has come before its turn; the one that waits
+        now is superseded.
+        """
         with self._turns:
-            former, self.waiting[series] = self.waiting.get(series), ticket
+            former = self.waiting.get(series)
+            self.waiting[series] = ticket
             if former is not None:
                 former.superseded = True
         if former is not None:
@@ -125,7 +154,9 @@ class Server:
             self._answers.give(key, result=task())
         except EngineError as error:
             self._answers.give(key, error=(ENGINE, error.what, error.as_dict()))
-        except BaseException as error:  # a fault in one answer, even a panic of native code, must not end the server
+        except (
+            BaseException
+        ) as error:  # a fault in one answer, even a panic of native code, must not end the server
             self._answers.give(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
 
 
@@ -133,4 +164,5 @@ class Ticket:
     """A search of a series that waits for its turn."""
 
     def __init__(self, key: Any) -> None:
-        self.key, self.superseded = key, False
+        self.key = key
+        self.superseded = False

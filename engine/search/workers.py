@@ -1,4 +1,6 @@
-"""Threads that work off tasks in order, and what the searching ones hold: heavy modules and a searcher of their own."""
+"""Threads that work off tasks in order, and what the searching ones hold: heavy modules and a
+searcher of their own.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ heavy_loaded = False
 
 
 def preload() -> None:
-    """Import what several threads need, once: two first imports at once can meet a half-loaded module.
+    """Import what several threads need, once: two first imports at once can meet a half-loaded
+    module.
 
-    The first task that needs these modules calls this; others wait until it is done. Torch stays for later, as only the
-    semantic thread needs it. An `extra` task that needs numpy or an index calls this first, too.
+    The first task that needs these modules calls this; others wait until it is done. Torch stays
+    for later, as only the semantic thread needs it. An `extra` task that needs numpy or an index
+    calls this first, too.
     """
     global heavy_loaded
     with _loading:
@@ -31,7 +35,10 @@ def preload() -> None:
 
 
 class Worker:
-    """A thread that works off jobs in order; `at_end` runs in it when it finishes. Jobs must not raise."""
+    """A thread that works off jobs in order; `at_end` runs in it when it finishes.
+
+    Jobs must not raise.
+    """
 
     def __init__(self, at_end: Job | None = None) -> None:
         self._jobs: queue.Queue[Job | None] = queue.Queue()
@@ -60,9 +67,11 @@ class Worker:
 
 
 class OwnSearcher:
-    """The searcher of one thread, opened by the task that needs it first: a failure is that task's answer only.
+    """The searcher of one thread, opened by the task that needs it first: a failure is that
+    task's answer only.
 
-    `is_wanted`: whether another task waits for it."""
+    `is_wanted`: whether another task waits for it.
+    """
 
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
@@ -70,7 +79,10 @@ class OwnSearcher:
         self.is_wanted: Callable[[], bool] = lambda: False
 
     def look(self) -> Searcher:
-        """The searcher, for a task that only reads the database. Raises DamagedError and what opening may raise."""
+        """The searcher, for a task that only reads the database.
+
+        Raises DamagedError and what opening may raise.
+        """
         if self._searcher is None:
             self._searcher = Searcher(self.project)
         return self._searcher

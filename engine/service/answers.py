@@ -1,4 +1,6 @@
-"""The answer that a user interface has asked for: one at a time, written beside the other requests."""
+"""The answer that a user interface has asked for: one at a time, written beside the other
+requests.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,20 @@ class Answering:
     """Of one project. It ends with its process."""
 
     def __init__(self) -> None:
-        self._answer, self._stop, self._thread = Answer(state="stopped"), Event(), Thread()
+        self._answer = Answer(state="stopped")
+        self._stop = Event()
+        self._thread = Thread()
         self.handlers: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Answer]] = {
-            Ask: self.ask, ReadAnswer: self.read,
-        }  # fmt: skip
+            Ask: self.ask,
+            ReadAnswer: self.read,
+        }
 
     def ask(self, project: ProjectFolder, request: Ask) -> Answer:
         """Begin an answer. Raises as `with_model`."""
         from engine.answers.answering import answer, with_model
 
-        begun, stop = Answer(with_model(project)[1]), Event()
+        begun = Answer(with_model(project)[1])
+        stop = Event()
 
         def hear(found: Answer) -> None:
             if not stop.is_set():
@@ -36,7 +42,9 @@ class Answering:
             hear(answer(project, request.question, request.chunk_ids, hear, stop.is_set))
 
         self._stop.set()
-        self._answer, self._stop, self._thread = begun, stop, Thread(target=work, daemon=True)
+        self._answer = begun
+        self._stop = stop
+        self._thread = Thread(target=work, daemon=True)
         self._thread.start()
         return begun
 
@@ -45,6 +53,11 @@ class Answering:
         alive = self._thread.is_alive()
         if self._answer.state == "writing" and (request.stop or not alive):
             self._stop.set()
-            fault = None if alive else StageError("The answer ended by an internal fault.", code="internal-fault")
-            self._answer = replace(self._answer, state="failed" if fault else "stopped", problem=fault)
+            if alive:
+                fault = None
+            else:
+                fault = StageError("The answer ended by an internal fault.", code="internal-fault")
+            self._answer = replace(
+                self._answer, state="failed" if fault else "stopped", problem=fault
+            )
         return self._answer

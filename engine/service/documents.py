@@ -1,4 +1,6 @@
-"""The files of a project: what a scan finds, what the last ingest left out, and what is to be read once more."""
+"""The files of a project: what a scan finds, what the last ingest left out, and what is to be
+read once more.
+"""
 
 from __future__ import annotations
 
@@ -27,37 +29,62 @@ def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
     wanted = to_json(request)
     settings = validate({"corpus": wanted})
     if len(wanted) < 3:
-        corpus = project.settings().corpus.model_copy(update=settings.corpus.model_dump(include=set(wanted)))
+        corpus = project.settings().corpus.model_copy(
+            update=settings.corpus.model_dump(include=set(wanted))
+        )
         settings = settings.model_copy(update={"corpus": corpus})
     corpus = settings.corpus
     found = scan_files(
-        project.sources(settings), corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr
+        project.sources(settings),
+        corpus.include,
+        corpus.exclude,
+        follow_links=corpus.follow_links,
+        pictures=corpus.ocr,
     )
-    files, sizes = Counter[str](), Counter[str]()
+    files = Counter[str]()
+    sizes = Counter[str]()
     for file in found.files:
         files[file.format] += 1
         sizes[file.format] += file.size
     formats = sorted(files, key=lambda name: (-sizes[name], -files[name], name))
     return messages.Scanned(
-        tuple(messages.FormatCount(name, files[name], sizes[name]) for name in formats), files.total(), sizes.total(),
-        tuple(messages.LeftOut(str(item.source), item.path, item.reason) for item in found.skipped[:SKIPPED_SHOWN]),
-        len(found.skipped), round(time.monotonic() - started, 3),
-    )  # fmt: skip
+        tuple(messages.FormatCount(name, files[name], sizes[name]) for name in formats),
+        files.total(),
+        sizes.total(),
+        tuple(
+            messages.LeftOut(str(item.source), item.path, item.reason)
+            for item in found.skipped[:SKIPPED_SHOWN]
+        ),
+        len(found.skipped),
+        round(time.monotonic() - started, 3),
+    )
 
 
 def skipped(project: ProjectFolder, _request: messages.ReadSkipped) -> messages.UnreadFiles:
-    """All are counted, the first ones by path are listed; those that can be tried again before the others."""
+    """All are counted, the first ones by path are listed; those that can be tried again before
+    the others.
+    """
     with closing(project.store()) as store:
-        inside = (messages.Unread(source, path, why, True) for source, path, why in store.unread_parts())
-        files = sorted((*unsearched(store), *inside), key=lambda one: (not one.known, one.path, one.source))
-    return messages.UnreadFiles(tuple(files[:SKIPPED_SHOWN]), len(files), sum(one.known for one in files))
+        inside = (
+            messages.Unread(source, path, why, True) for source, path, why in store.unread_parts()
+        )
+        files = sorted(
+            (*unsearched(store), *inside), key=lambda one: (not one.known, one.path, one.source)
+        )
+    return messages.UnreadFiles(
+        tuple(files[:SKIPPED_SHOWN]), len(files), sum(one.known for one in files)
+    )
 
 
 def unsearched(store: Store, state: str | None = None) -> list[messages.Unread]:
     """Files that are not searched, skipped or quarantined, or of one of these states, by path."""
-    found = [messages.Unread(source, path, why, True) for source, path, why in store.unread_files(state)]
+    found = [
+        messages.Unread(source, path, why, True) for source, path, why in store.unread_files(state)
+    ]
     if state != "quarantined":  # what was not even tried is skipped
-        found += [messages.Unread(row.source, row.path, row.reason, False) for row in store.left_out()]
+        found += [
+            messages.Unread(row.source, row.path, row.reason, False) for row in store.left_out()
+        ]
     return sorted(found, key=lambda one: (one.path, one.source))
 
 
@@ -69,7 +96,8 @@ def ledger(store: Store, state: str | None = None) -> list[messages.FileOutcome]
 
 
 def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
-    """Let the next ingest read again what was not read, or not all of it; only what matches a glob where one is given.
+    """Let the next ingest read again what was not read, or not all of it; only what matches a
+    glob where one is given.
 
     Raises UsageError for a malformed glob.
     """
@@ -77,16 +105,24 @@ def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
 
     matches = path_filter(globs)
     with project.locked(), closing(project.store()) as store, store.transaction():
-        return sum(store.forget_reading(source, path) for source, path in store.unread_or_in_part() if matches(path))
+        return sum(
+            store.forget_reading(source, path)
+            for source, path in store.unread_or_in_part()
+            if matches(path)
+        )
 
 
 def retry(project: ProjectFolder, request: messages.Retry) -> messages.Forgotten:
-    """Let the next ingest read files again although they did not change: all that can be, or those named."""
+    """Let the next ingest read files again although they did not change: all that can be, or
+    those named.
+    """
     with project.locked(), closing(project.store()) as store, store.transaction():
         wanted = store.unread_or_in_part()
         if request.files is not None:
             wanted = [(file.source, file.path) for file in request.files]
-        return messages.Forgotten(sum(store.forget_reading(source, path) for source, path in wanted))
+        return messages.Forgotten(
+            sum(store.forget_reading(source, path) for source, path in wanted)
+        )
 
 
 def documents(project: ProjectFolder, request: messages.ReadDocuments) -> messages.FileOutcomes:

@@ -17,31 +17,47 @@ from engine.written_queries.imports import JUDGING, JUDGING_SECONDS
 def judge(project: ProjectFolder, request: Judge) -> Judged:
     """Mark a chunk as right or wrong for a query, or take the mark back."""
     preload()
-    from engine.evaluation.marks import Mark, MarkedQuery, is_generated, kept_marks, marked_chunks, read_marks
+    from engine.evaluation.marks import (
+        Mark,
+        MarkedQuery,
+        is_generated,
+        kept_marks,
+        marked_chunks,
+        read_marks,
+    )
 
     if request.relevant is not None and parse(request.query).like:
         raise UsageError(
-            "Documents like another are no answer to a question.", "", "Search with words, and judge those hits.",
+            "Documents like another are no answer to a question.",
+            "",
+            "Search with words, and judge those hits.",
             code="judge-like",
-        )  # fmt: skip
-    # not the run's lock: who waits for a training searches and judges; a running evaluation takes what it began with
+        )
+    # not the run's lock: who waits for a training searches and judges; a running evaluation takes
+    # what it began with
     with (
         project.locked(JUDGING, wait=JUDGING_SECONDS),
         disk_errors("The mark could not be kept."),
         closing(project.store()) as store,
     ):
-        chunk_id, relevant = request.chunk_id, request.relevant
+        chunk_id = request.chunk_id
+        relevant = request.relevant
         chunk = store.chunks_by_id([chunk_id]).get(chunk_id)
         if chunk is None:
             raise UsageError(
-                f"There is no chunk {chunk_id}.", "Its document may have been deleted.", "Search again.",
+                f"There is no chunk {chunk_id}.",
+                "Its document may have been deleted.",
+                "Search again.",
                 code="chunk-missing",
-            )  # fmt: skip
+            )
         marks = read_marks(project)
         blank = MarkedQuery(query_words(plain_text(request.query)))
         former = marks.get(blank.key) or replace(blank, generated=is_generated(store, blank.text))
         path = store.document_card(chunk.document_id).path
-        mark = None if relevant is None else Mark(path, chunk.text, chunk.content_hash, relevant)
+        if relevant is None:
+            mark = None
+        else:
+            mark = Mark(path, chunk.text, chunk.content_hash, relevant)
         now = former.with_mark(set(marked_chunks(store, former).get(chunk_id, ())), mark)
         marks[now.key] = now
         if not now.marks and not now.focused:

@@ -26,25 +26,38 @@ AS_ASKED: tuple[QueryKind, ...] = ("question", "everyday", "imported")
 
 @dataclass(frozen=True, slots=True)
 class ToJudge:
-    """A query and where it comes from: the user named it now, it was judged before, or it was made from the documents."""
+    """A query and where it comes from: the user named it now, it was judged before, or it was
+    made from the documents.
+    """
 
     text: str
     origin: Origin
 
 
 def read_queries(path: Path) -> list[str]:
-    """Queries of a text file, one a line; empty lines do not count. Raises InputError, DatasetError."""
+    """Queries of a text file, one a line; empty lines do not count.
+
+    Raises InputError, DatasetError.
+    """
     try:
         lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise DatasetError(
-            f"{path} is not UTF-8 text.", reason_of(error), "Save the file as UTF-8.", code="dataset-unreadable"
+            f"{path} is not UTF-8 text.",
+            reason_of(error),
+            "Save the file as UTF-8.",
+            code="dataset-unreadable",
         ) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read.", reason_of(error), "Check the path.", code="file-access") from None
+        raise InputError(
+            f"{path} cannot be read.", reason_of(error), "Check the path.", code="file-access"
+        ) from None
     if not (found := [line for line in lines if line.strip()]):
         raise DatasetError(
-            f"{path} holds no query.", "The file is empty.", "Write one query a line.", code="dataset-empty"
+            f"{path} holds no query.",
+            "The file is empty.",
+            "Write one query a line.",
+            code="dataset-empty",
         )
     return found
 
@@ -56,33 +69,44 @@ def named(texts: Iterable[str]) -> list[ToJudge]:
         words = query_words(text)
         if not words:
             raise UsageError(
-                "A query is empty.", "There is nothing to look for.", "Write the query after --query.",
+                "A query is empty.",
+                "There is nothing to look for.",
+                "Write the query after --query.",
                 code="query-empty",
-            )  # fmt: skip
+            )
         found.setdefault(question_key(words), words)
     return [ToJudge(text, "named") for text in found.values()]
 
 
 def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
-    """The project's own queries: those that are judged or begun, then held-out ones that were made from the documents.
+    """The project's own queries: those that are judged or begun, then held-out ones that were
+    made from the documents.
 
-    Those that were begun here come first. Held-out ones are worded as questions first, then spread over the documents in
-    an order that stays. Raises UsageError where there are none.
+    Those that were begun here come first. Held-out ones are worded as questions first, then spread
+    over the documents in an order that stays. Raises UsageError where there are none.
     """
     from engine.evaluation.marks import read_marks
 
     with closing(project.store()) as store:
         begun = [query.text for query in read_marks(project).values()]
         judged = [query.text for query in store.judged() if not query.only_measures]
-        made = sorted((query for query in store.queries() if query.split == "heldout"), key=_made_order)
+        made = sorted(
+            (query for query in store.queries() if query.split == "heldout"), key=_made_order
+        )
     if not (begun or judged or made):
         raise UsageError(
-            f"The project {project.name} has no queries to judge yet.", "None were judged, and none were made from the documents.",
-            "Name your own with --query, or run the stage 'generate'.", code="no-queries-to-judge", stage="generate",
+            f"The project {project.name} has no queries to judge yet.",
+            "None were judged, and none were made from the documents.",
+            "Name your own with --query, or run the stage 'generate'.",
+            code="no-queries-to-judge",
+            stage="generate",
             command="generate",
-        )  # fmt: skip
+        )
     seen: set[str] = set()
-    for origin, texts in (("judged", [*begun, *judged]), ("generated", [query.text for query in made])):
+    for origin, texts in (
+        ("judged", [*begun, *judged]),
+        ("generated", [query.text for query in made]),
+    ):
         for text in texts:
             if (key := question_key(text)) not in seen:
                 seen.add(key)
@@ -94,7 +118,9 @@ def _made_order(query: Query) -> tuple[bool, str]:
 
 
 class KnownAnswers:
-    """What is known to be right or wrong: the user's marks, and the answers of imported judged queries."""
+    """What is known to be right or wrong: the user's marks, and the answers of imported judged
+    queries.
+    """
 
     def __init__(self, project: ProjectFolder) -> None:
         self._project = project
@@ -104,7 +130,9 @@ class KnownAnswers:
         """Ids of the chunks that are judged for a query."""
         if self._right is None:
             self._right = self._imported()
-        return set(judgments(self._project, ReadJudgments(query)).chunks) | self._right.get(question_key(query), set())
+        return set(judgments(self._project, ReadJudgments(query)).chunks) | self._right.get(
+            question_key(query), set()
+        )
 
     def _imported(self) -> dict[str, set[int]]:
         from engine.evaluation.judgments import relevant_chunks
@@ -114,7 +142,9 @@ class KnownAnswers:
             judged = [query for query in store.judged() if not query.key.startswith(MARKED)]
             if not judged:
                 return {}
-            known = relevant_chunks(judged, chunks := store.chunks(), store.documents(with_text=True))
+            known = relevant_chunks(
+                judged, chunks := store.chunks(), store.documents(with_text=True)
+            )
         inside: dict[int, set[int]] = {}
         for chunk in chunks:
             inside.setdefault(chunk.document_id, set()).add(chunk.id)
@@ -137,7 +167,11 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What there is to ask. `considered`: the questions that were looked at; `settled`: of these, the ones with nothing to ask."""
+    """What there is to ask.
+
+    `considered`: the questions that were looked at; `settled`: of these, the ones with nothing to
+    ask.
+    """
 
     questions: tuple[OpenQuestion, ...]
     considered: int
@@ -151,10 +185,12 @@ def gather(
     queries: Iterable[ToJudge],
     most: int | None,
 ) -> Gathered:
-    """Find what is to be asked about `queries`: of at most `most` with anything to ask, or with None of all.
+    """Find what is to be asked about `queries`: of at most `most` with anything to ask, or with
+    None of all.
 
-    Where two systems are compared, judged questions are looked at beyond, to count those that need no look; and the questions that
-    the user named are kept, also without a mark: one with the same list twice shows no difference, and counts as that.
+    Where two systems are compared, judged questions are looked at beyond, to count those that need
+    no look; and the questions that the user named are kept, also without a mark: one with the same
+    list twice shows no difference, and counts as that.
     """
     from engine.evaluation.marks import note_asked
     from engine.service.pooling import FocusedPooler, unmarked
@@ -181,13 +217,17 @@ def gather(
 
 
 def trained_on(project: ProjectFolder, queries: Sequence[ToJudge]) -> int:
-    """How many of the queries an adapter has learnt from, so that the evaluation leaves them out."""
+    """How many of the queries an adapter has learnt from, so that the evaluation leaves them
+    out.
+    """
     with closing(project.store()) as store:
         learnt = {question_key(query.text) for query in store.queries() if query.split != "heldout"}
     return sum(question_key(query.text) in learnt for query in queries)
 
 
 def judged_queries(project: ProjectFolder) -> int:
-    """Queries with at least one right answer; one that was imported and marked here as well counts once."""
+    """Queries with at least one right answer; one that was imported and marked here as well
+    counts once.
+    """
     with closing(project.store()) as store:
         return len({question_key(query.text) for query in store.judged()})

@@ -1,4 +1,6 @@
-"""Models for a user interface: all kinds in one list, and fetching, adding, checking and removing one."""
+"""Models for a user interface: all kinds in one list, and fetching, adding, checking and
+removing one.
+"""
 
 from __future__ import annotations
 
@@ -120,9 +122,7 @@ def _list_encoder(
     )
 
 
-def _list_reranker(
-    model: InstalledModel, uses: dict[Path, list[str]], free: int
-) -> ListedModel:
+def _list_reranker(model: InstalledModel, uses: dict[Path, list[str]], free: int) -> ListedModel:
     problem = ""
     try:
         check_usable(model.kind, model.folder)
@@ -191,7 +191,9 @@ def find_uses() -> dict[Path, list[str]]:
 
 
 def _named_models(folder: Path) -> Iterator[Path]:
-    """Yield the models of this machine that a project's settings name, as far as they can be read."""
+    """Yield the models of this machine that a project's settings name, as far as they can be
+    read.
+    """
     from engine.encoders.kinds.chosen import model_path
     from engine.gguf.file import gguf_file
     from engine.models.installed import find_installed_folder
@@ -200,7 +202,10 @@ def _named_models(folder: Path) -> Iterator[Path]:
         settings = ProjectFolder.open(folder).settings()
     except (EngineError, OSError):
         return
-    encoders = [] if settings.encoder.endpoint else [settings.encoder.model]
+    if settings.encoder.endpoint:
+        encoders = []
+    else:
+        encoders = [settings.encoder.model]
     for named in filter(None, [*encoders, settings.encoder.small_model]):
         with suppress(EngineError, OSError, ValueError):
             yield real_path(model_path(named))
@@ -235,10 +240,11 @@ def get_model(
     progress: Progress = lambda done, total: None,
     should_stop: Stop = _go_on,
 ) -> ModelChange:
-    """Fetch a model of the catalogue, and install it; with `to`, write it there as a pack instead.
+    """Fetch a model of the catalogue, and install it; with `to`, write it there as a pack
+    instead.
 
-    A pack of a model that is here is made of that. Raises as `fetch_model` and `install`, ModelError
-    for a model that cannot be loaded.
+    A pack of a model that is here is made of that. Raises as `fetch_model` and `install`,
+    ModelError for a model that cannot be loaded.
     """
     entry = get_catalogue_model(name)
     if to is not None:
@@ -274,11 +280,17 @@ def _fetched(
 
 
 def check_pack_target(folder: Path, name: str) -> Path:
-    """Return the pack to be written in a folder. Raises UsageError where it exists, InputError for no folder."""
+    """Return the pack to be written in a folder.
+
+    Raises UsageError where it exists, InputError for no folder.
+    """
     folder = folder.expanduser().absolute()
     if not folder.is_dir():
         raise InputError(
-            f"There is no folder {folder}.", "", "Make it first, or name another.", code="path-missing"
+            f"There is no folder {folder}.",
+            "",
+            "Make it first, or name another.",
+            code="path-missing",
         )
     target = folder / f"{name}{SUFFIX}"
     if target.exists():
@@ -294,7 +306,8 @@ def check_pack_target(folder: Path, name: str) -> Path:
 def add(
     source: Path, *, link: bool = False, name: str = "", should_stop: Stop = _go_on
 ) -> ModelChange:
-    """Copy a pack, a folder or a GGUF file into the folder of models; `link` links to a GGUF file instead.
+    """Copy a pack, a folder or a GGUF file into the folder of models; `link` links to a GGUF
+    file instead.
 
     Raises ModelError where it cannot be used or is unsafe, UsageError where its name is taken.
     """
@@ -352,9 +365,17 @@ def find_kind(folder: Path) -> Kind:
     from engine.reranking.folder import is_modular
 
     config = folder / "config.json"
-    architectures = read_object(config).get("architectures") if config.is_file() else None
-    first = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
-    return "reranker" if first.endswith(HEAD) or is_modular(folder) else "encoder"
+    if config.is_file():
+        architectures = read_object(config).get("architectures")
+    else:
+        architectures = None
+    if isinstance(architectures, list) and architectures:
+        first = str(architectures[0])
+    else:
+        first = ""
+    if first.endswith(HEAD) or is_modular(folder):
+        return "reranker"
+    return "encoder"
 
 
 def _copy_files(source: Path, target: Path, should_stop: Stop) -> Iterator[ModelPart]:
@@ -376,9 +397,15 @@ def _change(model: InstalledModel, path: Path) -> ModelChange:
 
 
 def remove_model(name: str) -> Path:
-    """Delete a model from the folder of models. Raises UsageError where a project uses it, or it is not there."""
+    """Delete a model from the folder of models.
+
+    Raises UsageError where a project uses it, or it is not there.
+    """
     installed = read_installed(name)
-    path = installed.path if installed else own_folder() / name
+    if installed:
+        path = installed.path
+    else:
+        path = own_folder() / name
     projects = find_uses().get(real_path(path), [])
     if projects:
         raise UsageError(
@@ -391,7 +418,10 @@ def remove_model(name: str) -> Path:
 
 
 def verify_model(name: str, should_stop: Stop = _go_on) -> ModelChange:
-    """Check every file of an installed model. Raises ModelError for one that differs, UsageError where there is none."""
+    """Check every file of an installed model.
+
+    Raises ModelError for one that differs, UsageError where there is none.
+    """
     model = read_installed(name)
     if model is None:
         raise UsageError(

@@ -19,7 +19,8 @@ from engine.settings.schema import DEFAULT_MODEL
 
 
 def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOffer:
-    """`timed`: with how long it takes, for which it is measured for some seconds how fast this machine encodes.
+    """`timed`: with how long it takes, for which it is measured for some seconds how fast this
+    machine encodes.
 
     Raises NotBuiltError before the documents are read.
     """
@@ -28,7 +29,8 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         snapshot.need(CorpusInfo)
-        found, due = None, stages_due(snapshot, ORDER)
+        found = None
+        due = stages_due(snapshot, ORDER)
         counts = expected_evidence(snapshot, made := "generate" not in due)
         with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
             if timed:
@@ -39,7 +41,9 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         if counts["judged"] < needed["judged"]:  # as the report has it, which leaves a margin
             needed["judged"] = planned or needed["judged"]
         most = max(CERTIFYING, key=lambda one: min(counts[one], MIN_FOR_SPREAD))
-        rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), most)  # as the report has it
+        rung = next(
+            (one for one in CERTIFYING if counts[one] >= needed[one]), most
+        )  # as the report has it
         megabytes = _index_megabytes(snapshot)
         expects = _has_experience(snapshot)
         helps: dict[Help, bool] = {
@@ -48,15 +52,28 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
             "encoder": encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL,
         }
     return AdaptationOffer(
-        dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
-        DIFFERENCE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
-        max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(), planned not in (None, TYPICAL),
-        rung != "document" or made, expects, megabytes,
-    )  # fmt: skip
+        dict(found.seconds) if found else {},
+        tuple(found.unknown) if found else (),
+        rung,
+        counts[rung],
+        needed[rung],
+        DIFFERENCE,
+        needed["judged"],
+        tuple(name for name, does in helps.items() if does),
+        not due,
+        max(counts.values()) >= MIN_TO_DECIDE,
+        found.rough if found else busy(),
+        planned not in (None, TYPICAL),
+        rung != "document" or made,
+        expects,
+        megabytes,
+    )
 
 
 def _measured(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | None]:
-    """What each kind needs by the last evaluation, which knows how much they vary; and how many judged questions it advised."""
+    """What each kind needs by the last evaluation, which knows how much they vary; and how many
+    judged questions it advised.
+    """
     from engine.evaluation.reporting.report import read_report
 
     artifact = snapshot.store.artifact(EvaluationInfo)
@@ -64,7 +81,9 @@ def _measured(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | None]
         if artifact is not None:
             selection = read_report(snapshot.project.folder_of(artifact))["selection"]
             decision = selection["hybrid"]["decision"] or {}
-            return {row["rung"]: row["needed"] for row in decision.get("ladder", ())}, decision.get("judged_needed")
+            return {row["rung"]: row["needed"] for row in decision.get("ladder", ())}, decision.get(
+                "judged_needed"
+            )
     return {}, None
 
 

@@ -22,12 +22,16 @@ def settings(project: ProjectFolder, _request: messages.ReadSettings) -> message
     file = project.path / "project.toml"
     data = settings_module.tables(settings_module.file_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
-    written = tuple(f"{section}.{key}" for section, table in with_current_names(data).items() for key in table)
+    written = tuple(
+        f"{section}.{key}" for section, table in with_current_names(data).items() for key in table
+    )
     return messages.SettingsFound(chosen.model_dump(), written, _preset(chosen))
 
 
 def _preset(chosen: Settings) -> dict[str, Any]:
-    """By training key: what the recipe takes where project.toml leaves it out, also where that follows from other settings."""
+    """By training key: what the recipe takes where project.toml leaves it out, also where that
+    follows from other settings.
+    """
     from engine.training.config import PRESETS
     from engine.training.recipe import config_of
 
@@ -35,8 +39,13 @@ def _preset(chosen: Settings) -> dict[str, Any]:
     with suppress(SettingsError):  # values that do not go together are reported by the next run
         taken = config_of(chosen)
     fields = type(chosen.training).model_fields
-    names = [name for name, field in fields.items() if field.default is None and hasattr(config, name)]
-    return {name: getattr(taken if getattr(chosen.training, name) is None else config, name) for name in names}
+    names = [
+        name for name, field in fields.items() if field.default is None and hasattr(config, name)
+    ]
+    return {
+        name: getattr(taken if getattr(chosen.training, name) is None else config, name)
+        for name in names
+    }
 
 
 def change(project: ProjectFolder, request: messages.ChangeSettings) -> messages.ChangedSettings:
@@ -45,8 +54,10 @@ def change(project: ProjectFolder, request: messages.ChangeSettings) -> messages
 
 
 def changed(project: ProjectFolder, changes: Mapping[str, Any]) -> Settings:
-    """Write changes ("section.key" → value) to project.toml; returns all settings. Raises SettingsError, also for an address of a
-    server that may not be used."""
+    """Write changes ("section.key" → value) to project.toml; returns all settings.
+
+    Raises SettingsError, also for an address of a server that may not be used.
+    """
     from engine.endpoint.address import check_addresses
 
     return project.change_settings(changes, lambda settings: check_addresses(settings, changes))
@@ -57,4 +68,8 @@ def schema(_project: ProjectFolder, _request: messages.ReadSchema) -> messages.S
     return messages.SettingsSchema(described_sections())
 
 
-HANDLERS = {messages.ReadSettings: settings, messages.ReadSchema: schema, messages.ChangeSettings: change}
+HANDLERS = {
+    messages.ReadSettings: settings,
+    messages.ReadSchema: schema,
+    messages.ChangeSettings: change,
+}

@@ -1,4 +1,5 @@
-"""Hits of all rankers for one query, joined for a person to judge: without a word on who found them, in a blind order.
+"""Hits of all rankers for one query, joined for a person to judge: without a word on who found
+them, in a blind order.
 
 The encoders that are not in use are among the rankers.
 """
@@ -21,7 +22,10 @@ from engine.service.system_lists import SystemLists
 
 @dataclass(frozen=True, slots=True)
 class PooledHit:
-    """A chunk to judge, with its whole text. `chunk_ids`: it, and the other hits with the same text."""
+    """A chunk to judge, with its whole text.
+
+    `chunk_ids`: it, and the other hits with the same text.
+    """
 
     chunk_ids: tuple[int, ...]
     path: str
@@ -31,11 +35,14 @@ class PooledHit:
 
 
 class Pooler:
-    """Searches by BM25, by meaning and by both, and by meaning with the untouched and the adapted encoder, `depth` hits each: a hit
-    that nobody is shown counts as wrong. `notes`: what the user should know, each once."""
+    """Searches by BM25, by meaning and by both, and by meaning with the untouched and the
+    adapted encoder, `depth` hits each: a hit that nobody is shown counts as wrong. `notes`: what
+    the user should know, each once.
+    """
 
     def __init__(self, project: ProjectFolder, depth: int) -> None:
-        self._project, self._depth = project, depth
+        self._project = project
+        self._depth = depth
         self._searcher = Searcher(project)
         self.notes: dict[str, None] = {}
 
@@ -44,9 +51,11 @@ class Pooler:
         self._searcher.close()
 
     def pool(self, query: str) -> tuple[PooledHit, ...]:
-        """The hits of every ranker, each text once, in an order that depends on query and text alone.
+        """The hits of every ranker, each text once, in an order that depends on query and text
+        alone.
 
-        A ranker that is not built is left out and named in `notes`. Raises an EngineError where none is there.
+        A ranker that is not built is left out and named in `notes`. Raises an EngineError where
+        none is there.
         """
         hits: dict[int, Hit] = {}
         failures: list[EngineError] = []
@@ -61,12 +70,15 @@ class Pooler:
         if len(failures) == len(MODES):
             raise failures[0]
         with suppress(EngineError):  # without an index of vectors there is nothing to add
-            hits = {hit.chunk_id: hit for hit in self._searcher.search_unused(query, self._depth)} | hits
+            hits = {
+                hit.chunk_id: hit for hit in self._searcher.search_unused(query, self._depth)
+            } | hits
         return _blind(self._project, query, hits)
 
 
 class FocusedPooler:
-    """Only the passages that can change the comparison of two systems: those that stand in one list, or at another rank.
+    """Only the passages that can change the comparison of two systems: those that stand in one
+    list, or at another rank.
 
     `notes`: what the user should know, each once.
     """
@@ -84,7 +96,10 @@ class FocusedPooler:
         """Nothing: the lists are not its own."""
 
     def pool(self, query: str) -> tuple[PooledHit, ...]:
-        """The differing passages, each text once, in an order of query and text alone. Raises as `SystemLists.rank`."""
+        """The differing passages, each text once, in an order of query and text alone.
+
+        Raises as `SystemLists.rank`.
+        """
         if unsearchable(query):
             return ()
         rankings = self._lists.rank(query)
@@ -95,13 +110,16 @@ class FocusedPooler:
             for chunk_id, text in zip(ranking.ids, texts, strict=True):
                 by_text.setdefault(text, []).append(chunk_id)
         wanted = dict.fromkeys(chunk_id for text in differing for chunk_id in by_text[text])
-        return _blind(self._project, query, {hit.chunk_id: hit for hit in self._lists.hits(query, wanted)})
+        return _blind(
+            self._project, query, {hit.chunk_id: hit for hit in self._lists.hits(query, wanted)}
+        )
 
 
 def open_pooler(
     project: ProjectFolder, lists: SystemLists, depth: int = 10, *, every_hit: bool = False
 ) -> Pooler | FocusedPooler:
-    """What gathers the hits to ask about: those that tell two systems apart, or all where there are no two, or all are wanted.
+    """What gathers the hits to ask about: those that tell two systems apart, or all where there
+    are no two, or all are wanted.
 
     `lists` stay the caller's to close.
     """
@@ -124,7 +142,13 @@ def _blind(project: ProjectFolder, query: str, hits: dict[int, Hit]) -> tuple[Po
     for chunk_id in sorted(chunks):
         same.setdefault(" ".join(chunks[chunk_id].text.split()), []).append(chunk_id)
     return tuple(
-        PooledHit(tuple(ids), hits[ids[0]].path, hits[ids[0]].page_name, hits[ids[0]].headings, chunks[ids[0]].text)
+        PooledHit(
+            tuple(ids),
+            hits[ids[0]].path,
+            hits[ids[0]].page_name,
+            hits[ids[0]].headings,
+            chunks[ids[0]].text,
+        )
         for _, ids in sorted((_order(query, text), ids) for text, ids in same.items())
     )
 

@@ -1,4 +1,6 @@
-"""Which list is better: the questions worth asking, both lists of one, and what the answers show."""
+"""Which list is better: the questions worth asking, both lists of one, and what the answers
+show.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query that may be asked about, who wrote it, and the text that it was made from, empty where nobody knows."""
+    """A query that may be asked about, who wrote it, and the text that it was made from, empty
+    where nobody knows.
+    """
 
     text: str
     origin: Origin = "own"
@@ -51,7 +55,8 @@ class Question:
 
 
 def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
-    """Questions of people first, then held-out ones that a language model wrote or a file held, one of each text.
+    """Questions of people first, then held-out ones that a language model wrote or a file held,
+    one of each text.
 
     Extractive ones prove nothing, and those that something was trained on do not count.
     """
@@ -90,7 +95,9 @@ def made_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
 
 
 def _sources(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
-    """What names the text that a query was made from: its first document; its passage where there are few documents."""
+    """What names the text that a query was made from: its first document; its passage where
+    there are few documents.
+    """
     from engine.metrics.differences import MIN_QUERIES
     from engine.queries.heldout import related_in
 
@@ -119,7 +126,9 @@ def _own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
 
 
 def _trained(snapshot: ProjectSnapshot) -> set[str]:
-    return {question_key(query.text) for query in snapshot.store.queries() if query.split != "heldout"}
+    return {
+        question_key(query.text) for query in snapshot.store.queries() if query.split != "heldout"
+    }
 
 
 class Comparing:
@@ -141,7 +150,9 @@ class Comparing:
             lists.close()
         self._lists.clear()
 
-    def questions(self, project: ProjectFolder, request: ReadQuestionsToCompare) -> QuestionsToCompare:
+    def questions(
+        self, project: ProjectFolder, request: ReadQuestionsToCompare
+    ) -> QuestionsToCompare:
         """The questions whose lists differ. Raises NotBuiltError, ModelError."""
         lists = self._open(project, request.mode)
         pair = lists.ready()
@@ -155,16 +166,22 @@ class Comparing:
                 answer = answers.get(question_key(question.text))
                 different.append(QuestionToCompare(question.text, question.origin != "own", answer))
         same = len(questions) - len(different)
-        return QuestionsToCompare(pair.candidate.mode, len(questions), same, tuple(different), tuple(lists.notes))
+        return QuestionsToCompare(
+            pair.candidate.mode, len(questions), same, tuple(different), tuple(lists.notes)
+        )
 
     def compare(self, project: ProjectFolder, request: CompareLists) -> TwoLists:
-        """Both lists of a query, blind. Raises UsageError for a query without words, else as `questions`."""
+        """Both lists of a query, blind.
+
+        Raises UsageError for a query without words, else as `questions`.
+        """
         query = _checked_query(request.query)
         lists = self._open(project, request.mode)
         pair = lists.ready()
         found = lists.shown(query)
         texts = lists.passage_texts((*found.reference, *found.candidate))
-        first, second = found.reference, found.candidate
+        first = found.reference
+        second = found.candidate
         if pair.candidate_first(query):
             first, second = second, first
         shown, beside = _listed(first, second, texts)
@@ -173,8 +190,11 @@ class Comparing:
         return TwoLists(query, shown, beside, same, answer, pair.digest)
 
     def prefer(self, project: ProjectFolder, request: Prefer) -> PreferencesShown:
-        """Keep an answer, or take it back. Raises UsageError where other lists have come in place of those that were shown,
-        ProjectBusyError, ResourceError, else as `compare`."""
+        """Keep an answer, or take it back.
+
+        Raises UsageError where other lists have come in place of those that were shown,
+        ProjectBusyError, ResourceError, else as `compare`.
+        """
         from engine.evaluation.lists.preferences import Preference, drop_preference, keep_preference
 
         query = _checked_query(request.query)
@@ -198,7 +218,16 @@ class Comparing:
             first, second = pair.shown(query)
             keep_preference(
                 project,
-                Preference(query, first, second, request.better, time.time(), made.origin, made.source, digests),
+                Preference(
+                    query,
+                    first,
+                    second,
+                    request.better,
+                    time.time(),
+                    made.origin,
+                    made.source,
+                    digests,
+                ),
             )
         return self._shown(project, lists)
 
@@ -207,12 +236,18 @@ class Comparing:
         return self._shown(project, self._open(project, request.mode))
 
     def to_judge(self, project: ProjectFolder, request: ReadQuestionsToJudge) -> QuestionsToJudge:
-        """The passages that can change the comparison; all hits where there is none. Raises as `compare`."""
+        """The passages that can change the comparison; all hits where there is none.
+
+        Raises as `compare`.
+        """
         preload()
         from engine.service.judging_queue import KnownAnswers, gather, named, worth_judging
         from engine.service.pooling import FocusedPooler, open_pooler
 
-        queries = worth_judging(project) if request.query is None else named([_checked_query(request.query)])
+        if request.query is None:
+            queries = worth_judging(project)
+        else:
+            queries = named([_checked_query(request.query)])
         pooler = open_pooler(project, self._open(project, None))
         try:
             most = request.limit if request.query is None else None
@@ -223,11 +258,16 @@ class Comparing:
         for one in found.questions:
             hits = [one.hits[place] for place in one.open]
             passages = tuple(
-                PassageToJudge(hit.chunk_ids[0], hit.path, hit.place, hit.headings, hit.text) for hit in hits
+                PassageToJudge(hit.chunk_ids[0], hit.path, hit.place, hit.headings, hit.text)
+                for hit in hits
             )
-            questions.append(QuestionToJudge(one.query.text, one.query.origin == "generated", passages))
+            questions.append(
+                QuestionToJudge(one.query.text, one.query.origin == "generated", passages)
+            )
         is_focused = isinstance(pooler, FocusedPooler)
-        return QuestionsToJudge(found.considered, found.settled, is_focused, tuple(questions), tuple(pooler.notes))
+        return QuestionsToJudge(
+            found.considered, found.settled, is_focused, tuple(questions), tuple(pooler.notes)
+        )
 
     def _shown(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
         from engine.evaluation.lists.preferences import preferences_between, preferred
@@ -279,11 +319,17 @@ def _listed(
     from engine.evaluation.lists.differing import differing_passages
 
     keys = {chunk_id: " ".join(text.split()) for chunk_id, text in texts.items()}
-    differing = set(differing_passages([keys[hit.chunk_id] for hit in first], [keys[hit.chunk_id] for hit in second]))
+    differing = set(
+        differing_passages(
+            [keys[hit.chunk_id] for hit in first], [keys[hit.chunk_id] for hit in second]
+        )
+    )
 
     def blind(hits: Sequence[Hit]) -> tuple[ListedPassage, ...]:
         return tuple(
-            ListedPassage(replace(hit, score=0.0, rankers={}, shares={}), keys[hit.chunk_id] in differing)
+            ListedPassage(
+                replace(hit, score=0.0, rankers={}, shares={}), keys[hit.chunk_id] in differing
+            )
             for hit in hits
         )
 
@@ -293,5 +339,7 @@ def _listed(
 def _digest(lists: SystemLists, hits: Sequence[Hit]) -> str:
     """What a list held, in 16 hexadecimal digits."""
     texts = lists.passage_texts(hits)
-    words = "\0".join(" ".join(texts[hit.chunk_id].split()) for hit in hits if hit.chunk_id in texts)
+    words = "\0".join(
+        " ".join(texts[hit.chunk_id].split()) for hit in hits if hit.chunk_id in texts
+    )
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]

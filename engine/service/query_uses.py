@@ -13,20 +13,30 @@ from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
-from engine.training.dataset import MIN_TO_STOP, generated_for_stopping, train_rows, written_for_stopping
+from engine.training.dataset import (
+    MIN_TO_STOP,
+    generated_for_stopping,
+    train_rows,
+    written_for_stopping,
+)
 from engine.written_queries.document_queries import document_queries
 
 Use = tuple[QueryUse, UnusedReason | None]
 
 
 class QueryUses:
-    """Of the queries that are there now; a run that is older may have used others. Before training queries are made: what is
-    expected, as by the offer to adapt."""
+    """Of the queries that are there now; a run that is older may have used others.
+
+    Before training queries are made: what is expected, as by the offer to adapt.
+    """
 
     def __init__(self, snapshot: ProjectSnapshot) -> None:
-        store, settings = snapshot.store, snapshot.settings
-        queries, chunks = store.queries(), store.chunks()
-        self._backend, self._use_judged = made_by(snapshot), settings.evaluation.use_judged
+        store = snapshot.store
+        settings = snapshot.settings
+        queries = store.queries()
+        chunks = store.chunks()
+        self._backend = made_by(snapshot)
+        self._use_judged = settings.evaluation.use_judged
         self._present = {chunk.id for chunk in chunks}
         self._trained = {queries[row].id for row in train_rows(settings, queries, chunks)}
         held_out = heldout_queries(snapshot, chunks)
@@ -38,14 +48,27 @@ class QueryUses:
         self._asked = any(self._by_people(query) for query in store.judged())
         self.written = document_queries(store)
         self._made = store.artifact(QueriesInfo) is not None
-        free = untrained(snapshot, chunks, self.written) if self._made else expected_untrained(snapshot, self.written)
-        self._as_evidence = {query for group in deciding_groups(snapshot, free, chunks) for query in group}
+        if self._made:
+            free = untrained(snapshot, chunks, self.written)
+        else:
+            free = expected_untrained(snapshot, self.written)
+        self._as_evidence = {
+            query for group in deciding_groups(snapshot, free, chunks) for query in group
+        }
         self._untrained = set(free)
-        stopping = written_for_stopping(queries, self.written, chunks, related_in(store, store.documents()))
+        stopping = written_for_stopping(
+            queries, self.written, chunks, related_in(store, store.documents())
+        )
         rows = generated_for_stopping(queries, chunks, self._backend)
         enough = len(stopping) + len(rows) >= MIN_TO_STOP
-        self._stopping = set(stopping) if enough else set()
-        self._generated_stopping = {queries[row].id for row in rows} if enough else set()
+        if enough:
+            self._stopping = set(stopping)
+        else:
+            self._stopping = set()
+        if enough:
+            self._generated_stopping = {queries[row].id for row in rows}
+        else:
+            self._generated_stopping = set()
 
     def of_written(self, query: DocumentQuery) -> Use:
         """Of a document-written query."""
@@ -75,7 +98,11 @@ class QueryUses:
         return "unused", "model-measured" if extractive and self._by_model else "over-limit"
 
     def of_judged(self, query: JudgedQuery) -> Use:
-        """Of a judged query. One that was trained on is not measured; one that a generator made is where people asked none."""
+        """Of a judged query.
+
+        One that was trained on is not measured; one that a generator made is where people asked
+        none.
+        """
         if self._is_trained(query):
             return "unused", "trained"
         if query.key not in self._answerable:
@@ -83,7 +110,9 @@ class QueryUses:
         if self._by_people(query):
             decides = self._use_judged and not query.only_measures
             return "evidence" if decides else "measured only", None
-        return ("unused", "asked") if self._asked else ("measured only", None)
+        if self._asked:
+            return ("unused", "asked")
+        return ("measured only", None)
 
     def _by_people(self, query: JudgedQuery) -> bool:
         return question_key(query.text) not in self._generated and not self._is_trained(query)

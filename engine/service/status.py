@@ -1,4 +1,6 @@
-"""How far a project is, and would be after a change of settings; what its last evaluation found; what the machine can do."""
+"""How far a project is, and would be after a change of settings; what its last evaluation found;
+what the machine can do.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,27 @@ def status(project: ProjectFolder, _request: messages.ReadStatus) -> messages.Pr
         found = replace(found, running=project.is_running())
     except UsageError as error:  # the project is gone
         return replace(found, problem=error)
-    except EngineError as error:  # such as a disk that cannot be written to: all else can still be looked at
+    except (
+        EngineError
+    ) as error:  # such as a disk that cannot be written to: all else can still be looked at
         found = replace(found, problem=error)
     try:
         found = replace(found, run=latest_run(project))
         with closing(project.store()) as store:
             vectors = store.artifact(VectorsInfo)
-            found = replace(found, counts=store.counts(), asks_server=bool(vectors and vectors.info.endpoint))
-            return replace(found, stages=tuple(_stages(project, project.settings(), store).values()))
+            found = replace(
+                found, counts=store.counts(), asks_server=bool(vectors and vectors.info.endpoint)
+            )
+            return replace(
+                found, stages=tuple(_stages(project, project.settings(), store).values())
+            )
     except EngineError as error:
         return replace(found, problem=with_run_hint(project, error))
 
 
-def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[str, messages.StageState]:
+def _stages(
+    project: ProjectFolder, settings: Settings, store: Store
+) -> dict[str, messages.StageState]:
     """By name, in order."""
     from engine.project.stage import ProjectSnapshot
     from engine.runs.pipeline import all_status
@@ -56,12 +66,17 @@ def what_if(project: ProjectFolder, request: messages.WhatIf) -> messages.Effect
     except SettingsError as error:
         return messages.Effect(problem=error)
     with closing(project.store()) as store:
-        now, then = _present(project, text, store), _stages(project, after, store)
-    return messages.Effect(tuple(
-        messages.StageChange(name, now[name].state if now else "", one.state, one.reason, one.code)
-        for name, one in then.items()
-        if not now or now[name].state != one.state
-    ))  # fmt: skip
+        now = _present(project, text, store)
+        then = _stages(project, after, store)
+    return messages.Effect(
+        tuple(
+            messages.StageChange(
+                name, now[name].state if now else "", one.state, one.reason, one.code
+            )
+            for name, one in then.items()
+            if not now or now[name].state != one.state
+        )
+    )
 
 
 def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, messages.StageState]:
@@ -82,7 +97,8 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
 
     with closing(project.store()) as store:
         artifact = ProjectSnapshot(project, Settings(), store).need(EvaluationInfo)
-    folder, info = project.folder_of(artifact), artifact.info
+    folder = project.folder_of(artifact)
+    info = artifact.info
     found = read_report(folder)
     return EvaluationReport(
         info.semantic.name,
@@ -109,4 +125,9 @@ def doctor(project: ProjectFolder, request: messages.Examine) -> messages.Findin
     return messages.Findings(tuple(examine(project, model=request.model)))
 
 
-HANDLERS = {messages.ReadStatus: status, messages.WhatIf: what_if, ReadReport: report, messages.Examine: doctor}
+HANDLERS = {
+    messages.ReadStatus: status,
+    messages.WhatIf: what_if,
+    ReadReport: report,
+    messages.Examine: doctor,
+}

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KnownChunks:
-    """The chunks that both encoders have vectors of: `ids` (n,), ascending; by fingerprint, the cached vectors and the places (n,)
-    of theirs among them. `missing`: how many chunks lack one."""
+    """The chunks that both encoders have vectors of: `ids` (n,), ascending; by fingerprint, the
+    cached vectors and the places (n,) of theirs among them. `missing`: how many chunks lack one.
+    """
 
     ids: NDArray[np.int64]
     caches: dict[str, VectorCache]
@@ -51,16 +52,22 @@ class KnownChunks:
     missing: int
 
     def cosines(self, chunks: str, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(n,) Of the chunks, as an encoder of that fingerprint sees them, with a query's vector (d,)."""
+        """(n,) Of the chunks, as an encoder of that fingerprint sees them, with a query's vector
+        (d,).
+        """
         from engine.vectors.exact import cosines
 
-        found: NDArray[np.float32] = cosines(self.caches[chunks].blocks, vector)[self.places[chunks]]
+        found: NDArray[np.float32] = cosines(self.caches[chunks].blocks, vector)[
+            self.places[chunks]
+        ]
         return found
 
 
 @dataclass(frozen=True)
 class SystemRanking:
-    """One query as one system ranks it: `fused` by evaluation's rules, from the rankings `by_ranker`."""
+    """One query as one system ranks it: `fused` by evaluation's rules, from the rankings
+    `by_ranker`.
+    """
 
     fused: Fused
     rankings: Rankings
@@ -80,7 +87,9 @@ class ReferenceAndCandidate:
 
 
 class SystemLists:
-    """Ranks queries by two systems over the vectors that the stages cached. Not for several threads.
+    """Ranks queries by two systems over the vectors that the stages cached.
+
+    Not for several threads.
 
     `mode`: None for the project's default one. `notes`: what the user should know, each once.
     """
@@ -108,11 +117,17 @@ class SystemLists:
 
     @property
     def pair(self) -> SystemPair:
-        """The systems that are compared. Raises NotBuiltError where there is none to compare, ModelError."""
+        """The systems that are compared.
+
+        Raises NotBuiltError where there is none to compare, ModelError.
+        """
         return self._both()[1]
 
     def ready(self) -> SystemPair:
-        """The same, once it is known that both can make lists. Raises NotBuiltError as well where their vectors are gone."""
+        """The same, once it is known that both can make lists.
+
+        Raises NotBuiltError as well where their vectors are gone.
+        """
         pair = self.pair
         self._known(pair)
         if pair.reference.mode == "hybrid":
@@ -125,15 +140,25 @@ class SystemLists:
 
         choices, pair = self._both()
         texts = [self._match(query).text for query in queries]
-        for choice, fingerprint in ((choices.reference, pair.reference), (choices.candidate, pair.candidate)):
-            new = [text for text in dict.fromkeys(texts) if (fingerprint.queries, text) not in self._vectors]
+        for choice, fingerprint in (
+            (choices.reference, pair.reference),
+            (choices.candidate, pair.candidate),
+        ):
+            new = [
+                text
+                for text in dict.fromkeys(texts)
+                if (fingerprint.queries, text) not in self._vectors
+            ]
             if new:
                 vectors = self._encoder(choice, fingerprint.queries).encode_queries(new)
                 for text, vector in zip(new, np.asarray(vectors, np.float32), strict=True):
                     self._vectors[fingerprint.queries, text] = vector
 
     def rank(self, query: str) -> tuple[SystemRanking, SystemRanking]:
-        """The rankings of the reference and of the candidate. Raises NotBuiltError, ModelError, DamagedError."""
+        """The rankings of the reference and of the candidate.
+
+        Raises NotBuiltError, ModelError, DamagedError.
+        """
         self.load([query])
         choices, pair = self._both()
         known = self._known(pair)
@@ -141,7 +166,9 @@ class SystemLists:
         return first, self._rank(query, choices.candidate, pair.candidate, known)
 
     def texts(self, rankings: tuple[SystemRanking, SystemRanking]) -> tuple[list[str], list[str]]:
-        """What stands in both lists, passage by passage, white space single: copies of a text count as one passage."""
+        """What stands in both lists, passage by passage, white space single: copies of a text
+        count as one passage.
+        """
         first, second = rankings
         chunks = self._loaded.store.chunks_by_id({*first.ids, *second.ids})
         words = {chunk_id: " ".join(chunk.text.split()) for chunk_id, chunk in chunks.items()}
@@ -151,14 +178,18 @@ class SystemLists:
         )
 
     def shown(self, query: str) -> ReferenceAndCandidate:
-        """Both lists as search would show them: with codes first, and without documents that are gone."""
+        """Both lists as search would show them: with codes first, and without documents that are
+        gone.
+        """
         match = self._match(query)
         allowed = self._typed.chunks_of(set(match.documents) or None)
         presence = Presence(self._loaded.project.path)
         lists: list[tuple[Hit, ...]] = []
         for one in self.rank(query):
             fused = codes_first(one.fused, match.text, one.rankings, allowed)
-            lists.append(self._listing.hits(match.text, one.rankings.by_ranker, fused, DEPTH, presence))
+            lists.append(
+                self._listing.hits(match.text, one.rankings.by_ranker, fused, DEPTH, presence)
+            )
         return ReferenceAndCandidate(*lists)
 
     def hits(self, query: str, chunk_ids: Iterable[int]) -> tuple[Hit, ...]:
@@ -213,15 +244,21 @@ class SystemLists:
                 command="evaluate",
             )
         if found.missing:
-            self.notes[f"{found.missing:,} chunks that were added since the last evaluation are left out."] = None
+            self.notes[
+                f"{found.missing:,} chunks that were added since the last evaluation are left out."
+            ] = None
         return found
 
     def _encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
-        """What encodes queries: the graph beside the index where it is in use, which loads faster, else the model."""
+        """What encodes queries: the graph beside the index where it is in use, which loads
+        faster, else the model.
+        """
         if fingerprint not in self._encoders:
             kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
             made = [self._loaded.artifact(kind) for kind in kinds]
-            vectors = next((one for one in made if one is not None and one.info.encoder == fingerprint), None)
+            vectors = next(
+                (one for one in made if one is not None and one.info.encoder == fingerprint), None
+            )
             if vectors is not None:
                 self._encoders[fingerprint] = self._loaded.query_encoder(vectors)
             else:
@@ -232,9 +269,14 @@ class SystemLists:
         chosen = self._loaded.settings().encoder
         source = encoder_source(chosen)
         project = self._loaded.project
-        adapter = project.path / choice.adapter if choice.adapter else None
+        if choice.adapter:
+            adapter = project.path / choice.adapter
+        else:
+            adapter = None
         encoder = source.load(chosen.max_tokens, adapter, choice.weight)
-        return with_kept_queries(project, encoder) if source.server else encoder
+        if source.server:
+            return with_kept_queries(project, encoder)
+        return encoder
 
     def _match(self, query: str) -> FilenameMatch:
         """What to look for, and the documents that the query names, as search has it."""
@@ -243,7 +285,9 @@ class SystemLists:
             return self._loaded.document_names().match(clean)
         return FilenameMatch(clean)
 
-    def _rank(self, query: str, choice: SystemChoice, system: ListedSystem, known: KnownChunks) -> SystemRanking:
+    def _rank(
+        self, query: str, choice: SystemChoice, system: ListedSystem, known: KnownChunks
+    ) -> SystemRanking:
         import numpy as np
 
         match = self._match(query)
@@ -262,8 +306,12 @@ class SystemLists:
             index = self._loaded.lexical_index()
             rankings.index = index
             rankings.by_ranker["bm25"] = index.search(match.text, MIN_DEPTH, ids)
-            settings = settings.model_copy(update={"fusion": choice.fusion.method, "weight": choice.fusion.weight})
-        return SystemRanking(fuse(_scored(match.text, rankings, settings.fusion, ids, cosines), settings), rankings)
+            settings = settings.model_copy(
+                update={"fusion": choice.fusion.method, "weight": choice.fusion.weight}
+            )
+        return SystemRanking(
+            fuse(_scored(match.text, rankings, settings.fusion, ids, cosines), settings), rankings
+        )
 
 
 def _scored(
@@ -276,7 +324,8 @@ def _scored(
 
     if rankings.index is None or fusion == "rrf":
         return rankings.by_ranker
-    bm25, semantic = rankings.by_ranker["bm25"], rankings.by_ranker["semantic"]
+    bm25 = rankings.by_ranker["bm25"]
+    semantic = rankings.by_ranker["semantic"]
     return {
         "bm25": cross_scored(bm25, semantic[0], rankings.index.scores(text, semantic[0])),
         "semantic": cross_scored(semantic, bm25[0], cosines[np.searchsorted(ids, bm25[0])]),

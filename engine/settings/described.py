@@ -11,8 +11,11 @@ from engine.settings.schema import sections
 KINDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
 LIST_KINDS = {"text": "texts", "integer": "numbers", "number": "numbers", "choice": "choices"}
 BOUNDS = (
-    ("minimum", "least", 0), ("exclusiveMinimum", "least", 1), ("maximum", "most", 0), ("exclusiveMaximum", "most", -1),
-)  # fmt: skip
+    ("minimum", "least", 0),
+    ("exclusiveMinimum", "least", 1),
+    ("maximum", "most", 0),
+    ("exclusiveMaximum", "most", -1),
+)
 
 
 @cache
@@ -20,7 +23,9 @@ def described_sections() -> tuple[SettingSection, ...]:
     """Every section and key of project.toml."""
     described = {name: section.model_json_schema() for name, section in sections().items()}
     return tuple(
-        SettingSection(name, found["description"], tuple(_key(*one) for one in found["properties"].items()))
+        SettingSection(
+            name, found["description"], tuple(_key(*one) for one in found["properties"].items())
+        )
         for name, found in described.items()
     )
 
@@ -30,11 +35,20 @@ def _key(name: str, described: dict[str, Any]) -> SettingKey:
     values = described.get("anyOf", [described])
     inner = next(one for one in values if one.get("type") != "null")
     item = inner.get("items", inner)
-    kind = "choice" if "enum" in item else KINDS[item["type"]]
+    if "enum" in item:
+        kind = "choice"
+    else:
+        kind = KINDS[item["type"]]
     return SettingKey(
-        name, described["description"], kind if item is inner else LIST_KINDS[kind], tuple(item.get("enum", ())),
-        described["default"], len(values) > 1, common=described["common"], **_bounds(item),
-    )  # fmt: skip
+        name,
+        described["description"],
+        kind if item is inner else LIST_KINDS[kind],
+        tuple(item.get("enum", ())),
+        described["default"],
+        len(values) > 1,
+        common=described["common"],
+        **_bounds(item),
+    )
 
 
 def _bounds(item: dict[str, Any]) -> dict[str, Any]:
@@ -43,5 +57,8 @@ def _bounds(item: dict[str, Any]) -> dict[str, Any]:
     for name, side, step in BOUNDS:
         if (value := item.get(name)) is not None:
             whole = item["type"] == "integer"
-            bounds |= {side: value + step if whole else value, f"{side}_open": bool(step) and not whole}
+            bounds |= {
+                side: value + step if whole else value,
+                f"{side}_open": bool(step) and not whole,
+            }
     return bounds

@@ -1,4 +1,7 @@
-"""project.toml as typed, validated settings. Every key has a default; a typo is an error that names the nearest key."""
+"""project.toml as typed, validated settings.
+
+Every key has a default; a typo is an error that names the nearest key.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from engine.settings.section import is_common
 
 
 def load(path: Path) -> Settings:
-    """Read and check a project.toml. Raises SettingsError that names the key, and the nearest valid one for a typo."""
+    """Read and check a project.toml.
+
+    Raises SettingsError that names the key, and the nearest valid one for a typo.
+    """
     return validate(tables(file_text(path), str(path)), str(path))
 
 
@@ -28,18 +34,26 @@ def file_text(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise SettingsError(
-            f"{path} is missing.", "A project folder holds its settings there.",
-            "Create the project with 'engine new'.", code="settings-missing", command="new",
-        ) from None  # fmt: skip
+            f"{path} is missing.",
+            "A project folder holds its settings there.",
+            "Create the project with 'engine new'.",
+            code="settings-missing",
+            command="new",
+        ) from None
     except UnicodeDecodeError as error:
         raise SettingsError(
-            f"{path} is not UTF-8 text.", str(error), "Save the file as UTF-8.", code="settings-unreadable"
+            f"{path} is not UTF-8 text.",
+            str(error),
+            "Save the file as UTF-8.",
+            code="settings-unreadable",
         ) from None
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{path} cannot be read.", reason_of(error), "Check that it is a file that you can read.",
+            f"{path} cannot be read.",
+            reason_of(error),
+            "Check that it is a file that you can read.",
             code="settings-unreadable",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
@@ -47,16 +61,30 @@ def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # ValueError: also of a number with thousands of digits
         reason, _, place = str(error).partition(" (at ")  # tomllib says it in its message only
         found = re.match(r"line (\d+)", place)
-        line = int(found[1]) if found else len(text.rstrip().split("\n")) if place.startswith("end") else 0
-        where, quoted = (f"Line {line}", f": {text.split(chr(10))[line - 1].strip()[:80]}") if line else ("It", ".")
+        if found:
+            line = int(found[1])
+        elif place.startswith("end"):
+            line = len(text.rstrip().split("\n"))
+        else:
+            line = 0
+        where, quoted = (
+            (f"Line {line}", f": {text.split(chr(10))[line - 1].strip()[:80]}")
+            if line
+            else ("It", ".")
+        )
         raise SettingsError(
-            f"{origin} is not valid TOML.", f"{where} cannot be read ({reason[:1].lower()}{reason[1:]}){quoted}",
-            'Correct it. Text needs quotation marks, a list brackets, and a backslash in text another one: "C:\\\\docs".',
+            f"{origin} is not valid TOML.",
+            f"{where} cannot be read ({reason[:1].lower()}{reason[1:]}){quoted}",
+            "Correct it. Text needs quotation marks, a list brackets, and a backslash in text"
+            ' another one: "C:\\\\docs".',
             code="settings-not-toml",
-        ).at(line=line) from None  # fmt: skip
+        ).at(line=line) from None
 
 
 def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
@@ -70,26 +98,37 @@ def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
 def _explain(error: ValidationError, origin: str) -> SettingsError:
     from engine.settings.values import every_setting
 
-    problems, advice = [], []
+    problems = []
+    advice = []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] != "extra_forbidden":
             setting = every_setting().get(".".join(key.split(".")[:2]))
-            takes = f"{setting.name} takes {setting.allowed}" if setting else f"[{key}] is a section of settings"
-            near = nearest(str(item["input"]), setting.key.choices) if setting else None
+            if setting:
+                takes = f"{setting.name} takes {setting.allowed}"
+            else:
+                takes = f"[{key}] is a section of settings"
+            if setting:
+                near = nearest(str(item["input"]), setting.key.choices)
+            else:
+                near = None
             meant = f" (did you mean '{near}'?)" if near else ""
             problems.append(f"{takes}, not {_shortened(item['input'])}{meant}")
             continue
         problems.append(f"There is no setting '{key}'")
         near = _nearest_keys(tuple(str(part) for part in item["loc"]))
         advice.append(
-            f"Did you mean {near}?" if near else "Remove it; 'engine config list PROJECT --all' shows every key."
+            f"Did you mean {near}?"
+            if near
+            else "Remove it; 'engine config list PROJECT --all' shows every key."
         )
     several = len(problems) > 1
     return SettingsError(
-        f"{origin or 'The change'} has {len(problems)} problems."
-        if several
-        else f"{origin}: {problems[0]}.".removeprefix(": "),
+        (
+            f"{origin or 'The change'} has {len(problems)} problems."
+            if several
+            else f"{origin}: {problems[0]}.".removeprefix(": ")
+        ),
         "; ".join(problems) + "." if several else "",
         " ".join(advice) or "Correct the value.",
         code="settings-unknown-key" if advice else "settings-invalid",
@@ -102,9 +141,11 @@ def _shortened(value: Any) -> str:
 
 
 def _nearest_keys(location: tuple[str, ...]) -> str | None:
-    """The valid dotted keys meant by an unknown one, quoted: right but in the wrong section, or closest by spelling.
+    """The valid dotted keys meant by an unknown one, quoted: right but in the wrong section, or
+    closest by spelling.
 
-    Its own section counts before the others; a section's own name is meant where the unknown key is one.
+    Its own section counts before the others; a section's own name is meant where the unknown key is
+    one.
     """
     known_keys = {name: list(section.model_fields) for name, section in sections().items()}
     key = location[-1]
@@ -125,7 +166,9 @@ def toml_value(value: Any) -> str:
 
 
 def value_of(text: str) -> Any:
-    """What `text` means as a value of project.toml; text that is none stands for itself, so that quotes can be left out."""
+    """What `text` means as a value of project.toml; text that is none stands for itself, so that
+    quotes can be left out.
+    """
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -133,13 +176,21 @@ def value_of(text: str) -> Any:
 
 
 def template(chosen: dict[str, dict[str, Any]]) -> str:
-    """Text of a new project.toml: the chosen values set, and the other common keys as comments with their defaults and meaning.
+    """Text of a new project.toml: the chosen values set, and the other common keys as comments
+    with their defaults and meaning.
 
-    A chosen None means the default. Raises SettingsError for text that UTF-8 cannot hold (a path of undecodable bytes).
+    A chosen None means the default. Raises SettingsError for text that UTF-8 cannot hold (a path of
+    undecodable bytes).
     """
     lines = [
-        "# Common settings; a line that starts with '#' shows a default. All others: docs/SETTINGS.md, or",
-        "# 'engine config list PROJECT --all'. To set one: 'engine config set PROJECT section.key VALUE'",
+        (
+            "# Common settings; a line that starts with '#' shows a default. All others:"
+            " docs/SETTINGS.md, or"
+        ),
+        (
+            "# 'engine config list PROJECT --all'. To set one: 'engine config set PROJECT"
+            " section.key VALUE'"
+        ),
         "",
     ]
     chosen = with_current_names(chosen)
@@ -158,7 +209,9 @@ def template(chosen: dict[str, dict[str, Any]]) -> str:
 
 
 def commented_default(key: str, field: FieldInfo) -> str:
-    """The line that stands for a common key that is not set; without its sign it is valid, and means the same."""
+    """The line that stands for a common key that is not set; without its sign it is valid, and
+    means the same.
+    """
     return f"# {key} = {toml_value(field.get_default())}   # {field.description}"
 
 

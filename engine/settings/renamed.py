@@ -1,4 +1,6 @@
-"""Settings as they were before 0.2, renamed or removed since: read for this version, and reported once in each run."""
+"""Settings as they were before 0.2, renamed or removed since: read for this version, and
+reported once in each run.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ VALUES: dict[tuple[str, str], dict[str, Any]] = {
 }
 """Values in [training] that were removed, and what is set in their place."""
 BOTH_THEN_QUERIES = "both-then-queries"
-"""Adapters of before may have this scope: one for queries, with that of chunks in it. The setting means `both` now."""
+"""Adapters of before may have this scope: one for queries, with that of chunks in it.
+
+The setting means `both` now.
+"""
 
 
 def current_scope(scope: str) -> str:
@@ -50,21 +55,35 @@ def former_scope(scope: str) -> str:
 
 
 _SINCE = {
-    "augmentation": None, "epochs": 0, "in_batch": False, "similarity": "cosine", "curvature": 1.0, "entailment_weight": 0.1,
-    "pretrain_weights": "adapter", "weights": "adapter", "everyday_share": None, "keep": "best",
-}  # fmt: skip
+    "augmentation": None,
+    "epochs": 0,
+    "in_batch": False,
+    "similarity": "cosine",
+    "curvature": 1.0,
+    "entailment_weight": 0.1,
+    "pretrain_weights": "adapter",
+    "weights": "adapter",
+    "everyday_share": None,
+    "keep": "best",
+}
 """Numbers of the recipe that came after 0.2's first ones, as they were without them."""
 
 
 def recipe_identity(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """A training recipe under its old names, with what has gone since, as fingerprints have it: adapters trained before by preset
-    standard stay up to date."""
+    """A training recipe under its old names, with what has gone since, as fingerprints have it:
+    adapters trained before by preset standard stay up to date.
+    """
     identity = {key: value for key, value in recipe.items() if (key, value) not in _SINCE.items()}
     scope = former_scope(identity.pop("adapter_scope"))
     gone = {
-        "graph_memory_mb": 512, "compile": "auto",  # how it is computed, not what
-        "quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4, "refresh_every": 0, "mined_per_query": 20,
-    }  # fmt: skip
+        "graph_memory_mb": 512,
+        "compile": "auto",  # how it is computed, not what
+        "quantisation": "none",
+        "query_steps": 100,
+        "query_learning_rate": 5e-4,
+        "refresh_every": 0,
+        "mined_per_query": 20,
+    }
     return {**identity, "side": scope, **gone}
 
 
@@ -80,8 +99,13 @@ def old_names(tables: Mapping[str, Any]) -> dict[str, str]:
 
 
 def with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of parsed tables under the current names. Where a key is there under both, the current one counts."""
-    result = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
+    """A copy of parsed tables under the current names.
+
+    Where a key is there under both, the current one counts.
+    """
+    result = {
+        name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()
+    }
     for old, new in old_names(tables).items():
         section, key = old.split(".")
         value = result[section].pop(key)
@@ -89,7 +113,9 @@ def with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
             result[section].setdefault(new.split(".")[1], value)
     training = result.get("training")
     if isinstance(training, dict) and isinstance(scope := training.get("adapter_scope"), str):
-        training["adapter_scope"] = "both" if current_scope(scope) == BOTH_THEN_QUERIES else current_scope(scope)
+        training["adapter_scope"] = (
+            "both" if current_scope(scope) == BOTH_THEN_QUERIES else current_scope(scope)
+        )
     for (key, value), current in VALUES.items():
         if isinstance(training, dict) and training.get(key) == value:
             training.update(current)
@@ -100,7 +126,13 @@ def with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def current_changes(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes ("section.key" → value, None to remove) under the current names; what they replace under an old one is removed."""
+    """Changes ("section.key" → value, None to remove) under the current names; what they replace
+    under an old one is removed.
+    """
     current = {KEYS.get(key, key): value for key, value in changes.items() if KEYS.get(key) != ""}
-    replaced = {old: None for old, new in old_names(tables).items() if new in current or (not new and old in changes)}
+    replaced = {
+        old: None
+        for old, new in old_names(tables).items()
+        if new in current or (not new and old in changes)
+    }
     return {**replaced, **current}

@@ -30,14 +30,24 @@ class Setting:
     @property
     def answers(self) -> tuple[str, ...]:
         """What can be picked, where the setting is a choice between a few values."""
-        return ("true", "false") if self.key.kind == "flag" else self.key.choices if self.key.kind == "choice" else ()
+        if self.key.kind == "flag":
+            return ("true", "false")
+        if self.key.kind == "choice":
+            return self.key.choices
+        return ()
 
     @property
     def allowed(self) -> str:
-        """What it takes, in words, with an example where there is one: `a whole number (from 1), such as 10`."""
-        key, bounds = self.key, self.range_text
+        """What it takes, in words, with an example where there is one: `a whole number (from 1),
+        such as 10`.
+        """
+        key = self.key
+        bounds = self.range_text
         words = NOUNS.get(key.kind, "")
-        example = to_text(key.default, key.kind) if words and key.default not in (None, []) else ""
+        if words and key.default not in (None, []):
+            example = to_text(key.default, key.kind)
+        else:
+            example = ""
         return (f"{words} ({bounds})" if words and bounds else words or bounds) + (
             f", such as {example}" if example else ""
         )
@@ -46,12 +56,24 @@ class Setting:
     def range_text(self) -> str:
         """Which values are allowed, in words; empty where any is."""
         if self.key.kind in ("choice", "choices"):
-            return f"{'one' if self.key.kind == 'choice' else 'any'} of: {', '.join(self.key.choices)}"
+            return (
+                f"{'one' if self.key.kind == 'choice' else 'any'} of: {', '.join(self.key.choices)}"
+            )
         if self.key.kind == "flag":
             return "true or false"
-        bounds = [None if one is None else f"{one:,.10g}" for one in (self.key.least, self.key.most)]
-        least, most = bounds if (self.key.most or 0) < MAX_WHOLE_NUMBER else (bounds[0], None)  # a guard against slips
-        return f"{least} to {most}" if least and most else f"from {least}" if least else f"up to {most}" if most else ""
+        bounds = [
+            None if one is None else f"{one:,.10g}" for one in (self.key.least, self.key.most)
+        ]
+        least, most = (
+            bounds if (self.key.most or 0) < MAX_WHOLE_NUMBER else (bounds[0], None)
+        )  # a guard against slips
+        if least and most:
+            return f"{least} to {most}"
+        if least:
+            return f"from {least}"
+        if most:
+            return f"up to {most}"
+        return ""
 
 
 def every_setting() -> dict[str, Setting]:
@@ -61,7 +83,10 @@ def every_setting() -> dict[str, Setting]:
 
 
 def to_text(value: Any, kind: str) -> str:
-    """A value as one line. Lists with commas between, or as JSON where an item holds a comma, a quote or a bracket."""
+    """A value as one line.
+
+    Lists with commas between, or as JSON where an item holds a comma, a quote or a bracket.
+    """
     if value is None:
         return ""
     if kind in LISTS and isinstance(value, list):
@@ -69,7 +94,9 @@ def to_text(value: Any, kind: str) -> str:
         if items and all(_is_bare(item) for item in items):
             return ", ".join(items)
         return json.dumps(value, ensure_ascii=False)
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
 
 
 def _is_bare(item: str) -> bool:
@@ -78,7 +105,9 @@ def _is_bare(item: str) -> bool:
 
 def from_text(text: str, setting: Setting) -> Any:
     """The value that a line means; None, the default, where it is empty."""
-    return typed(text, setting.key) if text.strip() else None
+    if text.strip():
+        return typed(text, setting.key)
+    return None
 
 
 def typed(text: str, key: SettingKey) -> Any:
@@ -88,11 +117,15 @@ def typed(text: str, key: SettingKey) -> Any:
             return _items(text)
         case "numbers":
             items = _items(text)
-            return [_number(item) for item in items] if isinstance(items, list) else items
+            if isinstance(items, list):
+                return [_number(item) for item in items]
+            return items
         case "integer" | "number":
             number = _number(text)
             whole = key.kind == "integer" and isinstance(number, float) and number.is_integer()
-            return int(number) if whole else number
+            if whole:
+                return int(number)
+            return number
         case "flag":
             return {"true": True, "false": False}.get(text.strip().lower(), text)
         case _:

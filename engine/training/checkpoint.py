@@ -1,8 +1,9 @@
-"""Checkpoints of a training: written whole or not at all, read without pickle, resumed to the same result.
+"""Checkpoints of a training: written whole or not at all, read without pickle, resumed to the
+same result.
 
-A checkpoint is a folder `step-00000050` with `tensors.safetensors` (adapter, optimizer, best adapter) and `state.json`
-(step, history, the tensors' sha256). Random choices are seeded by step, so no generator state has to be kept, and one checkpoint
-of a step is as good as another.
+A checkpoint is a folder `step-00000050` with `tensors.safetensors` (adapter, optimizer, best
+adapter) and `state.json` (step, history, the tensors' sha256). Random choices are seeded by step,
+so no generator state has to be kept, and one checkpoint of a step is as good as another.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ KEPT = 2
 
 @dataclass(slots=True)
 class TrainingState:
-    """Where a training stands after `step` steps. `best_step` is None until a held-out check was made; `first_ndcg`: what that
-    one, of step 0, found by query.
+    """Where a training stands after `step` steps.
 
-    `history`: one entry per held-out check, or some of the losses alone; the sums are of the losses and target entropies since the
+    `best_step` is None until a held-out check was made; `first_ndcg`: what that one, of step 0,
+    found by query.
+
+    `history`: one entry per held-out check, or some of the losses alone; the sums are of the losses
+        and target entropies since the
     last one. `seconds`: how long it has trained, over all its runs.
     """
 
@@ -49,20 +53,24 @@ class TrainingState:
 
     def add(self, loss: float, entropy: float) -> None:
         """Count one step's loss and target entropy towards the means of the next held-out check."""
-        self.loss_sum, self.entropy_sum, self.summed = self.loss_sum + loss, self.entropy_sum + entropy, self.summed + 1
+        self.loss_sum = self.loss_sum + loss
+        self.entropy_sum = self.entropy_sum + entropy
+        self.summed = self.summed + 1
 
     def note(self, **found: float) -> None:
         """Add an entry to the history, with what else was `found`."""
         count = max(1, self.summed)
         means = {"loss": self.loss_sum / count, "target_entropy": self.entropy_sum / count}
         self.history.append({"step": self.step, **means, **found})
-        self.loss_sum, self.entropy_sum, self.summed = 0.0, 0.0, 0
+        self.loss_sum = 0.0
+        self.entropy_sum = 0.0
+        self.summed = 0
 
     def record(self, found: HeldOutFigures) -> bool:
         """Note a held-out check; whether this step is now the one to keep.
 
-        Step 0, where training begins, is kept only as long as each later step is clearly worse. Of the others the one with the
-        highest nDCG@10 is kept, the earlier one of equals.
+        Step 0, where training begins, is kept only as long as each later step is clearly worse. Of
+        the others the one with the highest nDCG@10 is kept, the earlier one of equals.
         """
         from engine.training.heldout import is_clearly_worse
 
@@ -85,7 +93,8 @@ class TrainingState:
 
 
 def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor]) -> None:
-    """Write a checkpoint for the training named by `key`, unless there is one of that step; drop all but the newest two.
+    """Write a checkpoint for the training named by `key`, unless there is one of that step; drop
+    all but the newest two.
 
     Raises ResourceError when the disk is full.
     """
@@ -99,7 +108,9 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         if _load(final, key) is not None:
             return
         shutil.rmtree(final, ignore_errors=True)  # torn, or another training's
-        payload = serialise({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+        payload = serialise(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        )
         digest = hashlib.sha256(payload).hexdigest()
         content = {"version": VERSION, "key": key, "sha256": digest, "state": asdict(state)}
         with complete_folder(folder / f".writing-{os.getpid()}", final) as temporary:
@@ -113,7 +124,9 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
 
 
 def load_newest(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | None:
-    """The newest whole checkpoint of the training named by `key`; torn and foreign ones are passed over."""
+    """The newest whole checkpoint of the training named by `key`; torn and foreign ones are
+    passed over.
+    """
     for candidate in _folders(folder):
         found = _load(candidate, key)
         if found is not None:
@@ -122,7 +135,9 @@ def load_newest(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor
 
 
 def newest_step(folder: Path) -> int | None:
-    """The step of the newest checkpoint in `folder` whose state can be read; its tensors are not looked at."""
+    """The step of the newest checkpoint in `folder` whose state can be read; its tensors are not
+    looked at.
+    """
     for candidate in _folders(folder):
         try:
             return int(json.loads((candidate / "state.json").read_text("utf-8"))["state"]["step"])
@@ -149,4 +164,6 @@ def _load(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | N
 
 
 def _folders(folder: Path) -> list[Path]:
-    return sorted(folder.glob("step-*"), reverse=True) if folder.is_dir() else []
+    if folder.is_dir():
+        return sorted(folder.glob("step-*"), reverse=True)
+    return []

@@ -22,34 +22,42 @@ from engine.settings.training_schema import (
 
 SHARED_CHUNKS = 8192
 ALL_WEIGHTS_RATE = 2e-5
-"""Peak learning rate where all weights are trained: LoRA layers, which start at nothing, take fifty times as much."""
+"""Peak learning rate where all weights are trained: LoRA layers, which start at nothing, take
+fifty times as much.
+"""
 CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
-CPU_SLACK = 3  # measured: what the allocator holds for graphs of ever other sizes, per byte of the largest
+CPU_SLACK = (
+    3  # measured: what the allocator holds for graphs of ever other sizes, per byte of the largest
+)
 MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
-    """One training recipe; engine/settings/training_schema.py says what each number is, METHODS.md §1 to §5 have the formulas.
+    """One training recipe; engine/settings/training_schema.py says what each number is,
+    METHODS.md §1 to §5 have the formulas.
 
-    Over all chunks of the batch: `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w = `infonce_weight`;
-    `infonce` its InfoNCE alone (CL of METHODS.md §1). On ready-made lists, or on all chunks of the batch where the data has none:
-    `listnet` and `listmle`; `queries_per_step` counts lists there. On the evidence chunk and the query's own negatives (with
-    `in_batch` on all chunks): `triplet`, and `plackett_luce`.
+    Over all chunks of the batch: `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w =
+    `infonce_weight`; `infonce` its InfoNCE alone (CL of METHODS.md §1). On ready-made lists, or on
+    all chunks of the batch where the data has none: `listnet` and `listmle`; `queries_per_step`
+    counts lists there. On the evidence chunk and the query's own negatives (with `in_batch` on all
+    chunks): `triplet`, and `plackett_luce`.
 
-    `teacher` auto is `mixture` for `mixed`, and `bm25` for the others. `false_negatives`: chunks that the teacher puts above the
-    evidence chunk stay negatives, are left out, or count as positives too. `negative_ranks`: BM25's, [from, to), from 0.
-    `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and `steps`.
+    `teacher` auto is `mixture` for `mixed`, and `bm25` for the others. `false_negatives`: chunks
+    that the teacher puts above the evidence chunk stay negatives, are left out, or count as
+    positives too. `negative_ranks`: BM25's, [from, to), from 0. `eval_every` 0 turns the held-out
+    checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and `steps`.
     `keep` last: all steps are made and the last one is the result, whatever the checks say.
     `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count 32-fold.
 
     `weights` all: the transformer has no LoRA layers, and all of its weights are trained.
 
-    With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none, and the index stays.
-    `everyday_share` of a step's queries are everyday ones, drawn more or less often than the others; None: as they come.
-    `shared_chunks` random chunks join those of each step, for all of its queries. `augmentation`: None without a small model
-    beside a black box, which then is all that is trained. With `similarity` lorentz each loss is one of −d_L in a space of
-    curvature −`curvature`, plus `entailment_weight` · entailment.
+    With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none,
+    and the index stays. `everyday_share` of a step's queries are everyday ones, drawn more or less
+    often than the others; None: as they come. `shared_chunks` random chunks join those of each
+    step, for all of its queries. `augmentation`: None without a small model beside a black box,
+    which then is all that is trained. With `similarity` lorentz each loss is one of −d_L in a space
+    of curvature −`curvature`, plus `entailment_weight` · entailment.
     """
 
     method: Method = "FT"
@@ -105,25 +113,31 @@ class TrainingConfig:
     pretrain_weights: Weights = "adapter"
 
     def __post_init__(self) -> None:
-        """Raises SettingsError for values that do not go together; engine/settings/training_schema.py has the range of each."""
+        """Raises SettingsError for values that do not go together;
+        engine/settings/training_schema.py has the range of each.
+        """
         if self.uses_own_negatives and self.negatives_per_query == 0:
             raise SettingsError(
                 "The training setting negatives_per_query = 0 cannot be used.",
                 f"It has to be 1 or more, because the loss '{self.objective}' lives on them.",
-                "Correct it in project.toml and run again.", code="training-setting-invalid",
-            )  # fmt: skip
+                "Correct it in project.toml and run again.",
+                code="training-setting-invalid",
+            )
         if self.adapter_scope == "queries" and self.method != "FT":
             raise SettingsError(
                 "An adapter for queries alone cannot be trained like this.",
-                "Pre-training changes the chunks' vectors, which training.adapter_scope = 'queries' keeps.",
+                "Pre-training changes the chunks' vectors, which training.adapter_scope = 'queries'"
+                " keeps.",
                 "Set training.adapter_scope to both, or training.method to FT.",
                 code="training-settings-conflict",
             )
         if self.adapter_scope == "queries" and self.augmentation:
             raise SettingsError(
-                "An adapter of encoder.small_model cannot be trained for queries alone.", "Chunks have its vectors as well.",
-                "Leave training.adapter_scope out.", code="training-settings-conflict",
-            )  # fmt: skip
+                "An adapter of encoder.small_model cannot be trained for queries alone.",
+                "Chunks have its vectors as well.",
+                "Leave training.adapter_scope out.",
+                code="training-settings-conflict",
+            )
         if self.weights == "all" and self.pretrain_weights == "adapter" and self.method != "FT":
             raise SettingsError(
                 "A LoRA adapter cannot be pre-trained where all weights are fine-tuned.",
@@ -136,16 +150,19 @@ class TrainingConfig:
         ):
             raise SettingsError(
                 "A hyperbolic encoder cannot be trained like this.",
-                "Queries and chunks both move, by a loss on pairs of them: training.adapter_scope = 'queries' keeps "
-                "the chunks', pre-training alone has no pairs, and vectors joined to a black box's have no place of their own.",
-                "Set training.adapter_scope to both and training.method to FT or PT-FT, or training.similarity to cosine.",
+                "Queries and chunks both move, by a loss on pairs of them: training.adapter_scope ="
+                " 'queries' keeps the chunks', pre-training alone has no pairs, and vectors joined"
+                " to a black box's have no place of their own.",
+                "Set training.adapter_scope to both and training.method to FT or PT-FT, or"
+                " training.similarity to cosine.",
                 code="training-settings-conflict",
             )
         if self.teacher == "cross-encoder" and not self.cross_encoder:
             raise SettingsError(
                 "The teacher cross-encoder needs a model.",
                 "training.cross_encoder in project.toml is empty.",
-                "Set training.cross_encoder to a folder with a cross-encoder, or training.teacher to mixture.",
+                "Set training.cross_encoder to a folder with a cross-encoder, or training.teacher"
+                " to mixture.",
                 code="cross-encoder-not-chosen",
             )
 
@@ -166,8 +183,12 @@ class TrainingConfig:
 
     @property
     def uses_own_negatives(self) -> bool:
-        """Whether a query is compared with its own negatives alone, not with all chunks of the batch."""
-        return self.objective == "triplet" or (self.objective == "plackett_luce" and not self.in_batch)
+        """Whether a query is compared with its own negatives alone, not with all chunks of the
+        batch.
+        """
+        return self.objective == "triplet" or (
+            self.objective == "plackett_luce" and not self.in_batch
+        )
 
     @property
     def needs_teacher(self) -> bool:
@@ -177,7 +198,9 @@ class TrainingConfig:
 
     @property
     def used_teacher(self) -> Teacher:
-        """The teacher, `auto` resolved; `bm25`, which costs nothing, where the loss depends on none."""
+        """The teacher, `auto` resolved; `bm25`, which costs nothing, where the loss depends on
+        none.
+        """
         if not self.needs_teacher:
             return "bm25"
         if self.teacher != "auto":
@@ -186,7 +209,9 @@ class TrainingConfig:
 
     @property
     def needs_vectors(self) -> bool:
-        """Whether training wants the untouched encoder's vectors: for its teacher, as what chunks keep, or as a black box's."""
+        """Whether training wants the untouched encoder's vectors: for its teacher, as what
+        chunks keep, or as a black box's.
+        """
         return self.needs_base or self.adapter_scope == "queries" or self.augmentation is not None
 
     @property
@@ -196,16 +221,30 @@ class TrainingConfig:
 
     @property
     def compares_all(self) -> bool:
-        """Whether a query is compared with every chunk of a step, so that more of them cost and teach more."""
-        over_batch = self.objective in ("mixed", "infonce") or (self.objective == "plackett_luce" and self.in_batch)
+        """Whether a query is compared with every chunk of a step, so that more of them cost and
+        teach more.
+        """
+        over_batch = self.objective in ("mixed", "infonce") or (
+            self.objective == "plackett_luce" and self.in_batch
+        )
         return over_batch and self.used_teacher != "cross-encoder"
 
 
 # METHODS.md §1: BMEmbed as published, for MiniLM-sized models.
 _PAPER = TrainingConfig(
-    objective="listnet", teacher_temperature=2.0, student_temperature=0.05, steps=500, queries_per_step=8, negatives_per_query=0,
-    learning_rate=2e-5, lora_dropout=0.1, model_dropout=True, eval_every=100, patience=5, checkpoint_every=100,
-)  # fmt: skip
+    objective="listnet",
+    teacher_temperature=2.0,
+    student_temperature=0.05,
+    steps=500,
+    queries_per_step=8,
+    negatives_per_query=0,
+    learning_rate=2e-5,
+    lora_dropout=0.1,
+    model_dropout=True,
+    eval_every=100,
+    patience=5,
+    checkpoint_every=100,
+)
 
 PRESETS: dict[str, TrainingConfig] = {
     # About a minute on two cores for a small corpus.
@@ -220,10 +259,12 @@ PRESETS: dict[str, TrainingConfig] = {
     ),
     "standard": TrainingConfig(),
     "paper": _PAPER,
-    # METHODS.md §1: the baseline that BMEmbed is compared with, contrastive learning, trained as the former is.
+    # METHODS.md §1: the baseline that BMEmbed is compared with, contrastive learning, trained as
+    # the former is.
     "cl": replace(_PAPER, objective="infonce", queries_per_step=16),
-    # METHODS.md §2: the batch is the sample of candidates; it ends after four epochs without gain. At the rate of the others the
-    # small model is nothing by itself after ten steps (docs/log/training.md, "Mafin").
+    # METHODS.md §2: the batch is the sample of candidates; it ends after four epochs without gain.
+    # At the rate of the others the small model is nothing by itself after ten steps
+    # (docs/log/training.md, "Mafin").
     "mafin": TrainingConfig(
         objective="plackett_luce",
         in_batch=True,
@@ -233,8 +274,9 @@ PRESETS: dict[str, TrainingConfig] = {
         patience=4,
         learning_rate=1e-4,
     ),
-    # METHODS.md §4: each of its encoders is trained like this, the hyperbolic one with similarity lorentz. Without smoothing
-    # the loss is InfoNCE over the query's own list: its chunk and five negatives.
+    # METHODS.md §4: each of its encoders is trained like this, the hyperbolic one with similarity
+    # lorentz. Without smoothing the loss is InfoNCE over the query's own list: its chunk and five
+    # negatives.
     "pipelines": TrainingConfig(
         objective="plackett_luce",
         label_smoothing=0.0,
@@ -244,8 +286,8 @@ PRESETS: dict[str, TrainingConfig] = {
     ),
 }
 
-# The chunks of a step's other queries are the negatives; BM25's own would double what a step encodes
-# (docs/log/training.md, "Model-written and everyday queries: the recipe").
+# The chunks of a step's other queries are the negatives; BM25's own would double what a step
+# encodes (docs/log/training.md, "Model-written and everyday queries: the recipe").
 WRITTEN_QUERIES: dict[str, dict[str, Any]] = {
     "quick": {"objective": "infonce", "negatives_per_query": 0},
     "standard": {

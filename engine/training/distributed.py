@@ -1,8 +1,10 @@
-"""Training by several processes, started by `accelerate launch` or torchrun: one for each GPU, on one machine or more.
+"""Training by several processes, started by `accelerate launch` or torchrun: one for each GPU,
+on one machine or more.
 
-The process of rank 0 is an ordinary run: it holds the project's lock, does every stage, and writes events, checkpoints
-and results. The others wait until it trains; it sends them data and recipe, and the model where they do not have it, and
-they leave when it is done. They need neither the project nor the model's folder.
+The process of rank 0 is an ordinary run: it holds the project's lock, does every stage, and writes
+events, checkpoints and results. The others wait until it trains; it sends them data and recipe, and
+the model where they do not have it, and they leave when it is done. They need neither the project
+nor the model's folder.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
-_APPEAR = timedelta(minutes=10)  # how long the leader waits for the others, which were started with it
+_APPEAR = timedelta(
+    minutes=10
+)  # how long the leader waits for the others, which were started with it
 _PATIENCE = timedelta(days=30)  # a run may be paused, and what comes before training may take long
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
@@ -51,10 +55,14 @@ _WATCH_SECONDS = 1.0
 
 
 class Group(Peers):
-    """Several processes, joined by torch.distributed: CPU tensors go through gloo, those on GPUs through NCCL."""
+    """Several processes, joined by torch.distributed: CPU tensors go through gloo, those on GPUs
+    through NCCL.
+    """
 
     def __init__(self, launch: Launch, group: dist.ProcessGroup) -> None:
-        self.rank, self.count, self.local_count = launch.rank, launch.count, launch.local_count
+        self.rank = launch.rank
+        self.count = launch.count
+        self.local_count = launch.local_count
         self._group = group
 
     def add(self, tensors: Sequence[Tensor]) -> None:
@@ -62,7 +70,9 @@ class Group(Peers):
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         with _partners():
             dist.all_reduce(flat, group=self._group)
-        for tensor, part in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
+        for tensor, part in zip(
+            tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True
+        ):
             tensor.copy_(part.view_as(tensor))
 
     def decide(self, value: T) -> T:
@@ -74,10 +84,11 @@ class Group(Peers):
 
 
 def train_together(job: Job) -> TrainResult:
-    """As `engine.training.trainer.train`, together with the other processes of this launch where there are any.
+    """As `engine.training.trainer.train`, together with the other processes of this launch where
+    there are any.
 
-    The adapter is that of a single process up to rounding. Raises UsageError for more processes than GPUs, StageError
-    when the others do not appear or go away.
+    The adapter is that of a single process up to rounding. Raises UsageError for more processes
+    than GPUs, StageError when the others do not appear or go away.
     """
     launch = find_launch()
     if launch is None:
@@ -94,13 +105,16 @@ def train_together(job: Job) -> TrainResult:
 def follow() -> None:
     """Help the leading process of this launch to train; return when it has trained.
 
-    The process ends, with exit code 0, as soon as the leader has ended without training. Raises what training raises.
+    The process ends, with exit code 0, as soon as the leader has ended without training. Raises
+    what training raises.
     """
     launch = find_launch()
     if launch is None or launch.rank == 0:
         return
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the leader hears them too, and stops all at the next safe point
+        signal.signal(
+            number, signal.SIG_IGN
+        )  # the leader hears them too, and stops all at the next safe point
     if launch.spans_machines:
         threading.Thread(target=_leave_when_released, daemon=True).start()
     else:
@@ -132,7 +146,8 @@ def _joined(launch: Launch, wait: timedelta) -> Iterator[Group]:
         raise StageError(
             f"The {launch.count} processes of this training did not find each other.",
             first_line(error),
-            "Start all of them together, on machines that reach each other's ports, or train in one process.",
+            "Start all of them together, on machines that reach each other's ports, or train in one"
+            " process.",
             code="processes-not-connected",
         ) from error
     try:
@@ -165,16 +180,21 @@ def _agree_on_version(peers: Peers) -> None:
     """Raises UsageError where another process leads by another version of the program."""
     if (leaders := peers.decide(__version__)) != __version__:
         raise UsageError(
-            f"The processes of this training have different versions of the program: {leaders} and {__version__}.",
-            "They would not compute the same.", "Install the same version on all machines.", code="versions-differ",
-        )  # fmt: skip
+            f"The processes of this training have different versions of the program: {leaders} and"
+            f" {__version__}.",
+            "They would not compute the same.",
+            "Install the same version on all machines.",
+            code="versions-differ",
+        )
 
 
 def _own(job: Job, launch: Launch, peers: Peers, kept: ExitStack) -> Job:
-    """The job of one process: its own GPU, or its share of the CPU's cores; and the leader's model, which is sent, and `kept`
-    in a temporary folder, where a process does not have it."""
+    """The job of one process: its own GPU, or its share of the CPU's cores; and the leader's
+    model, which is sent, and `kept` in a temporary folder, where a process does not have it.
+    """
     _check_devices(launch, job.hardware)
-    hardware, model = job.hardware, job.model
+    hardware = job.hardware
+    model = job.model
     if hardware.device != "cpu":
         hardware = replace(hardware, device=f"cuda:{launch.local_rank}")
     elif not os.environ.get("OMP_NUM_THREADS"):  # with it, the launcher has shared out the cores
@@ -182,7 +202,10 @@ def _own(job: Job, launch: Launch, peers: Peers, kept: ExitStack) -> Job:
     lacking = not _is_here(model)
     wanted = torch.tensor([float(lacking)])
     peers.add([wanted])
-    files = peers.decide(read_tree(model.path, LOADED) if peers.leads else {}) if wanted.item() else {}
+    if wanted.item():
+        files = peers.decide(read_tree(model.path, LOADED) if peers.leads else {})
+    else:
+        files = {}
     if lacking:
         model = replace(model, path=Path(kept.enter_context(TemporaryDirectory(prefix="bmembed-"))))
         write_tree(files, model.path)
@@ -190,9 +213,13 @@ def _own(job: Job, launch: Launch, peers: Peers, kept: ExitStack) -> Job:
 
 
 def _is_here(model: ModelFolder) -> bool:
-    """Whether the folder that another process found is on this machine, too, with the same content."""
+    """Whether the folder that another process found is on this machine, too, with the same
+    content.
+    """
     try:
-        found = resolve_model(str(model.path)).with_prompts(model.query_prompt, model.document_prompt)
+        found = resolve_model(str(model.path)).with_prompts(
+            model.query_prompt, model.document_prompt
+        )
         return with_pooling(found, model.pooling or "").fingerprint == model.fingerprint
     except EngineError:
         return False
@@ -205,14 +232,20 @@ def _partners() -> Iterator[None]:
     except RuntimeError as error:
         print(error, file=sys.stderr)  # into the stage's log
         raise StageError(
-            "Another process of this training has ended.", "Its connection broke.",
-            "Look for its error, here or on its machine, and run again. Training resumes from its last checkpoint.",
-            code="processes-not-connected", command="run",
-        ) from error  # fmt: skip
+            "Another process of this training has ended.",
+            "Its connection broke.",
+            "Look for its error, here or on its machine, and run again. Training resumes from its"
+            " last checkpoint.",
+            code="processes-not-connected",
+            command="run",
+        ) from error
 
 
 def _leader() -> psutil.Process | None:
-    """The process of rank 0: a child of the same launcher. None where it is gone, or not to be seen."""
+    """The process of rank 0: a child of the same launcher.
+
+    None where it is gone, or not to be seen.
+    """
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         for process in psutil.Process(os.getppid()).children():
@@ -227,7 +260,9 @@ def _leader() -> psutil.Process | None:
 
 def _launchers_store() -> Store:
     """The launcher's, which is on the machine of rank 0. Raises RuntimeError where it is gone."""
-    return TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=_RELEASE)
+    return TCPStore(
+        os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=_RELEASE
+    )
 
 
 def _released() -> str:
@@ -235,13 +270,18 @@ def _released() -> str:
 
 
 def _leave_when_released() -> None:
-    """As `_leave_with`, for a leader on another machine: it says so, or the launcher there is gone with it."""
+    """As `_leave_with`, for a leader on another machine: it says so, or the launcher there is
+    gone with it.
+    """
     try:
         store = _launchers_store()
         while not store.check([_released()]):
             time.sleep(_WATCH_SECONDS)
     except RuntimeError:
-        print("The launcher of the leading process (RANK 0) has ended: this process ends, too.", file=sys.stderr)
+        print(
+            "The launcher of the leading process (RANK 0) has ended: this process ends, too.",
+            file=sys.stderr,
+        )
         os._exit(1)
     os._exit(0)
 

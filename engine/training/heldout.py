@@ -1,5 +1,6 @@
-"""The held-out check during training: how high each held-out query finds its evidence chunk in a fixed pool, and whether a step
-does clearly worse than another."""
+"""The held-out check during training: how high each held-out query finds its evidence chunk in a
+fixed pool, and whether a step does clearly worse than another.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ _NORMAL_95 = 1.96
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPool:
-    """`queries` (h,): places in the held-out queries. `chunks` (p,), ascending. `positives` (h,): its columns."""
+    """`queries` (h,): places in the held-out queries.
+
+    `chunks` (p,), ascending. `positives` (h,): its columns.
+    """
 
     queries: npt.NDArray[np.int64]
     chunks: npt.NDArray[np.int64]
@@ -26,9 +30,11 @@ class HeldOutPool:
 
 
 def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None:
-    """A seeded choice of held-out queries; their positives, then hard chunks, then random ones up to the pool's size.
+    """A seeded choice of held-out queries; their positives, then hard chunks, then random ones
+    up to the pool's size.
 
-    The hard chunks are taken rank by rank, so that every query brings its best ones. None without held-out queries.
+    The hard chunks are taken rank by rank, so that every query brings its best ones. None without
+    held-out queries.
     """
     total = len(data.heldout_queries)
     if total == 0 or config.eval_every == 0:
@@ -49,7 +55,9 @@ def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None
 
 @dataclass(frozen=True, slots=True)
 class HeldOutFigures:
-    """What a check found, by query: `hits` (h,), whether the chunk is among the first ten; `ndcg` (h,), nDCG@10 from 0 to 1."""
+    """What a check found, by query: `hits` (h,), whether the chunk is among the first ten;
+    `ndcg` (h,), nDCG@10 from 0 to 1.
+    """
 
     hits: npt.NDArray[np.bool_]
     ndcg: npt.NDArray[np.float64]
@@ -71,7 +79,8 @@ def measure(
     positives: npt.NDArray[np.int64],
     similarity: Similarity = COSINE,
 ) -> HeldOutFigures:
-    """Hit@10 and nDCG@10 with one relevant chunk per query: nDCG@10 = 1/log2(rank + 1), ranks from 1.
+    """Hit@10 and nDCG@10 with one relevant chunk per query: nDCG@10 = 1/log2(rank + 1), ranks
+    from 1.
 
     (h, d), (p, d), (h,). Of chunks with equal scores those with the lower number rank first.
     """
@@ -84,9 +93,11 @@ def measure(
 
 
 def is_clearly_worse(later: npt.ArrayLike, first: npt.ArrayLike) -> bool:
-    """Whether the 95 % interval of the mean paired difference `later` − `first`, (h,) each, lies below 0.
+    """Whether the 95 % interval of the mean paired difference `later` − `first`, (h,) each, lies
+    below 0.
 
-    The interval is mean ± 1.96 · s/√h, s the differences' standard deviation. A single query decides nothing.
+    The interval is mean ± 1.96 · s/√h, s the differences' standard deviation. A single query
+    decides nothing.
     """
     differences = np.asarray(later, dtype=np.float64) - np.asarray(first, dtype=np.float64)
     count = len(differences)

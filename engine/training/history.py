@@ -18,14 +18,21 @@ def write_history(folder: Path, entries: Iterable[Mapping[str, Any]]) -> None:
     """Write the losses and what the held-out checks found, by step, into an adapter's folder."""
     entries = list(entries)
     losses = [(int(entry["step"]), entry["loss"]) for entry in entries if entry["step"]]
-    held_out = [(int(entry["step"]), entry["ndcg_at_10"]) for entry in entries if "ndcg_at_10" in entry]
+    held_out = [
+        (int(entry["step"]), entry["ndcg_at_10"]) for entry in entries if "ndcg_at_10" in entry
+    ]
     text = json.dumps(TrainingHistory(losses, held_out).to_dict(), indent=1)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
 
 def history_of(project: ProjectFolder, info: AdapterInfo) -> TrainingHistory:
-    """The curve of an adapter; the one in the database where it was trained before 0.2. Empty where there is none."""
+    """The curve of an adapter; the one in the database where it was trained before 0.2.
+
+    Empty where there is none.
+    """
     if info.adapter:
         with suppress(OSError, ValueError, TypeError, AttributeError):
-            return TrainingHistory.from_dict(json.loads((project.path / info.adapter / FILE).read_bytes()))
+            return TrainingHistory.from_dict(
+                json.loads((project.path / info.adapter / FILE).read_bytes())
+            )
     return info.history

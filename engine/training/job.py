@@ -26,8 +26,9 @@ def ignore(_event: Event) -> None:
 class Job:
     """One training, with its checkpoints in `folder`.
 
-    `should_stop` is called between steps and may wait. `should_finish` is called after each step: once it is true, the best adapter
-    so far is the result. `start`: the peft folder of an adapter of the same shape to begin with, such as a pre-trained one.
+    `should_stop` is called between steps and may wait. `should_finish` is called after each step:
+    once it is true, the best adapter so far is the result. `start`: the peft folder of an adapter
+    of the same shape to begin with, such as a pre-trained one.
     """
 
     model: ModelFolder

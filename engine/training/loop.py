@@ -1,4 +1,6 @@
-"""What fine-tuning and pre-training share: steps, held-out checks, checkpoints, stopping early, resuming."""
+"""What fine-tuning and pre-training share: steps, held-out checks, checkpoints, stopping early,
+resuming.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,17 @@ Ended = Literal["all steps", "no gain", "asked"]
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """`adapter`: a folder with the best weights. `best_step` 0 means that every later check was clearly worse than the first.
+    """`adapter`: a folder with the best weights.
 
-    Where `training.keep` is last, it is the last one, however it did.
-    `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step, loss,
-    target_entropy (nats; both means since the entry before), hit_at_10, ndcg_at_10; without checks some twenty of the former three.
+    `best_step` 0 means that every later check was clearly worse than the first.
+
+    Where `training.keep` is last, it is the last one, however it did. `best_ndcg_at_10` is in
+    percent, None without held-out queries. `history`: one entry per held-out check with step, loss,
+    target_entropy (nats; both means since the entry before), hit_at_10, ndcg_at_10; without checks
+    some twenty of the former three.
     `seconds`: what training took over all runs that it was resumed in, without loading the model.
-    `ended` says why it ended: all steps were made, held-out checks showed no gain any more, or the user asked for it.
+    `ended` says why it ended: all steps were made, held-out checks showed no gain any more, or the
+    user asked for it.
     """
 
     adapter: Path
@@ -67,23 +73,36 @@ class Setup:
     peers: Peers = ALONE
 
     def key(self, before: Sequence[str] = (), after: Sequence[str] = ()) -> str:
-        """Names the training by all that decides its result, and what else is given: a checkpoint of another is not resumed."""
+        """Names the training by all that decides its result, and what else is given: a
+        checkpoint of another is not resumed.
+        """
         job = self.job
-        device, dtype = job.hardware.device.partition(":")[0], job.hardware.dtype
+        device = job.hardware.device.partition(":")[0]
+        dtype = job.hardware.dtype
         own = [job.model.fingerprint, job.data.digest(), asdict(job.config), device, dtype]
         return json_sha256([*before, *own, *after])
 
 
 @contextmanager
-def prepared(job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool = False) -> Iterator[Setup]:
-    """Load the model and decide how steps are computed; `report`: emit these choices. Missing memory is a ResourceError."""
-    config, hardware = job.config, job.hardware
+def prepared(
+    job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool = False
+) -> Iterator[Setup]:
+    """Load the model and decide how steps are computed; `report`: emit these choices.
+
+    Missing memory is a ResourceError.
+    """
+    config = job.config
+    hardware = job.hardware
     with faults.memory_errors():
         student = Student(job.model, config, hardware, whole=whole)
         free = max(0, free_memory(hardware, peers.local_count) - student.state_bytes)
         plan = peers.decide(make_plan(student, config, hardware, free))
         for choice in plan.choices if report else ():
-            job.emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
+            job.emit(
+                Choice(
+                    stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason
+                )
+            )
         if plan.checkpointing:
             student.checkpoint_blocks()
         with Workers(*peers.decide(choose_workers(student, config, hardware, free))) as workers:
@@ -94,8 +113,8 @@ def prepared(job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool
 class Gradients:
     """The gradients of a step: those of `trained`, which are some or all of the masters.
 
-    `loss` and `entropy` (of the targets, in nats) are means over the step. `rates`: learning rates of the optimizer's
-    groups. `tokens`: how many were trained on.
+    `loss` and `entropy` (of the targets, in nats) are means over the step. `rates`: learning rates
+    of the optimizer's groups. `tokens`: how many were trained on.
     """
 
     loss: float
@@ -107,7 +126,10 @@ class Gradients:
 
 
 class Loop(ABC):
-    """One training. A subclass sets `optimizer`, over all masters, gets itself ready, and then calls `_repeat`."""
+    """One training.
+
+    A subclass sets `optimizer`, over all masters, gets itself ready, and then calls `_repeat`.
+    """
 
     name: ClassVar[str]
     of_what: ClassVar[str]
@@ -116,33 +138,60 @@ class Loop(ABC):
     optimizer: torch.optim.AdamW
 
     def __init__(self, setup: Setup, steps: int, pool: HeldOutPool | None, key: str) -> None:
-        self.job, self.student, self.workers = setup.job, setup.student, setup.workers
-        self.plan, self.peers = setup.plan, setup.peers
-        self.data, self.config = setup.job.data, setup.job.config
-        self.hardware, self.emit = setup.job.hardware, setup.job.emit
-        self.steps, self.pool, self.key = steps, pool, key
-        queries = [self.data.heldout_queries[i] for i in pool.queries] if pool else []
+        self.job = setup.job
+        self.student = setup.student
+        self.workers = setup.workers
+        self.plan = setup.plan
+        self.peers = setup.peers
+        self.data = setup.job.data
+        self.config = setup.job.config
+        self.hardware = setup.job.hardware
+        self.emit = setup.job.emit
+        self.steps = steps
+        self.pool = pool
+        self.key = key
+        if pool:
+            queries = [self.data.heldout_queries[i] for i in pool.queries]
+        else:
+            queries = []
         self.pool_queries: Rows = self.student.query_rows(queries)
         self.pool_chunks: Rows | None = None
         self.encoder = StudentEncoder(
-            self.student, self.workers, self.plan.micro_batch_tokens, self._stop_if_asked, self.peers
+            self.student,
+            self.workers,
+            self.plan.micro_batch_tokens,
+            self._stop_if_asked,
+            self.peers,
         )
         if self.config.augmentation == "lambda-mafin":
             self._match_lengths()
         self.meter = Meter(steps, self.hardware.device, self.emit)
-        self.state, self.best, self.prepared = checkpoint.TrainingState(), self.student.snapshot(), False
+        self.state, self.best, self.prepared = (
+            checkpoint.TrainingState(),
+            self.student.snapshot(),
+            False,
+        )
         self.counted_until = time.monotonic()
 
     def _match_lengths(self) -> None:
-        """λ-Mafin: the small model's mean length, untouched, is that of the black box's unit vectors, over a sample of chunks."""
-        places = np.random.default_rng([self.config.seed, 6]).permutation(len(self.data.chunks))[:_LENGTH_SAMPLE]
-        vectors = self.encoder.chunks(self.student.chunk_rows([self.data.chunks[i] for i in places]))
-        self.student.text_model.geometry = OwnLengths(1 / float(np.linalg.norm(vectors, axis=1).mean()))
+        """λ-Mafin: the small model's mean length, untouched, is that of the black box's unit
+        vectors, over a sample of chunks.
+        """
+        places = np.random.default_rng([self.config.seed, 6]).permutation(len(self.data.chunks))[
+            :_LENGTH_SAMPLE
+        ]
+        vectors = self.encoder.chunks(
+            self.student.chunk_rows([self.data.chunks[i] for i in places])
+        )
+        self.student.text_model.geometry = OwnLengths(
+            1 / float(np.linalg.norm(vectors, axis=1).mean())
+        )
 
     def _adamw(self, *groups: Iterable[Tensor]) -> torch.optim.AdamW:
         """Every step sets the learning rates of the groups anew."""
         given = [{"params": list(group)} for group in groups]
-        decay, fused = self.config.weight_decay, self.plan.fused or None
+        decay = self.config.weight_decay
+        fused = self.plan.fused or None
         return torch.optim.AdamW(given, lr=0.0, weight_decay=decay, fused=fused)
 
     @abstractmethod
@@ -197,14 +246,18 @@ class Loop(ABC):
             self._step()
 
     def _finish_early(self) -> TrainResult:
-        """Measure a last time. The checkpoint is written before, so that a resumed training knows nothing of this."""
+        """Measure a last time.
+
+        The checkpoint is written before, so that a resumed training knows nothing of this.
+        """
         self._save_checkpoint()
         if not self.state.history or self.state.history[-1]["step"] != self.state.step:
             self._check_heldout(last=True)
         return self._result("asked")
 
     def _step(self) -> None:
-        config, state = self.config, self.state
+        config = self.config
+        state = self.state
         started = time.monotonic()
         found = self._seeded_gradients()
         for master in self.masters.values():
@@ -220,12 +273,19 @@ class Loop(ABC):
         self._publish()
         state.step += 1
         state.add(found.loss, found.entropy)
-        self.meter.step(state.step, found.loss, max(found.rates), found.tokens, time.monotonic() - started)
+        self.meter.step(
+            state.step, found.loss, max(found.rates), found.tokens, time.monotonic() - started
+        )
 
     def _seeded_gradients(self) -> Gradients:
-        """Of the step that is due. One that a GPU has no memory for is made again with less at a time, to the same result."""
+        """Of the step that is due.
+
+        One that a GPU has no memory for is made again with less at a time, to the same result.
+        """
         while True:
-            torch.manual_seed(self.config.seed * 1_000_003 + self.state.step + self.peers.rank * 2**50)
+            torch.manual_seed(
+                self.config.seed * 1_000_003 + self.state.step + self.peers.rank * 2**50
+            )
             try:
                 return self._gradients()
             except torch.OutOfMemoryError as error:
@@ -235,42 +295,64 @@ class Loop(ABC):
                 raise faults.out_of_memory(refused)
 
     def _make_do_with_less(self) -> bool:
-        """Keep no graphs, then halve the micro-batches; False where one text stands alone already, or others wait for us."""
+        """Keep no graphs, then halve the micro-batches; False where one text stands alone
+        already, or others wait for us.
+        """
         plan = self.plan
-        keeps_graphs, half = plan.graph_bytes > 0, plan.micro_batch_tokens // 2
+        keeps_graphs = plan.graph_bytes > 0
+        half = plan.micro_batch_tokens // 2
         if self.peers.count > 1 or (not keeps_graphs and half < self.config.max_tokens):
             return False
         tokens = plan.micro_batch_tokens if keeps_graphs else half
         self.plan = replace(plan, graph_bytes=0.0, micro_batch_tokens=tokens)
         if self.hardware.device != "cpu":
             torch.cuda.empty_cache()
-        done = "texts run twice, and no graphs are kept" if keeps_graphs else f"micro-batches of {tokens:,} tokens"
-        text = f"Memory ran out at step {self.state.step + 1}; training continues with smaller batches: {done}."
+        if keeps_graphs:
+            done = "texts run twice, and no graphs are kept"
+        else:
+            done = f"micro-batches of {tokens:,} tokens"
+        text = (
+            f"Memory ran out at step {self.state.step + 1}; training continues with smaller"
+            f" batches: {done}."
+        )
         self.emit(Warned(stage=STAGE, text=text))
         return True
 
     def _check_is_due(self) -> bool:
-        """At the start, every `eval_every` steps and at the end, once each, also where a check was broken off. Without held-out
-        queries losses are noted in place of checks."""
+        """At the start, every `eval_every` steps and at the end, once each, also where a check
+        was broken off. Without held-out queries losses are noted in place of checks.
+        """
         state = self.state
-        if (state.history and state.history[-1]["step"] == state.step) or (self.pool is None and state.step == 0):
+        if (state.history and state.history[-1]["step"] == state.step) or (
+            self.pool is None and state.step == 0
+        ):
             return False
-        every = max(1, self.steps // 20) if self.pool is None else self.config.eval_every
+        if self.pool is None:
+            every = max(1, self.steps // 20)
+        else:
+            every = self.config.eval_every
         return state.step % every == 0 or state.step == self.steps
 
     def _check_heldout(self, last: bool = False) -> None:
-        """Measure on the held-out pool; keep the best adapter so far; stop when the patience is used up, unless `last`."""
+        """Measure on the held-out pool; keep the best adapter so far; stop when the patience is
+        used up, unless `last`.
+        """
         state = self.state
         if self.pool is None:
             return state.note()
-        queries, chunks = self.encoder.queries(self.pool_queries), self._pool_vectors(self.pool)
+        queries = self.encoder.queries(self.pool_queries)
+        chunks = self._pool_vectors(self.pool)
         if self.config.augmentation:
-            queries, chunks = beside_black_box(self.data, queries, chunks, self.pool.chunks, self.pool.queries)
+            queries, chunks = beside_black_box(
+                self.data, queries, chunks, self.pool.chunks, self.pool.queries
+            )
         found = measure(queries, chunks, self.pool.positives, self.student.text_model.similarity)
         better = state.record(found)
         if better:
             self.best = self.student.snapshot()
-        state.stopped = not last and self.config.keep == "best" and state.stale >= self.config.patience
+        state.stopped = (
+            not last and self.config.keep == "best" and state.stale >= self.config.patience
+        )
         event = HeldOut(
             step=state.step,
             hit_at_10=round(found.hit_at_10, 3),
@@ -305,13 +387,17 @@ class Loop(ABC):
             checkpoint.save(self.job.folder, self.key, self.state, self._tensors())
 
     def _resume(self) -> None:
-        found = self.peers.decide(checkpoint.load_newest(self.job.folder, self.key) if self.peers.leads else None)
+        found = self.peers.decide(
+            checkpoint.load_newest(self.job.folder, self.key) if self.peers.leads else None
+        )
         if found is None:
             return
         self.state, tensors = found
         self._restore(tensors)
         self.choose(
-            f"first step{self.of_what}", self.state.step, "a checkpoint of the same model, data and settings was found"
+            f"first step{self.of_what}",
+            self.state.step,
+            "a checkpoint of the same model, data and settings was found",
         )
 
     def _result(self, ended: Ended) -> TrainResult:
@@ -320,15 +406,31 @@ class Loop(ABC):
         state = self.state
         if why := self._why(ended):
             self.choose(f"steps{self.of_what}", state.step, why)
-        kept = self.best if self.chooses_step else self.student.snapshot()
+        if self.chooses_step:
+            kept = self.best
+        else:
+            kept = self.student.snapshot()
         tensors = kept | self.student.untrained
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
             write_adapter(adapter, self.student.adapter_settings, tensors, self.student.metadata)
         if not self.chooses_step or state.best_step is None:
-            last_ndcg = state.history[-1].get("ndcg_at_10") if state.history else None
-            return TrainResult(adapter, state.step, state.step, last_ndcg, state.history, ended, state.seconds)
-        return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended, state.seconds)
+            if state.history:
+                last_ndcg = state.history[-1].get("ndcg_at_10")
+            else:
+                last_ndcg = None
+            return TrainResult(
+                adapter, state.step, state.step, last_ndcg, state.history, ended, state.seconds
+            )
+        return TrainResult(
+            adapter,
+            state.step,
+            state.best_step,
+            state.best_metric,
+            state.history,
+            ended,
+            state.seconds,
+        )
 
     def choose(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason."""

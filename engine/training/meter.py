@@ -14,10 +14,14 @@ _MEMORY_OF_THE_PAST = 0.9
 
 
 class Meter:
-    """Smooths seconds and tokens of the steps (exponential mean), and emits a TrainStep at most four times a second."""
+    """Smooths seconds and tokens of the steps (exponential mean), and emits a TrainStep at most
+    four times a second.
+    """
 
     def __init__(self, steps: int, device: str, emit: Emit) -> None:
-        self._steps, self._device, self._emit = steps, device, emit
+        self._steps = steps
+        self._device = device
+        self._emit = emit
         self._process = psutil.Process()
         self._seconds = self._tokens = 0.0
         self._emitted = float("-inf")

@@ -1,4 +1,6 @@
-"""Which numbers a training takes: those of the preset, what project.toml changes, and what fits the training queries."""
+"""Which numbers a training takes: those of the preset, what project.toml changes, and what fits
+the training queries.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from engine.core.errors import ModelError
 from engine.models.installed import find_installed_folder
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
 from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
-from engine.training.config import ALL_WEIGHTS_RATE, PRESETS, SHARED_CHUNKS, WRITTEN_QUERIES, TrainingConfig
+from engine.training.config import (
+    ALL_WEIGHTS_RATE,
+    PRESETS,
+    SHARED_CHUNKS,
+    WRITTEN_QUERIES,
+    TrainingConfig,
+)
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
@@ -20,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
-    """The preset, with what the user changed in project.toml, and what fits the queries that are there.
+    """The preset, with what the user changed in project.toml, and what fits the queries that are
+    there.
 
     Raises SettingsError for values that do not go together.
     """
@@ -29,20 +38,36 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
 
 
 def over_queries(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:
-    """With the steps of its `epochs` over so many training queries; as it is where it counts none."""
+    """With the steps of its `epochs` over so many training queries; as it is where it counts
+    none.
+    """
     if not config.epochs:
         return config
     queries = round(count * settings.training.query_share)
-    lists = settings.ranking.lists_per_query if config.uses_lists else 1
+    if config.uses_lists:
+        lists = settings.ranking.lists_per_query
+    else:
+        lists = 1
     steps = math.ceil(max(1, queries) * lists / config.queries_per_step)
     return replace(config, steps=config.epochs * steps, eval_every=steps, checkpoint_every=steps)
 
 
-def fitting_checks(config: TrainingConfig, data: TrainingData, settings: Settings) -> TrainingConfig:
-    """Where no held-out query can end a preset's epochs, as many as it makes without a gain: `patience`."""
-    if config.keep == "last" or not config.epochs or len(data.heldout_queries) or settings.training.epochs is not None:
+def fitting_checks(
+    config: TrainingConfig, data: TrainingData, settings: Settings
+) -> TrainingConfig:
+    """Where no held-out query can end a preset's epochs, as many as it makes without a gain:
+    `patience`.
+    """
+    if (
+        config.keep == "last"
+        or not config.epochs
+        or len(data.heldout_queries)
+        or settings.training.epochs is not None
+    ):
         return config
-    return replace(config, steps=config.steps // config.epochs * min(config.epochs, config.patience))
+    return replace(
+        config, steps=config.steps // config.epochs * min(config.epochs, config.patience)
+    )
 
 
 def config_of(settings: Settings) -> TrainingConfig:
@@ -56,25 +81,38 @@ def config_of(settings: Settings) -> TrainingConfig:
         overrides.setdefault("pretrain_weights", "all")
         overrides.setdefault("learning_rate", ALL_WEIGHTS_RATE)
     config = replace(preset, **{**_numbers_for_written_queries(settings), **overrides})
-    small = (settings.training.augmentation or "mafin") if settings.encoder.small_model else None
+    if settings.encoder.small_model:
+        small = settings.training.augmentation or "mafin"
+    else:
+        small = None
     fitting: dict[str, Any] = {"max_tokens": _longest(settings, config), "augmentation": small}
     if config.uses_lists:  # which follow the teacher in every chunk: none is a false negative
         fitting["false_negatives"] = "keep"
     if config.pretrain_weights == "all" and settings.training.pretrain_learning_rate is None:
-        fitting["pretrain_learning_rate"] = config.pretrain_learning_rate / 10  # LoRA layers take more
+        fitting["pretrain_learning_rate"] = (
+            config.pretrain_learning_rate / 10
+        )  # LoRA layers take more
     return replace(config, **fitting, **_scope(settings, config)[0])
 
 
 def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
-    """What a preset changes for queries worded as questions, unless project.toml wants another loss or a teacher."""
+    """What a preset changes for queries worded as questions, unless project.toml wants another
+    loss or a teacher.
+    """
     chosen = settings.training
     numbers = WRITTEN_QUERIES.get(chosen.preset)
-    if numbers is None or chosen.objective not in (None, "infonce") or chosen.teacher not in (None, "auto"):
+    if (
+        numbers is None
+        or chosen.objective not in (None, "infonce")
+        or chosen.teacher not in (None, "auto")
+    ):
         return {}
     # not measured beside a black box, nor in hyperbolic space
     if settings.encoder.small_model or chosen.similarity == "lorentz":
         return {}
-    return {} if resolve_backend(settings).backend in EXTRACTIVE else numbers
+    if resolve_backend(settings).backend in EXTRACTIVE:
+        return {}
+    return numbers
 
 
 def scope_reason(settings: Settings, config: TrainingConfig) -> str:
@@ -83,23 +121,38 @@ def scope_reason(settings: Settings, config: TrainingConfig) -> str:
 
 
 def _longest(settings: Settings, config: TrainingConfig) -> int:
-    """Tokens of a text in training: what the encoder reads, unless project.toml or a quick training wants less."""
+    """Tokens of a text in training: what the encoder reads, unless project.toml or a quick
+    training wants less.
+    """
     chosen = settings.training
-    cut = chosen.max_tokens is not None or chosen.preset == "quick" or _numbers_for_written_queries(settings)
-    return min(config.max_tokens, settings.encoder.max_tokens) if cut else settings.encoder.max_tokens
+    cut = (
+        chosen.max_tokens is not None
+        or chosen.preset == "quick"
+        or _numbers_for_written_queries(settings)
+    )
+    if cut:
+        return min(config.max_tokens, settings.encoder.max_tokens)
+    return settings.encoder.max_tokens
 
 
 def _scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], str]:
-    """What is set where project.toml leaves `training.adapter_scope` or `training.shared_chunks` out, with the reason.
+    """What is set where project.toml leaves `training.adapter_scope` or `training.shared_chunks`
+    out, with the reason.
 
-    Extractive queries repeat their chunk's words. Where they move the chunks' vectors too, these come to stand for words that
-    BM25 finds as well, and hybrid search loses (docs/log/training.md, "Queries alone").
+    Extractive queries repeat their chunk's words. Where they move the chunks' vectors too, these
+    come to stand for words that BM25 finds as well, and hybrid search loses (docs/log/training.md,
+    "Queries alone").
     """
     chosen = settings.training
     joins = config.compares_all
-    shared = {"shared_chunks": SHARED_CHUNKS} if joins and chosen.shared_chunks is None else {}
+    if joins and chosen.shared_chunks is None:
+        shared = {"shared_chunks": SHARED_CHUNKS}
+    else:
+        shared = {}
     if settings.encoder.small_model:
-        return {} if chosen.adapter_scope else {"adapter_scope": "both"}, "chunks, too, have the small model's vectors"
+        return (
+            {} if chosen.adapter_scope else {"adapter_scope": "both"}
+        ), "chunks, too, have the small model's vectors"
     if chosen.adapter_scope is not None:
         return shared if chosen.adapter_scope == "queries" else {}, "it is set in project.toml"
     if not joins or chosen.preset in ("paper", "cl", "pipelines"):
@@ -124,13 +177,25 @@ def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:
         return config.used_teacher, f"goes with the loss '{config.objective}'"
     if config.used_teacher != "cross-encoder":
         return config.used_teacher, "chosen in project.toml"
-    queries, own = config.queries_per_step, 1 + config.negatives_per_query
-    width = m if config.uses_lists else own if config.uses_own_negatives else queries * own + config.shared_chunks
-    return config.used_teacher, f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step"
+    queries = config.queries_per_step
+    own = 1 + config.negatives_per_query
+    if config.uses_lists:
+        width = m
+    elif config.uses_own_negatives:
+        width = own
+    else:
+        width = queries * own + config.shared_chunks
+    return (
+        config.used_teacher,
+        f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step",
+    )
 
 
 def teacher_folder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEncoderFolder | None:
-    """The checked folder of the teacher; a relative path lies in the project folder. Raises ModelError."""
+    """The checked folder of the teacher; a relative path lies in the project folder.
+
+    Raises ModelError.
+    """
     if config.used_teacher != "cross-encoder":
         return None
     try:
@@ -138,8 +203,14 @@ def teacher_folder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEn
         if not path.is_dir():
             path = find_installed_folder(config.cross_encoder) or path
         return resolve_cross_encoder(path, snapshot.project.path / "cache")
-    except (OSError, ValueError, RuntimeError) as error:  # a path that no folder can have, or a home that is not known
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # a path that no folder can have, or a home that is not known
         raise ModelError(
-            f"The cross-encoder {config.cross_encoder!r} cannot be used.", f"{error}.",
-            "Set training.cross_encoder to the path of its folder.", code="cross-encoder-invalid",
-        ) from None  # fmt: skip
+            f"The cross-encoder {config.cross_encoder!r} cannot be used.",
+            f"{error}.",
+            "Set training.cross_encoder to the path of its folder.",
+            code="cross-encoder-invalid",
+        ) from None

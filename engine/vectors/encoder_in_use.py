@@ -30,7 +30,9 @@ BASE_ENCODER = EncoderInUse(None, 1.0, "both")
 
 
 def encoder_in_use(snapshot: ProjectSnapshot, mode: SearchMode) -> EncoderInUse:
-    """Return the encoder that evaluation chose for a mode; the base encoder before the first evaluation. Raises NotBuiltError."""
+    """Return the encoder that evaluation chose for a mode; the base encoder before the first
+    evaluation. Raises NotBuiltError.
+    """
     evaluation = snapshot.store.artifact(EvaluationInfo)
     if evaluation is None:
         return BASE_ENCODER
@@ -46,9 +48,13 @@ def encoder_in_use(snapshot: ProjectSnapshot, mode: SearchMode) -> EncoderInUse:
             stage="evaluate",
             command="adapt",
         )
-    return EncoderInUse(snapshot.project.path / chosen.adapter, chosen.interpolation_weight, chosen.adapter_scope)
+    return EncoderInUse(
+        snapshot.project.path / chosen.adapter, chosen.interpolation_weight, chosen.adapter_scope
+    )
 
 
 def relative_folder(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
     """Return the folder of an adapter as the database names it; None for none."""
-    return adapter.relative_to(snapshot.project.path).as_posix() if adapter else None
+    if adapter:
+        return adapter.relative_to(snapshot.project.path).as_posix()
+    return None

@@ -1,4 +1,6 @@
-"""Exact cosines of one vector with all of a table, in a few milliseconds per hundred thousand rows."""
+"""Exact cosines of one vector with all of a table, in a few milliseconds per hundred thousand
+rows.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ _BLOCK = 4096
 
 
 def cosines(blocks: Sequence[NDArray[Any]], vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Cosines (n,) of `vector` (d,) with the rows of all blocks, (m, d) each, float32, float16 or int8; 0 for a row of zeros.
+    """Cosines (n,) of `vector` (d,) with the rows of all blocks, (m, d) each, float32, float16
+    or int8; 0 for a row of zeros.
 
     The vector is rounded to the rows' precision first, as the index does.
     """
@@ -55,9 +58,14 @@ def _with_numpy(block: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.
     return found
 
 
-def ranks(ids: NDArray[np.int64], scores: NDArray[np.float32], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The ranks (k,), from 1 and among all n, of the scores in the places `at` (k,); ties in order of `ids` (n,)."""
-    ascending, wanted = np.sort(scores), scores[at]
+def ranks(
+    ids: NDArray[np.int64], scores: NDArray[np.float32], at: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The ranks (k,), from 1 and among all n, of the scores in the places `at` (k,); ties in
+    order of `ids` (n,).
+    """
+    ascending = np.sort(scores)
+    wanted = scores[at]
     above = np.searchsorted(ascending, wanted, side="right")
     found: NDArray[np.int64] = len(scores) - above + 1
     tied = above - np.searchsorted(ascending, wanted, side="left") > 1

@@ -9,7 +9,9 @@ from engine.core.lorentz import LorentzForm
 from engine.core.similarity import COSINE, IndexForm
 
 INDEX_FORMS: dict[str, IndexForm] = {form.name: form for form in (COSINE.index_form, LorentzForm())}
-"""By name: an index is opened in the form that its manifest names, with the parameters that it keeps."""
+"""By name: an index is opened in the form that its manifest names, with the parameters that it
+keeps.
+"""
 
 DTYPES = {"f16": "float16", "f32": "float32", "i8": "int8"}
 

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 def distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of `ids` (n,) that differ, ascending. numpy.unique takes seconds for a million: from 2.3 on it hashes integers."""
+    """Those of `ids` (n,) that differ, ascending. numpy.unique takes seconds for a million: from
+    2.3 on it hashes integers.
+    """
     import numpy as np
 
     ordered = np.sort(ids)

@@ -1,7 +1,9 @@
-"""An index of vectors in a folder of its own, with a manifest; damage is found when it is opened.
+"""An index of vectors in a folder of its own, with a manifest; damage is found when it is
+opened.
 
-The rows lie in files that are written once and mapped: an update adds one, links to the others and notes the rows that are gone.
-Up to `EXACT_UP_TO` rows all are compared with a query. In a larger index, large files have graphs beside them; what these name is
+The rows lie in files that are written once and mapped: an update adds one, links to the others and
+notes the rows that are gone. Up to `EXACT_UP_TO` rows all are compared with a query. In a larger
+index, large files have graphs beside them; what these name is
 compared: an update builds no large graph anew. Long, as one class reads and writes it.
 """
 
@@ -49,17 +51,27 @@ class Rows(Protocol):
 
 
 class VectorIndex:
-    """Index over chunk vectors, by cosine, in the form that serves a similarity. Made by `build` or `updated`, read by `open`."""
+    """Index over chunk vectors, by cosine, in the form that serves a similarity.
 
-    def __init__(self, folder: Path, manifest: dict[str, Any], parts: list[Part], gone: NDArray[np.int64]) -> None:
+    Made by `build` or `updated`, read by `open`.
+    """
+
+    def __init__(
+        self, folder: Path, manifest: dict[str, Any], parts: list[Part], gone: NDArray[np.int64]
+    ) -> None:
         import numpy as np
 
-        self.folder, self.manifest, self.form = folder, manifest, index_form(manifest)
-        self._parts, self._gone = parts, gone
+        self.folder = folder
+        self.manifest = manifest
+        self.form = index_form(manifest)
+        self._parts = parts
+        self._gone = gone
         self._starts = np.cumsum([0, *(len(part.ids) for part in parts)])
         self._there = np.ones(self._starts[-1], bool)
         self._there[gone] = False
-        has_graph = np.repeat([bool(part.graph) for part in parts], np.diff(self._starts)).astype(bool)
+        has_graph = np.repeat([bool(part.graph) for part in parts], np.diff(self._starts)).astype(
+            bool
+        )
         self._unnamed = np.flatnonzero(self._there & ~has_graph)
         places = np.flatnonzero(self._there)
         ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])[places]
@@ -69,11 +81,19 @@ class VectorIndex:
 
     @classmethod
     def build(
-        cls, folder: Path, ids: NDArray[np.int64], vectors: Rows, *, similarity: Similarity = COSINE, dtype: str = "f16"
+        cls,
+        folder: Path,
+        ids: NDArray[np.int64],
+        vectors: Rows,
+        *,
+        similarity: Similarity = COSINE,
+        dtype: str = "f16",
     ) -> VectorIndex:
-        """Write an index of `vectors` (float32, (n, d)), compared by `similarity`, under keys `ids` (n,) into `folder`.
+        """Write an index of `vectors` (float32, (n, d)), compared by `similarity`, under keys
+        `ids` (n,) into `folder`.
 
-        Raises EngineError for vectors that are not finite. ValueError for ids that are not unique or do not fit the vectors.
+        Raises EngineError for vectors that are not finite. ValueError for ids that are not unique
+        or do not fit the vectors.
         """
         import numpy as np
 
@@ -85,17 +105,27 @@ class VectorIndex:
                 form = form.fitted(vectors[start : start + BLOCK])
         width = form.rows(vectors[:0], _precision(dtype)).shape[1]
         manifest = {
-            "version": FORMAT_VERSION, "dimension": width, "dtype": dtype, "removed": 0, "form": form.name, **form.parameters,
-            "parts": {}, "graphs": {},
-        }  # fmt: skip
+            "version": FORMAT_VERSION,
+            "dimension": width,
+            "dtype": dtype,
+            "removed": 0,
+            "form": form.name,
+            **form.parameters,
+            "parts": {},
+            "graphs": {},
+        }
         blocks = (_stored(form, vectors[start : start + BLOCK], dtype) for start in starts)
         return cls._write(folder, manifest, ids, blocks, np.empty(0, np.int64))
 
-    def updated(self, folder: Path, add: NDArray[np.int64], vectors: Rows, remove: Iterable[int]) -> VectorIndex | None:
-        """Write this index with keys removed and added into `folder`; its own folder is not changed.
+    def updated(
+        self, folder: Path, add: NDArray[np.int64], vectors: Rows, remove: Iterable[int]
+    ) -> VectorIndex | None:
+        """Write this index with keys removed and added into `folder`; its own folder is not
+        changed.
 
-        An added key that is known is replaced. Small files become part of the new one, so that there are never many. None when so
-        many keys have gone or come, or a vector is so long, that the index must be rebuilt. Raises like `build`.
+        An added key that is known is replaced. Small files become part of the new one, so that
+        there are never many. None when so many keys have gone or come, or a vector is so long, that
+        the index must be rebuilt. Raises like `build`.
         """
         import numpy as np
 
@@ -104,18 +134,25 @@ class VectorIndex:
         _check_ids(add, vectors)
         known = self._places_of(np.concatenate([np.fromiter(remove, np.int64), add]))
         removed = int(self.manifest["removed"]) + len(known)
-        starts, form = range(0, len(add), BLOCK), self.form
+        starts = range(0, len(add), BLOCK)
+        form = self.form
         fit = form.of_cosines or all(form.takes(vectors[start : start + BLOCK]) for start in starts)
         if removed > REBUILD_SHARE * max(1, self.count) or not fit:
             return None
         gone = distinct(np.concatenate([self._gone, known]))
-        names, ids = list(self.manifest["parts"]), [add]
-        fresh = (_stored(form, vectors[start : start + BLOCK], self.manifest["dtype"]) for start in starts)
+        names = list(self.manifest["parts"])
+        ids = [add]
+        fresh = (
+            _stored(form, vectors[start : start + BLOCK], self.manifest["dtype"])
+            for start in starts
+        )
         blocks: list[Iterable[NDArray[Any]]] = [fresh]
         while names and len(self._parts[len(names) - 1].ids) <= sum(map(len, ids)):
-            part, start = self._parts[len(names) - 1], self._starts[len(names) - 1]
+            part = self._parts[len(names) - 1]
+            start = self._starts[len(names) - 1]
             stay = np.delete(np.arange(len(part.ids)), gone[gone >= start] - start)
-            ids, gone = [*ids, part.ids[stay]], gone[gone < start]
+            ids = [*ids, part.ids[stay]]
+            gone = gone[gone < start]
             blocks.append(map(part.rows.__getitem__, np.array_split(stay, 1 + len(stay) // BLOCK)))
             names.pop()
         parts = {name: self.manifest["parts"][name] for name in names}
@@ -130,29 +167,44 @@ class VectorIndex:
 
     @classmethod
     def _write(
-        cls, folder: Path, manifest: dict[str, Any], ids: NDArray[np.int64], blocks: Iterable[NDArray[Any]],
+        cls,
+        folder: Path,
+        manifest: dict[str, Any],
+        ids: NDArray[np.int64],
+        blocks: Iterable[NDArray[Any]],
         gone: NDArray[np.int64],
-    ) -> VectorIndex:  # fmt: skip
+    ) -> VectorIndex:
         """Write one more file of rows, and what is gone, with the manifest; open all."""
         import numpy as np
 
         from engine.vectors.graph import graph_of, write_graph
         from engine.vectors.part import map_part, map_parts, write_part
 
-        parts, graphs, form = dict(manifest["parts"]), dict(manifest["graphs"]), index_form(manifest)
+        parts = dict(manifest["parts"])
+        graphs = dict(manifest["graphs"])
+        form = index_form(manifest)
         path = folder / f"part-{1 + max((int(name[5:11]) for name in parts), default=0):06d}.vec"
         with disk_errors("The vector index could not be written."):
             if len(ids):
                 write_part(path, ids, blocks)
                 parts[path.name] = (len(ids), file_sha256(path))
             large = sum(rows for rows, _ in parts.values()) > EXACT_UP_TO
-            width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
+            width = manifest["dimension"]
+            dtype = np.dtype(DTYPES[manifest["dtype"]])
             for name in (
-                name for name, (rows, _) in parts.items() if large and rows > GRAPH_FROM and name not in graphs
+                name
+                for name, (rows, _) in parts.items()
+                if large and rows > GRAPH_FROM and name not in graphs
             ):
-                path, count = folder / name, parts[name][0]  # also of a file that is older than the index is large
-                starts = range(0, count, BLOCK)  # each mapped for itself: what was read does not stay in memory
-                blocks = (map_part(path, count, width, dtype).rows[start : start + BLOCK] for start in starts)
+                path = folder / name  # also of a file that is older than the index is large
+                count = parts[name][0]
+                starts = range(
+                    0, count, BLOCK
+                )  # each mapped for itself: what was read does not stay in memory
+                blocks = (
+                    map_part(path, count, width, dtype).rows[start : start + BLOCK]
+                    for start in starts
+                )
                 write_graph(graph_of(path), blocks, width, of_cosines=form.of_cosines)
                 graphs[name] = file_sha256(graph_of(path))
             np.save(folder / GONE, gone)
@@ -191,19 +243,27 @@ class VectorIndex:
         return int(self.manifest["dimension"]) - self.form.added
 
     def query_row(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """A query's vector (d,) as it is compared with stored ones. Raises EngineError for one that is not finite, or of another
-        width than the index."""
+        """A query's vector (d,) as it is compared with stored ones.
+
+        Raises EngineError for one that is not finite, or of another width than the index.
+        """
         if vector.shape != (self.width,):
             raise EngineError(
-                f"A query vector of {vector.shape[-1]} numbers does not fit the index of {self.width}.",
-                "The model has changed since the documents were embedded.", "Run 'engine run' to embed them again.",
-                code="model-changed", stage="embed", command="run",
-            )  # fmt: skip
+                f"A query vector of {vector.shape[-1]} numbers does not fit the index of"
+                f" {self.width}.",
+                "The model has changed since the documents were embedded.",
+                "Run 'engine run' to embed them again.",
+                code="model-changed",
+                stage="embed",
+                command="run",
+            )
         _refuse_not_finite(vector)
         return self.form.query_rows(vector)
 
     def similarities(self, rows: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The similarity (n,) of a query's vector (d,) with each of `rows` as `stored` gives them: exact."""
+        """The similarity (n,) of a query's vector (d,) with each of `rows` as `stored` gives
+        them: exact.
+        """
         from engine.vectors.exact import cosines
 
         query_row = self.query_row(vector)
@@ -214,18 +274,30 @@ class VectorIndex:
         return self._keys
 
     def stored(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """All chunk ids, ascending (n,), and their vectors as they are stored, a row each: mapped, where they lie in that order."""
-        in_order = len(self._parts) == 1 and not len(self._gone) and bool((self._places[1:] > self._places[:-1]).all())
+        """All chunk ids, ascending (n,), and their vectors as they are stored, a row each:
+        mapped, where they lie in that order.
+        """
+        in_order = (
+            len(self._parts) == 1
+            and not len(self._gone)
+            and bool((self._places[1:] > self._places[:-1]).all())
+        )
         return self._keys, self._parts[0].rows if in_order else self._rows(self._places)
 
     def rows(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """The vectors of `ids` (n,), which are all in the index, as they are stored (see `stored`)."""
+        """The vectors of `ids` (n,), which are all in the index, as they are stored (see
+        `stored`).
+        """
         import numpy as np
 
         return self._rows(self._places[np.searchsorted(self._keys, ids)])
 
-    def search(self, vector: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Ids and similarities (both (min(k, n),)) of the chunks nearest to one query vector (d,), best first, ties by id."""
+    def search(
+        self, vector: NDArray[np.float32], k: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Ids and similarities (both (min(k, n),)) of the chunks nearest to one query vector
+        (d,), best first, ties by id.
+        """
         query_row = self.query_row(vector)
         if self.count <= EXACT_UP_TO:
             return self._nearest(self._places, query_row, k)
@@ -235,10 +307,14 @@ class VectorIndex:
         self, vector: NDArray[np.float32], allowed: NDArray[np.int64], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """`search`, restricted to the keys in `allowed`: exact, whatever the size of the index."""
-        query_row = self.query_row(vector)  # refuses a vector that does not fit, also where none of `allowed` is here
+        query_row = self.query_row(
+            vector
+        )  # refuses a vector that does not fit, also where none of `allowed` is here
         return self._nearest(self._places_of(allowed), query_row, k)
 
-    def search_exactly(self, vector: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search_exactly(
+        self, vector: NDArray[np.float32], k: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """`search`, all compared."""
         return self._nearest(self._places, self.query_row(vector), k)
 
@@ -257,7 +333,9 @@ class VectorIndex:
         order = np.lexsort((ids, -found[best]))[:k]
         return ids[order], found[best][order]
 
-    def _cosines(self, places: NDArray[np.int64], query_row: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _cosines(
+        self, places: NDArray[np.int64], query_row: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
         """Those (n,) of a query's row with the rows in these places."""
         import numpy as np
 
@@ -274,13 +352,19 @@ class VectorIndex:
         return found
 
     def _candidates(self, query_row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-        """Places, ascending, of the rows to compare: those nearest of what the graphs name, and all of files that have none."""
+        """Places, ascending, of the rows to compare: those nearest of what the graphs name, and
+        all of files that have none.
+        """
         import numpy as np
 
         from engine.vectors.graph import candidates
 
         wanted = max(CANDIDATES, 8 * k)
-        graphs = [(start, part.graph) for start, part in zip(self._starts, self._parts, strict=False) if part.graph]
+        graphs = [
+            (start, part.graph)
+            for start, part in zip(self._starts, self._parts, strict=False)
+            if part.graph
+        ]
         named, distances = candidates(graphs, query_row, wanted)
         there = self._there[named]
         nearest = named[there][np.argsort(distances[there])[: wanted // 2]]
@@ -298,7 +382,9 @@ class VectorIndex:
     def _rows(self, places: NDArray[np.int64]) -> NDArray[Any]:
         return self._of_parts(places, lambda part: part.rows)
 
-    def _of_parts(self, places: NDArray[np.int64], table: Callable[[Part], NDArray[Any]]) -> NDArray[Any]:
+    def _of_parts(
+        self, places: NDArray[np.int64], table: Callable[[Part], NDArray[Any]]
+    ) -> NDArray[Any]:
         """What stands in a table of the parts in these places."""
         import numpy as np
 
@@ -345,9 +431,11 @@ def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
 
     if not np.isfinite(vectors).all():
         raise EngineError(
-            "The encoder made vectors that are not finite.", "The model's weights may be damaged.",
-            "Check the model, or use another.", code="vectors-not-finite",
-        )  # fmt: skip
+            "The encoder made vectors that are not finite.",
+            "The model's weights may be damaged.",
+            "Check the model, or use another.",
+            code="vectors-not-finite",
+        )
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -356,7 +444,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         if manifest["version"] != FORMAT_VERSION:
             raise _damaged(
-                folder, f"its format is version {manifest['version']}, that of another version of the program"
+                folder,
+                f"its format is version {manifest['version']}, that of another version of the"
+                " program",
             )
         numbers = [manifest[key] for key in ("count", "dimension", "removed")]
         form = index_form(manifest)
@@ -366,7 +456,15 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         ):
             raise ValueError("its manifest holds impossible values")
         _check_files(folder, manifest)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise _damaged(folder, f"{type(error).__name__}: {error}") from None
     return cast(dict[str, Any], manifest)
 
@@ -378,9 +476,14 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
     from engine.vectors.graph import graph_of
     from engine.vectors.part import part_size
 
-    width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
+    width = manifest["dimension"]
+    dtype = np.dtype(DTYPES[manifest["dtype"]])
     for name, (rows, digest) in manifest["parts"].items():
-        if type(rows) is not int or rows < 1 or (folder / name).stat().st_size != part_size(rows, width, dtype):
+        if (
+            type(rows) is not int
+            or rows < 1
+            or (folder / name).stat().st_size != part_size(rows, width, dtype)
+        ):
             raise ValueError(f"{name} is of another size")
         if file_sha256(folder / name) != digest:
             raise ValueError(f"the checksum of {name} does not match")
@@ -393,7 +496,10 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
 
 def _damaged(folder: Path, why: str) -> DamagedError:
     return DamagedError(
-        f"The vector index in {folder} is damaged.", f"{why}.",
+        f"The vector index in {folder} is damaged.",
+        f"{why}.",
         "Run 'engine embed --force' to build it again; keyword search still works.",
-        code="index-damaged", stage="embed", command="embed --force",
-    )  # fmt: skip
+        code="index-damaged",
+        stage="embed",
+        command="embed --force",
+    )

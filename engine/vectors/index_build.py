@@ -1,5 +1,6 @@
-"""One vector index of the chunks and its encoder of queries, from texts to the artifact; built upon a former index where there is
-one of the same encoder."""
+"""One vector index of the chunks and its encoder of queries, from texts to the artifact; built
+upon a former index where there is one of the same encoder.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,11 @@ class IndexBuild:
     """One vector index of the chunks `ids` (n,), from their texts to the artifact."""
 
     def __init__(
-        self, context: StageContext, chosen: EncoderInUse, kind: type[VectorsInfo], ids: NDArray[np.int64]
+        self,
+        context: StageContext,
+        chosen: EncoderInUse,
+        kind: type[VectorsInfo],
+        ids: NDArray[np.int64],
     ) -> None:
         self._context = context
         self._chosen = chosen
@@ -65,11 +70,14 @@ class IndexBuild:
         self.info = kind()
 
     def build(self, shared_with: VectorsInfo | None = None) -> int:
-        """Write the index, or only the query encoder where the chunks' vectors are those of another; return how many were
-        embedded."""
+        """Write the index, or only the query encoder where the chunks' vectors are those of
+        another; return how many were embedded.
+        """
         context = self._context
         adapter = self._chosen.chunk_adapter
-        fingerprint = encoder_fingerprint_of(context, adapter, self._chosen.weight if adapter else 1.0)
+        fingerprint = encoder_fingerprint_of(
+            context, adapter, self._chosen.weight if adapter else 1.0
+        )
         shared = shared_with is not None and shared_with.chunk_encoder == fingerprint
         encoder = load_encoder(context, *((adapter, self._chosen.weight) if adapter else ()))
         self.info = self._info(encoder, shared=shared)
@@ -80,7 +88,9 @@ class IndexBuild:
         with context.project.building("vectors", self._name) as building:
             if not shared:
                 self._write_index(building.folder, encoder, cache)
-            sample = [context.store.chunk(row).embedded_text for row in self._ids[:SAMPLES].tolist()]
+            sample = [
+                context.store.chunk(row).embedded_text for row in self._ids[:SAMPLES].tolist()
+            ]
             _keep_query_graph(context, building.folder, self.info, sample, encoder)
         self._folder = building.name
         return len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - before
@@ -88,16 +98,27 @@ class IndexBuild:
     def publish(self, fingerprint: str, *, alone: bool = False) -> None:
         """Make it the current artifact; `alone`: of both modes."""
         instead_of = SemanticVectorsInfo if alone else None
-        self._context.store.put_artifact(Artifact(self.info, fingerprint, self._folder), instead_of=instead_of)
+        self._context.store.put_artifact(
+            Artifact(self.info, fingerprint, self._folder), instead_of=instead_of
+        )
 
     @property
     def _name(self) -> str:
         is_second = self._kind is SemanticVectorsInfo
-        return f"{self._context.fingerprint}-semantic" if is_second else self._context.fingerprint
+        if is_second:
+            return f"{self._context.fingerprint}-semantic"
+        return self._context.fingerprint
 
     def _info(self, encoder: Encoder, *, shared: bool) -> VectorsInfo:
         chosen = self._chosen
-        info = _info(self._context, encoder, chosen.adapter, chosen.chunk_adapter, chosen.weight, len(self._ids))
+        info = _info(
+            self._context,
+            encoder,
+            chosen.adapter,
+            chosen.chunk_adapter,
+            chosen.weight,
+            len(self._ids),
+        )
         if self._kind is SemanticVectorsInfo:
             return SemanticVectorsInfo(**{**vars(info), "shared": shared})
         return info
@@ -111,7 +132,9 @@ class IndexBuild:
         if missing > 0:
             texts = self._context.store.sample_chunk_texts(TIMED)
             what += f", {about(missing * seconds_a_chunk(encoder, texts))}"
-        self._context.choose("index", "one more for semantic search", f"{what}; search works meanwhile")
+        self._context.choose(
+            "index", "one more for semantic search", f"{what}; search works meanwhile"
+        )
 
     def _write_index(self, folder: Path, encoder: Encoder, cache: EmbeddingCache) -> None:
         import numpy as np
@@ -121,7 +144,10 @@ class IndexBuild:
         context = self._context
         dtype = _storage_type(context, encoder)
         index = _former(context, self._kind, encoder, dtype)
-        wanted = self._ids if index is None else np.setdiff1d(self._ids, index.keys(), assume_unique=True)
+        if index is None:
+            wanted = self._ids
+        else:
+            wanted = np.setdiff1d(self._ids, index.keys(), assume_unique=True)
         vectors, index = self._embed(encoder, cache, wanted, index, dtype)
         if index is None or not _updated(index, folder, self._ids, wanted, vectors):
             rows = vectors
@@ -137,7 +163,9 @@ class IndexBuild:
         index: VectorIndex | None,
         dtype: str,
     ) -> tuple[CachedRows, VectorIndex | None]:
-        """Return the vectors of these chunks (n,), in ascending order, and the index that has become of `index` meanwhile."""
+        """Return the vectors of these chunks (n,), in ascending order, and the index that has
+        become of `index` meanwhile.
+        """
         from engine.vectors.nodes import embedding_on_nodes
         from engine.vectors.partial import PartialIndex, newest_and_smallest_first
 
@@ -145,14 +173,21 @@ class IndexBuild:
         partial = None
         if self._kind is VectorsInfo:  # while the second is made, the first is searched
             partial = PartialIndex(
-                context, index, wanted, encoder.similarity, dtype, lambda count: replace(self.info, chunks=count)
+                context,
+                index,
+                wanted,
+                encoder.similarity,
+                dtype,
+                lambda count: replace(self.info, chunks=count),
             )
         new = set(wanted.tolist())
         keys = [key for key in context.store.chunk_keys(first=min(new, default=0)) if key[0] in new]
         hashes = [content_hash for *_, content_hash in keys]
         order = None
         if len(wanted) > FEW:
-            order = newest_and_smallest_first([owner for _, owner, _ in keys], context.store.documents())
+            order = newest_and_smallest_first(
+                [owner for _, owner, _ in keys], context.store.documents()
+            )
         del keys, new  # of a million they take 200 MB
         rows = chunk_rows(
             context,
@@ -163,7 +198,9 @@ class IndexBuild:
             before=len(self._ids) - len(wanted),
             order=order,
             stored=partial,
-            encode_shards=embedding_on_nodes(context, encoder, self._chosen.chunk_adapter, self._chosen.weight),
+            encode_shards=embedding_on_nodes(
+                context, encoder, self._chosen.chunk_adapter, self._chosen.weight
+            ),
         )
         if isinstance(encoder, GivenEncoder):
             _report_missing(context, encoder, hashes)
@@ -171,7 +208,12 @@ class IndexBuild:
 
 
 def _info(
-    context: StageContext, encoder: Encoder, adapter: Path | None, of_chunks: Path | None, weight: float, chunks: int
+    context: StageContext,
+    encoder: Encoder,
+    adapter: Path | None,
+    of_chunks: Path | None,
+    weight: float,
+    chunks: int,
 ) -> VectorsInfo:
     """What is noted of the index of so many chunks, which `encoder` embeds."""
     settings = context.settings.encoder
@@ -203,23 +245,35 @@ def _report_missing(context: StageContext, encoder: GivenEncoder, hashes: Sequen
     missing = int((encoder.given.find(hashes) < 0).sum())
     if missing:
         where = context.settings.encoder.vectors
-        text = f"{missing} of {len(hashes)} chunks have no vector in {where}: the map makes theirs. 'engine export' writes all."
+        text = (
+            f"{missing} of {len(hashes)} chunks have no vector in {where}: the map makes theirs."
+            " 'engine export' writes all."
+        )
         context.emit(Warned(stage=context.stage, text=text, code="vectors-incomplete"))
 
 
 def _storage_type(context: StageContext, encoder: Encoder) -> str:
-    """As `vectors.dtype` has it, but float16 where int8 is too coarse: ten nearest by Lorentz distance would mostly be others."""
+    """As `vectors.dtype` has it, but float16 where int8 is too coarse: ten nearest by Lorentz
+    distance would mostly be others.
+    """
     dtype = context.settings.vectors.dtype
     if dtype != "i8" or encoder.similarity.index_form.of_cosines:
         return dtype
-    context.warn("Vectors are stored as f16, not i8: distances of this hyperbolic encoder need more than 8 bits.")
+    context.warn(
+        "Vectors are stored as f16, not i8: distances of this hyperbolic encoder need more than 8"
+        " bits."
+    )
     return "f16"
 
 
-def _former(context: StageContext, kind: type[VectorsInfo], encoder: Encoder, dtype: str) -> VectorIndex | None:
-    """The present index of the same encoder, so that the next can be built upon it: first of this kind, then the other.
+def _former(
+    context: StageContext, kind: type[VectorsInfo], encoder: Encoder, dtype: str
+) -> VectorIndex | None:
+    """The present index of the same encoder, so that the next can be built upon it: first of
+    this kind, then the other.
 
-    Where only its query encoder is missing or damaged, the index of the same fingerprint is built upon, too.
+    Where only its query encoder is missing or damaged, the index of the same fingerprint is built
+    upon, too.
     """
     if context.forced:
         return None
@@ -250,10 +304,15 @@ def _open_former(
 
 
 def _updated(
-    index: VectorIndex, folder: Path, ids: NDArray[np.int64], embedded: NDArray[np.int64], vectors: CachedRows
+    index: VectorIndex,
+    folder: Path,
+    ids: NDArray[np.int64],
+    embedded: NDArray[np.int64],
+    vectors: CachedRows,
 ) -> bool:
-    """Write an index of the chunks `ids` that builds upon another, where that holds most of them; `vectors`: of those that are
-    `embedded` now."""
+    """Write an index of the chunks `ids` that builds upon another, where that holds most of
+    them; `vectors`: of those that are `embedded` now.
+    """
     import numpy as np
 
     fresh = np.isin(embedded, index.keys(), invert=True)
@@ -266,7 +325,9 @@ def _updated(
 def _keep_query_graph(
     context: StageContext, folder: Path, info: VectorsInfo, sample: Sequence[str], loaded: Encoder
 ) -> None:
-    """Put the encoder of queries beside the index: the graph of a former index where it is the same, else a new one."""
+    """Put the encoder of queries beside the index: the graph of a former index where it is the
+    same, else a new one.
+    """
     kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
     for kind in () if context.forced else kinds:
         former = context.store.artifact(kind)
@@ -274,6 +335,11 @@ def _keep_query_graph(
         if former is not None and same and take_over(context.project.path / former.folder, folder):
             return
     context.check_stop()
-    adapter = context.project.path / info.adapter if info.adapter else None
+    if info.adapter:
+        adapter = context.project.path / info.adapter
+    else:
+        adapter = None
     source = encoder_source(context.settings.encoder)
-    write_query_graph(source, info.max_tokens, adapter, info.interpolation_weight, folder, sample, loaded)
+    write_query_graph(
+        source, info.max_tokens, adapter, info.interpolation_weight, folder, sample, loaded
+    )

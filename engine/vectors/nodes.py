@@ -1,4 +1,6 @@
-"""Embedding on the nodes of a cluster: weights go there once, then the texts of one shard after the other."""
+"""Embedding on the nodes of a cluster: weights go there once, then the texts of one shard after
+the other.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _Given = tuple[EncoderSource, str, dict[str, bytes], dict[str, bytes], int, floa
 def embedding_on_nodes(
     context: StageContext, encoder: Encoder, adapter: Path | None, weight: float
 ) -> Callable[[Iterable[Texts]], Iterator[NDArray[np.float32]]] | None:
-    """What encodes shards of chunks' texts as the loaded `encoder` does, in their order; None where that is done here."""
+    """What encodes shards of chunks' texts as the loaded `encoder` does, in their order; None
+    where that is done here.
+    """
     if not cluster_address():
         return None
     chosen = context.settings.encoder
@@ -36,11 +40,20 @@ def embedding_on_nodes(
         return None
 
     def vectors(shards: Iterable[Texts]) -> Iterator[NDArray[np.float32]]:
-        dtype = encoder.hardware.dtype if isinstance(encoder, TransformerEncoder) else ""
+        if isinstance(encoder, TransformerEncoder):
+            dtype = encoder.hardware.dtype
+        else:
+            dtype = ""
         files = read_tree(weights, LOADED), read_tree(adapter, LOADED) if adapter else {}
         given = (source, dtype, *files, chosen.max_tokens, weight)
-        with closing(Nodes[Texts, "NDArray[np.float32]"](open_embedding, given, context.check_stop)) as nodes:
-            context.choose("embedding", f"on {nodes.count} nodes", "weights and texts are sent to the cluster (--ray)")
+        with closing(
+            Nodes[Texts, "NDArray[np.float32]"](open_embedding, given, context.check_stop)
+        ) as nodes:
+            context.choose(
+                "embedding",
+                f"on {nodes.count} nodes",
+                "weights and texts are sent to the cluster (--ray)",
+            )
             yield from nodes.in_order(shards)
 
     return vectors

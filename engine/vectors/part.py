@@ -34,16 +34,20 @@ def part_size(count: int, width: int, dtype: np.dtype[Any]) -> int:
 def map_part(path: Path, count: int, width: int, dtype: np.dtype[Any], graph: Any = None) -> Part:
     """A file whose size has been checked."""
     ids: Any = np.memmap(path, dtype="<i8", mode="r", shape=(count,))
-    rows: Any = np.memmap(path, dtype=dtype.newbyteorder("<"), mode="r", offset=8 * count, shape=(count, width))
+    rows: Any = np.memmap(
+        path, dtype=dtype.newbyteorder("<"), mode="r", offset=8 * count, shape=(count, width)
+    )
     return Part(ids, rows, graph)
 
 
 def map_parts(folder: Path, manifest: dict[str, Any]) -> list[Part]:
     """The files that a manifest names, which have been checked. Raises RuntimeError."""
-    width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
+    width = manifest["dimension"]
+    dtype = np.dtype(DTYPES[manifest["dtype"]])
     graphs = {name: map_graph(graph_of(folder / name)) for name in manifest["graphs"]}
     return [
-        map_part(folder / name, rows, width, dtype, graphs.get(name)) for name, (rows, _) in manifest["parts"].items()
+        map_part(folder / name, rows, width, dtype, graphs.get(name))
+        for name, (rows, _) in manifest["parts"].items()
     ]
 
 

@@ -1,1 +1,3 @@
-"""Queries that people wrote: imported, with and without judgments; those of BEIR folders; those that documents hold."""
+"""Queries that people wrote: imported, with and without judgments; those of BEIR folders; those
+that documents hold.
+"""

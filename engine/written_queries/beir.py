@@ -1,6 +1,7 @@
 """BEIR folders (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv) and JSONL files of queries.
 
-A line that is not what it should be raises DatasetError, which names the file, the line and what is missing.
+A line that is not what it should be raises DatasetError, which names the file, the line and what is
+missing.
 """
 
 from __future__ import annotations
@@ -24,18 +25,26 @@ _MAX_ARRAY_LENGTH = 512 * 2**20  # bytes
 
 
 class MalformedError(DatasetError):
-    """What stands at `place`, a file or a line of it, is not what it should be: the `problem` in words."""
+    """What stands at `place`, a file or a line of it, is not what it should be: the `problem` in
+    words.
+    """
 
     def __init__(self, place: str, problem: str) -> None:
-        super().__init__(f"{place} cannot be used.", f"Because {problem}.", "Correct the file and run again.")
-        self.place, self.problem = place, problem
+        super().__init__(
+            f"{place} cannot be used.", f"Because {problem}.", "Correct the file and run again."
+        )
+        self.place = place
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedQuery:
-    """A training query that the user brings. `document` names where the evidence stands: a title, path or id. `grade`: how relevant
-    that is, from 1; a query may come several times, with other evidence. `kind`: what it is worded as, `imported` where its file
-    does not say it."""
+    """A training query that the user brings.
+
+    `document` names where the evidence stands: a title, path or id. `grade`: how relevant that is,
+    from 1; a query may come several times, with other evidence. `kind`: what it is worded as,
+    `imported` where its file does not say it.
+    """
 
     text: str
     evidence: tuple[str, ...] = ()
@@ -50,15 +59,21 @@ class BeirReader:
     formats = frozenset({"beir"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
-        """See `Reader.read`. Raises DatasetError for a line without _id or text, and for an _id that occurs twice."""
+        """See `Reader.read`.
+
+        Raises DatasetError for a line without _id or text, and for an _id that occurs twice.
+        """
         seen: set[str] = set()
         for place, row in _json_lines(path):
             key = _identifier(row, "_id", place)
             if key in seen:
                 raise MalformedError(place, f"the _id '{key}' occurs twice")
             seen.add(key)
-            text, title = _text(row, "text", place), _text(row, "title", place, "")
-            yield ReadDocument(title.strip(), text if text.strip() else title, external_id=key, format="beir")
+            text = _text(row, "text", place)
+            title = _text(row, "title", place, "")
+            yield ReadDocument(
+                title.strip(), text if text.strip() else title, external_id=key, format="beir"
+            )
         if not seen:
             raise MalformedError(str(path), "it holds no documents")
 
@@ -67,10 +82,14 @@ READER = BeirReader()
 
 
 def begins_corpus(path: Path) -> bool:
-    """Whether the first line of a corpus.jsonl is an entry of a BEIR data set; one that is closed to us is taken for it."""
+    """Whether the first line of a corpus.jsonl is an entry of a BEIR data set; one that is
+    closed to us is taken for it.
+    """
     try:
         with path.open("rb") as file:
-            first = next(filter(bytes.strip, iter(lambda: file.readline(_MAX_LINE_LENGTH), b"")), b"")
+            first = next(
+                filter(bytes.strip, iter(lambda: file.readline(_MAX_LINE_LENGTH), b"")), b""
+            )
     except OSError:
         return True
     try:
@@ -81,9 +100,11 @@ def begins_corpus(path: Path) -> bool:
 
 
 def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
-    """The judged queries of a BEIR folder: queries.jsonl with qrels/`split`.tsv, in the order of queries.jsonl.
+    """The judged queries of a BEIR folder: queries.jsonl with qrels/`split`.tsv, in the order of
+    queries.jsonl.
 
-    `grades` holds (document id, score) for scores above 0; queries without any are left out. Raises DatasetError.
+    `grades` holds (document id, score) for scores above 0; queries without any are left out. Raises
+    DatasetError.
     """
     grades = _read_qrels(folder / "qrels" / f"{split}.tsv")
     judged = []
@@ -93,19 +114,24 @@ def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
         if key in grades:
             judged.append(JudgedQuery(key, text, grades=tuple(grades.pop(key).items())))
     if grades and not judged:
-        raise MalformedError(str(folder / "queries.jsonl"), f"no query in it is judged in qrels/{split}.tsv")
+        raise MalformedError(
+            str(folder / "queries.jsonl"), f"no query in it is judged in qrels/{split}.tsv"
+        )
     return judged
 
 
 def read_evidence_questions(path: Path) -> list[JudgedQuery]:
-    """Judged queries of a JSONL file of {"query", "evidence": [...], "path"?, "also"?}: a chunk that holds evidence is right.
+    """Judged queries of a JSONL file of {"query", "evidence": [...], "path"?, "also"?}: a chunk
+    that holds evidence is right.
 
-    `also` is a list of {"path", "evidence"}: further documents that answer. The key is the first 16 hex digits of a sha256 over
-    query, evidence and path, so that a second import changes nothing, and one with another `also` replaces it.
+    `also` is a list of {"path", "evidence"}: further documents that answer. The key is the first 16
+    hex digits of a sha256 over query, evidence and path, so that a second import changes nothing,
+    and one with another `also` replaces it.
     """
     judged: dict[str, JudgedQuery] = {}
     for place, row in _json_lines(path):
-        text, evidence = _text(row, "query", place), _evidence(row, ("evidence",), place)
+        text = _text(row, "query", place)
+        evidence = _evidence(row, ("evidence",), place)
         if not evidence:
             raise MalformedError(place, "the key 'evidence' is missing or empty")
         where = _text(row, "path", place, "") or None
@@ -117,8 +143,10 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
 
 
 def read_training_queries(path: Path) -> list[ImportedQuery]:
-    """Training queries of a file: of qrels/SPLIT.tsv in a BEIR folder one for each answer, the best first, with its score as grade
-    and the beginning of the document as evidence; else see `read_queries_jsonl`. Raises DatasetError."""
+    """Training queries of a file: of qrels/SPLIT.tsv in a BEIR folder one for each answer, the
+    best first, with its score as grade and the beginning of the document as evidence; else see
+    `read_queries_jsonl`. Raises DatasetError.
+    """
     if path.suffix != ".tsv":
         return read_queries_jsonl(path)
     folder = path.parent.parent
@@ -132,10 +160,11 @@ def read_training_queries(path: Path) -> list[ImportedQuery]:
 
 
 def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
-    """Training queries: JSONL or one JSON array of {"query" or "text", "evidence" or "evidence_list"?, "document" or
-    "doc"?, "grade"?, "kind"?}.
+    """Training queries: JSONL or one JSON array of {"query" or "text", "evidence" or
+    "evidence_list"?, "document" or "doc"?, "grade"?, "kind"?}.
 
-    Evidence is a string or a list of strings. A kind that is none of `WRITTEN_KINDS` counts as none.
+    Evidence is a string or a list of strings. A kind that is none of `WRITTEN_KINDS` counts as
+    none.
     """
     queries = []
     for place, row in _json_array(path) if _starts_array(path) else _json_lines(path):
@@ -145,7 +174,9 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
         document = _text(row, "document" if "document" in row else "doc", place, "")
         grade = row.get("grade")
         if grade is not None and (type(grade) is not int or not 1 <= grade <= MAX_GRADE):
-            raise MalformedError(place, f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}")
+            raise MalformedError(
+                place, f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}"
+            )
         evidence = _evidence(row, ("evidence", "evidence_list"), place)
         queries.append(ImportedQuery(text, evidence, document or None, grade, _kind(row)))
     return queries
@@ -159,7 +190,9 @@ def _further_answers(row: dict[str, Any], place: str) -> tuple[FurtherAnswer, ..
     entries = row.get("also") or []
     if not isinstance(entries, list):
         raise MalformedError(place, "the key 'also' is not a list")
-    return tuple(_further_answer(_object(entry, f"{place}, 'also'"), f"{place}, 'also'") for entry in entries)
+    return tuple(
+        _further_answer(_object(entry, f"{place}, 'also'"), f"{place}, 'also'") for entry in entries
+    )
 
 
 def _further_answer(entry: dict[str, Any], place: str) -> FurtherAnswer:
@@ -177,7 +210,9 @@ def _read_qrels(path: Path) -> dict[str, dict[str, int]]:
         if not line.strip() or (number == 1 and len(cells) == 3 and not _is_number(cells[2])):
             continue
         if len(cells) != 3 or not _is_number(cells[2]):
-            raise MalformedError(f"{path}, line {number}", "it is not 'query-id TAB corpus-id TAB score'")
+            raise MalformedError(
+                f"{path}, line {number}", "it is not 'query-id TAB corpus-id TAB score'"
+            )
         query, document, score = (cell.strip() for cell in cells)
         if float(score) > 0:
             grades.setdefault(query, {})[document] = round(float(score))
@@ -197,7 +232,9 @@ def _lines(path: Path, longest: int = _MAX_LINE_LENGTH) -> Iterator[str]:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(longest + 1), b""), 1):
                 if len(line) > longest:
-                    raise MalformedError(f"{path}, line {number}", f"it is longer than {longest // 2**20} MB")
+                    raise MalformedError(
+                        f"{path}, line {number}", f"it is longer than {longest // 2**20} MB"
+                    )
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise MalformedError(f"{path}, line {number}", "it is not UTF-8") from error
@@ -220,7 +257,10 @@ def _json_array(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _starts_array(path: Path) -> bool:
-    return next((line.lstrip().startswith("[") for line in _lines(path, _MAX_ARRAY_LENGTH) if line.strip()), False)
+    return next(
+        (line.lstrip().startswith("[") for line in _lines(path, _MAX_ARRAY_LENGTH) if line.strip()),
+        False,
+    )
 
 
 def _parsed(text: str, place: str) -> Any:
@@ -248,7 +288,9 @@ def _text(row: dict[str, Any], key: str, place: str, default: str | None = None)
     if value is None and default is not None:
         return default
     if not isinstance(value, str):
-        raise MalformedError(place, f"the key '{key}' is {'missing' if key not in row else 'not a string'}")
+        raise MalformedError(
+            place, f"the key '{key}' is {'missing' if key not in row else 'not a string'}"
+        )
     return visible(clean(value))
 
 
@@ -256,17 +298,27 @@ def _evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[s
     key = next((key for key in keys if row.get(key) is not None), None)
     if key is None:
         return ()
-    values = [row[key]] if isinstance(row[key], str) else row[key]
+    if isinstance(row[key], str):
+        values = [row[key]]
+    else:
+        values = row[key]
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise MalformedError(place, f"the key '{key}' is neither a string nor a list of strings")
     return tuple(visible(clean(value)) for value in values if value.strip())
 
 
 def _unreadable(path: Path, error: OSError) -> DatasetError:
-    others = sorted(item.name for item in path.parent.glob("*.tsv")) if path.suffix == ".tsv" else []
-    hint = (
-        f"Give the split a name from {', '.join(others)}."
-        if others
-        else f"Check the path. A BEIR folder holds {BEIR_CORPUS}, queries.jsonl and qrels/; a single file is JSONL."
+    if path.suffix == ".tsv":
+        others = sorted(item.name for item in path.parent.glob("*.tsv"))
+    else:
+        others = []
+    if others:
+        hint = f"Give the split a name from {', '.join(others)}."
+    else:
+        hint = (
+            f"Check the path. A BEIR folder holds {BEIR_CORPUS}, queries.jsonl and qrels/; a single"
+            " file is JSONL."
+        )
+    return DatasetError(
+        f"{path} cannot be read.", f"{error.strerror}.", hint, code="dataset-unreadable"
     )
-    return DatasetError(f"{path} cannot be read.", f"{error.strerror}.", hint, code="dataset-unreadable")

@@ -1,4 +1,5 @@
-"""Judgments and queries that the user brings: checked, copied into the project's `imports` folder, read back by stages.
+"""Judgments and queries that the user brings: checked, copied into the project's `imports`
+folder, read back by stages.
 
 The copies are what a database that was lost is built again from.
 """
@@ -28,25 +29,35 @@ from engine.written_queries.beir import (
 )
 
 Row = TypeVar("Row")
-MARKS_FILE = "judgments-app.jsonl"  # hits that the user marked: rewritten with every mark, unlike imported files
+MARKS_FILE = (  # hits that the user marked: rewritten with every mark, unlike imported files
+    "judgments-app.jsonl"
+)
 MARKED = "user:"  # what the keys of its queries begin with
 JUDGING = "judging"  # the lock of who marks hits, or brings file and database in line
 JUDGING_SECONDS = 5.0  # that another mark of this project may take
 
 
-def import_judgments(project: ProjectFolder, path: Path, split: str = "test", *, measuring: bool = False) -> int:
-    """Add judged queries from a BEIR folder or a JSONL file of {query, evidence, path?, also?}; returns how many were read.
+def import_judgments(
+    project: ProjectFolder, path: Path, split: str = "test", *, measuring: bool = False
+) -> int:
+    """Add judged queries from a BEIR folder or a JSONL file of {query, evidence, path?, also?};
+    returns how many were read.
 
     Raises DatasetError that names file and line.
     """
-    judged = read_beir_judgments(path, split) if path.is_dir() else read_evidence_questions(path)
+    if path.is_dir():
+        judged = read_beir_judgments(path, split)
+    else:
+        judged = read_evidence_questions(path)
     if measuring:
         judged = [replace(query, key=f"{MEASURING}{query.key}") for query in judged]
     if not judged:
         raise DatasetError(
-            f"{path} holds no judgments.", "No query in it has an answer.",
-            "Give each query evidence or a document id.", code="dataset-without-judgments",
-        )  # fmt: skip
+            f"{path} holds no judgments.",
+            "No query in it has an answer.",
+            "Give each query evidence or a document id.",
+            code="dataset-without-judgments",
+        )
     keep_rows(project, "judgments-*.jsonl", (_judged_row(query) for query in judged))
     with closing(project.store()) as store:
         store.put_judged(judged)
@@ -54,24 +65,30 @@ def import_judgments(project: ProjectFolder, path: Path, split: str = "test", *,
 
 
 def import_queries(project: ProjectFolder, path: Path) -> int:
-    """Add training queries from JSONL ({query, evidence?, document?, kind?}), a JSON array, or qrels/SPLIT.tsv of a BEIR folder;
-    returns how many were read.
+    """Add training queries from JSONL ({query, evidence?, document?, kind?}), a JSON array, or
+    qrels/SPLIT.tsv of a BEIR folder; returns how many were read.
 
-    They are used when `queries.backend` is `imported` or `both`. Raises DatasetError that names file and line.
+    They are used when `queries.backend` is `imported` or `both`. Raises DatasetError that names
+    file and line.
     """
     queries = read_training_queries(path)
     if not queries:
         raise DatasetError(
-            f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' per line.",
+            f"{path} holds no queries.",
+            "The file is empty.",
+            "Write one JSON object with 'query' per line.",
             code="dataset-empty",
-        )  # fmt: skip
+        )
     keep_rows(project, "queries-*.jsonl", (_query_row(query) for query in queries))
     return len(queries)
 
 
 def _judged_row(query: JudgedQuery) -> dict[str, Any]:
-    """A judged query as the imports folder has it. One without further answers is written as it was before there were any, so
-    that an import of the same file again gives the same file."""
+    """A judged query as the imports folder has it.
+
+    One without further answers is written as it was before there were any, so that an import of the
+    same file again gives the same file.
+    """
     row: dict[str, Any] = {
         "key": query.key,
         "text": query.text,
@@ -85,8 +102,14 @@ def _judged_row(query: JudgedQuery) -> dict[str, Any]:
 
 
 def _query_row(query: ImportedQuery) -> dict[str, Any]:
-    """A training query as the imports folder has it; a grade or kind only where its file named one."""
-    row: dict[str, Any] = {"query": query.text, "evidence": query.evidence, "document": query.document}
+    """A training query as the imports folder has it; a grade or kind only where its file named
+    one.
+    """
+    row: dict[str, Any] = {
+        "query": query.text,
+        "evidence": query.evidence,
+        "document": query.document,
+    }
     if query.grade:
         row["grade"] = query.grade
     if query.kind != "imported":
@@ -95,11 +118,13 @@ def _query_row(query: ImportedQuery) -> dict[str, Any]:
 
 
 def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) -> list[Row]:
-    """What `read` makes of each line of JSON in a file of the imports folder; nothing where there is no such file.
+    """What `read` makes of each line of JSON in a file of the imports folder; nothing where
+    there is no such file.
 
     Raises DatasetError where it was damaged.
     """
-    found, number = [], 0
+    found = []
+    number = 0
     try:
         for line in path.read_text(encoding="utf-8").split("\n"):
             number += 1
@@ -109,36 +134,51 @@ def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) 
         return []
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DatasetError(
-            f"{path} cannot be read.", f"Line {number}: {type(error).__name__}: {error}.",
-            f"Correct the line, or delete the file: it holds {holds}.", code=code,
-        ) from None  # fmt: skip
+            f"{path} cannot be read.",
+            f"Line {number}: {type(error).__name__}: {error}.",
+            f"Correct the line, or delete the file: it holds {holds}.",
+            code=code,
+        ) from None
     return found
 
 
 def read_judgments(path: Path) -> list[JudgedQuery]:
-    """Judged queries of a file that `import_judgments` wrote, or of the marks file, but for those without an answer.
+    """Judged queries of a file that `import_judgments` wrote, or of the marks file, but for
+    those without an answer.
 
     Raises DatasetError where the file was damaged.
     """
 
     def judged(row: dict[str, Any]) -> JudgedQuery:
         grades = tuple((document, grade) for document, grade in row["grades"])
-        also = tuple(FurtherAnswer(one["path"], tuple(one["evidence"])) for one in row.get("also", ()))
-        return JudgedQuery(row["key"], row["text"], tuple(row["evidence"]), grades, row["path"], also=also)
+        also = tuple(
+            FurtherAnswer(one["path"], tuple(one["evidence"])) for one in row.get("also", ())
+        )
+        return JudgedQuery(
+            row["key"], row["text"], tuple(row["evidence"]), grades, row["path"], also=also
+        )
 
     rows = kept_rows(path, judged, "judged questions", code="dataset-unreadable")
     return [query for query in rows if query.evidence or query.grades or query.path]
 
 
 def restore_marked(project: ProjectFolder, store: Store) -> None:
-    """Bring the judged queries made of the user's marks in line with the marks file: a database restored from a copy
-    may lack some, and may hold some that were taken back. Without that file nothing changes."""
+    """Bring the judged queries made of the user's marks in line with the marks file: a database
+    restored from a copy may lack some, and may hold some that were taken back. Without that file
+    nothing changes.
+    """
     path = project.path / "imports" / MARKS_FILE
     if not path.is_file():
         return
-    with project.locked(JUDGING, wait=JUDGING_SECONDS):  # a mark made just now is in both or in neither
+    with project.locked(
+        JUDGING, wait=JUDGING_SECONDS
+    ):  # a mark made just now is in both or in neither
         kept = {query.key: query for query in read_judgments(path)}
-        known = {query.key: replace(query, id=0) for query in store.judged() if query.key.startswith(MARKED)}
+        known = {
+            query.key: replace(query, id=0)
+            for query in store.judged()
+            if query.key.startswith(MARKED)
+        }
         if fresh := [query for key, query in kept.items() if known.get(key) != query]:
             store.put_judged(fresh)
         if gone := known.keys() - kept.keys():
@@ -146,7 +186,9 @@ def restore_marked(project: ProjectFolder, store: Store) -> None:
 
 
 def restore_judgments(project: ProjectFolder, store: Store) -> None:
-    """Bring the judged queries in line with the imports folder: its marks, and the imported ones that a new database lacks."""
+    """Bring the judged queries in line with the imports folder: its marks, and the imported ones
+    that a new database lacks.
+    """
     restore_marked(project, store)
     known = {query.key for query in store.judged()}
     fresh: dict[str, JudgedQuery] = {}
@@ -154,7 +196,9 @@ def restore_judgments(project: ProjectFolder, store: Store) -> None:
         for query in read_judgments(path):
             former = fresh.get(query.key)
             if query.key not in known and (former is None or len(query.also) >= len(former.also)):
-                fresh[query.key] = query  # of one that was imported again with more answers, all of them count
+                fresh[query.key] = (
+                    query  # of one that was imported again with more answers, all of them count
+                )
     if fresh:
         store.put_judged(fresh.values())
 
@@ -168,16 +212,22 @@ def import_beside(context: StageContext, corpora: Iterable[Path]) -> None:
             try:
                 judged = read_beir_judgments(folder)
             except DatasetError as error:
-                context.warn(f"The judgments beside {corpus} are left out. {error.what} {error.why}")
+                context.warn(
+                    f"The judgments beside {corpus} are left out. {error.what} {error.why}"
+                )
                 continue
             context.store.put_judged(judged)
-            context.choose("judgments", len(judged), f"queries.jsonl and qrels/test.tsv lie beside {corpus}")
+            context.choose(
+                "judgments", len(judged), f"queries.jsonl and qrels/test.tsv lie beside {corpus}"
+            )
 
 
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
     """All training queries imported so far, without repeats, in order of import file and line.
 
-    Of one that is there with a kind and without, as a file imported before kinds were kept may be, the kind counts."""
+    Of one that is there with a kind and without, as a file imported before kinds were kept may be,
+    the kind counts.
+    """
     found: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
     for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
         for query in read_queries_jsonl(path):
@@ -190,16 +240,22 @@ def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
 def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:
     """All training queries imported so far where one of them has a grade, else none."""
     found = imported_queries(project)
-    return found if any(query.grade for query in found) else []
+    if any(query.grade for query in found):
+        return found
+    return []
 
 
 def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:
-    """Names (which hold content hashes) of the imports of a kind: they change when the content does."""
+    """Names (which hold content hashes) of the imports of a kind: they change when the content
+    does.
+    """
     return sorted(path.name for path in (project.path / "imports").glob(f"{kind}-*.jsonl"))
 
 
 def keep_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file of the imports folder, a line of JSON a row; `*` in its name stands for the hash of its content."""
+    """Write a file of the imports folder, a line of JSON a row; `*` in its name stands for the
+    hash of its content.
+    """
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     (project.path / "imports").mkdir(mode=0o700, exist_ok=True)

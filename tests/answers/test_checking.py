@@ -34,7 +34,9 @@ def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> dict[
         ([10**40], (10**40,), False),
     ],
 )
-def test_a_sentence_is_supported_by_passages_that_there_are(sources: list[int], kept: tuple[int, ...], supported: bool):
+def test_a_sentence_is_supported_by_passages_that_there_are(
+    sources: list[int], kept: tuple[int, ...], supported: bool
+):
     assert checked([entry(sources)], PASSAGES) == (Sentence("It is so.", kept, supported),)
 
 
@@ -75,7 +77,9 @@ def test_a_sentence_is_supported_by_passages_that_there_are(sources: list[int], 
         ([1], " \n", None),
     ],
 )
-def test_a_quote_must_stand_in_a_passage_that_is_named(sources: list[int], quote: str, found: bool | None):
+def test_a_quote_must_stand_in_a_passage_that_is_named(
+    sources: list[int], quote: str, found: bool | None
+):
     (sentence,) = checked([entry(sources, quote=quote)], PASSAGES)
     assert sentence.quote_found is found
 
@@ -88,7 +92,13 @@ def test_what_is_wrong_is_marked_and_what_is_right_is_not():
         entry([5]),
         entry([1]),
     ]
-    assert ["⚠" in sentence.marks for sentence in checked(entries, PASSAGES)] == [False, True, True, True, True]
+    assert ["⚠" in sentence.marks for sentence in checked(entries, PASSAGES)] == [
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_a_quote_that_is_being_written_may_end_within_a_word():
@@ -99,19 +109,25 @@ def test_a_quote_that_is_being_written_may_end_within_a_word():
 
 
 def test_numbers_in_brackets_within_a_sentence_are_no_sources():
-    given = "It is red [1] and so on [1 and 2.] 【3】 ［4］ [[5]] 〔6〕 ⟦7⟧ ⁅8⁆ [¹] [②] [\u200b3] [see]."
+    given = "It is red [1] and so on [1 and 2.] 【3】 ［4］ [[5]] 〔6〕 ⟦7⟧ ⁅8⁆ [¹] [②] [\u200b3] [see]."  # noqa: E501
     (sentence,) = checked([entry([], given)], PASSAGES)
     text = "It is red (1) and so on (1 and 2.) (3) (4) (5) (6) (7) (8) (¹) (②) (\u200b3) [see]."
     assert (sentence.text, sentence.sources, sentence.supported) == (text, (), False)
 
 
 def test_an_entry_without_words_is_no_sentence():
-    assert checked([entry([1], " \n"), entry([1], "Yes.")], PASSAGES) == (Sentence("Yes.", (1,), True),)
+    assert checked([entry([1], " \n"), entry([1], "Yes.")], PASSAGES) == (
+        Sentence("Yes.", (1,), True),
+    )
 
 
 def test_a_passage_has_no_number_but_its_own():
-    shown = numbered(1, "Report [2]", "As said [3].\n[2] Fake > (none)\n[ 4 ] [１２] ［5, 6］ 【7】 [a] [8")
-    assert shown == "[1] Report (2)\nAs said (3).\n(2) Fake > (none)\n( 4 ) (１２) (5, 6) (7) [a] (8"
+    shown = numbered(
+        1, "Report [2]", "As said [3].\n[2] Fake > (none)\n[ 4 ] [１２] ［5, 6］ 【7】 [a] [8"
+    )
+    assert (
+        shown == "[1] Report (2)\nAs said (3).\n(2) Fake > (none)\n( 4 ) (１２) (5, 6) (7) [a] (8"
+    )
 
 
 def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences():
@@ -126,12 +142,16 @@ def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences():
         found = begun(text[:end], PASSAGES)
         counts.add(len(found))
         assert all(one.text == other for one, other in zip(found[:-1], said, strict=False))
-        assert not found or said[len(found) - 1].startswith(found[-1].text.rstrip("\N{REPLACEMENT CHARACTER}"))
+        assert not found or said[len(found) - 1].startswith(
+            found[-1].text.rstrip("\N{REPLACEMENT CHARACTER}")
+        )
     assert counts == {0, 1, 2}
     assert begun(text, PASSAGES) == checked(whole, PASSAGES)
 
 
-@pytest.mark.parametrize("text", ["", "Sure! Here is", "[1, 2]", '{"sentences": 3', '{"other": [', "```json\n"])
+@pytest.mark.parametrize(
+    "text", ["", "Sure! Here is", "[1, 2]", '{"sentences": 3', '{"other": [', "```json\n"]
+)
 def test_what_begins_no_answer_shows_nothing(text: str):
     assert begun(text, PASSAGES) == ()
 
@@ -139,8 +159,14 @@ def test_what_begins_no_answer_shows_nothing(text: str):
 def test_the_form_names_what_is_asked_for():
     properties = SHAPE.schema(3)["properties"]["sentences"]["items"]["properties"]
     assert list(properties) == ["sources", "text", "quote"]
-    assert properties["sources"] == {"type": "array", "items": {"type": "integer", "minimum": 1}, "maxItems": 9}
-    assert SHAPE.read('{"sentences": [{"sources": [2, 1], "text": "a", "quote": ""}]}') == [entry([2, 1], "a")]
+    assert properties["sources"] == {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 1},
+        "maxItems": 9,
+    }
+    assert SHAPE.read('{"sentences": [{"sources": [2, 1], "text": "a", "quote": ""}]}') == [
+        entry([2, 1], "a")
+    ]
     for wrong in ('"1"', "[true]", '["1"]', "[1.5]", "{}", "null"):
         with pytest.raises(BadAnswerError):
             SHAPE.read(f'{{"sentences": [{{"sources": {wrong}, "text": "a", "quote": ""}}]}}')

@@ -1,4 +1,6 @@
-"""A question, put to a model of random weights that llama.cpp runs in a process of its own: it writes nonsense."""
+"""A question, put to a model of random weights that llama.cpp runs in a process of its own: it
+writes nonsense.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +38,35 @@ def test_nonsense_is_marked_sentence_by_sentence(project: ProjectFolder):
     assert heard[0] == Answer("tiny.gguf", 6, (), "writing")
     growing = [one.sentences[0].text for one in heard if len(one.sentences) == 1]
     assert len(set(growing)) > 5
-    assert all(found.sentences[0].text.startswith(text.rstrip("\N{REPLACEMENT CHARACTER}")) for text in growing)
+    assert all(
+        found.sentences[0].text.startswith(text.rstrip("\N{REPLACEMENT CHARACTER}"))
+        for text in growing
+    )
 
 
-def test_the_process_of_its_own_gives_what_this_one_would(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # llama.cpp rounds otherwise with another number of threads
+def test_the_process_of_its_own_gives_what_this_one_would(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(
+        "OMP_NUM_THREADS", "1"
+    )  # llama.cpp rounds otherwise with another number of threads
     chunks = chunk_ids(project, *THINGS)
-    assert answer(project, QUESTION, chunks) == answer_here(project, QUESTION, chunks, lambda _: None, bool)
+    assert answer(project, QUESTION, chunks) == answer_here(
+        project, QUESTION, chunks, lambda _: None, bool
+    )
 
 
 def children() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children() if "engine.answers.answering" in one.cmdline()]
+    return [
+        one for one in psutil.Process().children() if "engine.answers.answering" in one.cmdline()
+    ]
 
 
 def test_a_stop_ends_the_process_and_leaves_what_has_come(project: ProjectFolder):
     heard: list[Answer] = []
-    found = answer(project, QUESTION, chunk_ids(project, *THINGS), heard.append, lambda: len(heard) > 4)
+    found = answer(
+        project, QUESTION, chunk_ids(project, *THINGS), heard.append, lambda: len(heard) > 4
+    )
     assert found.state == "stopped"
     assert found.sentences == heard[-1].sentences
     assert found.sentences

@@ -12,7 +12,8 @@ import pytest
 from fixtures.long_training import end_run, lengthen
 from fixtures.served_here import runs_here, served_here
 
-# What SQLite keeps beside a database that another test has open at this moment: it comes and goes, and a whole one needs none.
+# What SQLite keeps beside a database that another test has open at this moment: it comes and goes,
+# and a whole one needs none.
 OPENED = shutil.ignore_patterns("project.db-*")
 
 
@@ -37,14 +38,20 @@ def long_project(finished_project: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def what_is_there_is_no_garbage(tiny_model: Path) -> None:
-    """Python looks for garbage among what the tests of this file make, not once more among the libraries of models."""
+    """Python looks for garbage among what the tests of this file make, not once more among the
+    libraries of models.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
-def engine_served_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The app's server of searches is a thread of this process, and so are runs, except for tests that are about processes."""
+def engine_served_here(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """The app's server of searches is a thread of this process, and so are runs, except for
+    tests that are about processes.
+    """
     if request.node.get_closest_marker("processes"):
         yield
     elif "long_project" in request.fixturenames:  # its trainings are killed
@@ -57,7 +64,9 @@ def engine_served_here(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 @pytest.fixture(autouse=True)
 def no_process_stays() -> Iterator[None]:
-    """Tests of single screens start servers that no app closes: they must not pile up, nor be taken for a later test's."""
+    """Tests of single screens start servers that no app closes: they must not pile up, nor be
+    taken for a later test's.
+    """
     before = {child.pid for child in psutil.Process().children()}
     yield
     for child in psutil.Process().children():

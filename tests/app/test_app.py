@@ -61,7 +61,9 @@ def test_help_names_the_keys_that_work_here(size: tuple[int, int]) -> None:
         await pilot.press("f1")
         await until_screen(pilot, HelpDialog)
         keys = text_of(pilot, "#help-keys")
-        assert all(name in keys for name in ("new project", "F12", "Ctrl+Q"))  # of this screen, and of the app
+        assert all(
+            name in keys for name in ("new project", "F12", "Ctrl+Q")
+        )  # of this screen, and of the app
         await pilot.press("end")  # at 80x24 the keys are below
         await until_text(pilot, "Ctrl+Q")
         await pilot.press("escape")
@@ -78,16 +80,24 @@ def test_a_key_of_what_a_dialog_covers_is_not_dead_without_a_word(
     async def story(pilot: Pilot[Any]) -> None:
         screen = await pictures.open_project(pilot)
         screen.go("search")
-        await until(pilot, lambda: screen.is_at("search") and screen.query_one(SearchPane).mode, "the step")
+        await until(
+            pilot, lambda: screen.is_at("search") and screen.query_one(SearchPane).mode, "the step"
+        )
         pane = screen.query_one(SearchPane)
         await pilot.press("f8")
-        for key, covering in (("f1", HelpDialog), ("ctrl+s", SettingsScreen), ("ctrl+p", CommandPalette)):
+        for key, covering in (
+            ("f1", HelpDialog),
+            ("ctrl+s", SettingsScreen),
+            ("ctrl+p", CommandPalette),
+        ):
             await pilot.press(key)
             await until_screen(pilot, covering)
             notices = notifications(pilot.app)
             await pilot.press("f7", "ctrl+r")
             assert [notice.partition(" ")[0] for notice in notices] == ["F7", "Ctrl+R"]
-            await pilot.press("f11", "down", "tab")  # which mean nothing anywhere, or something here
+            await pilot.press(
+                "f11", "down", "tab"
+            )  # which mean nothing anywhere, or something here
             assert (len(notices), pane.mode) == (2, "all")
             await pilot.press("escape")
             await until(pilot, lambda: pilot.app.screen is screen, "the step again")
@@ -117,7 +127,11 @@ def test_what_is_typed_while_a_dialog_opens_stands_in_its_field() -> None:
         await until(pilot, lambda: pilot.app.screen.focused is not None, "the first screen")
         for key in "o/tmp/oan":  # o opens the dialog; as fast as the terminal sends it
             pilot.app.post_message(Key(key, key))
-        await until(pilot, lambda: [field.value for field in pilot.app.screen.query(PathField)] == ["/tmp/oan"], "it")
+        await until(
+            pilot,
+            lambda: [field.value for field in pilot.app.screen.query(PathField)] == ["/tmp/oan"],
+            "it",
+        )
 
     drive(story)
 
@@ -143,7 +157,10 @@ Call = tuple[str, ...]
 def actions_of(screen: Screen[Any]) -> set[Call]:
     """What the commands of the palette would do: the method's name and its arguments."""
     calls = (offer.call for offer in Commands(screen).offers())
-    return {(one.func.__name__, *one.args) if isinstance(one, partial) else (one.__name__,) for one in calls}
+    return {
+        (one.func.__name__, *one.args) if isinstance(one, partial) else (one.__name__,)
+        for one in calls
+    }
 
 
 def test_the_palette_offers_only_what_is_valid_now(finished_project: Path) -> None:
@@ -168,7 +185,10 @@ def test_the_palette_offers_to_pause_only_a_run_that_goes_on(new_project: Path) 
     def offered(screen: ProjectScreen) -> set[Call]:
         return {call for call in actions_of(screen) if call[0] in ("action_run_all", "control")}
 
-    run, pause, resume, stop = ("action_run_all",), ("control", "pause"), ("control", "resume"), ("control", "cancel")
+    run = ("action_run_all",)
+    pause = ("control", "pause")
+    resume = ("control", "resume")
+    stop = ("control", "cancel")
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
@@ -178,7 +198,10 @@ def test_the_palette_offers_to_pause_only_a_run_that_goes_on(new_project: Path) 
         screen.is_starting = False
         screen.run_state = RunState()
         screen.run_state.apply_all(
-            [RunStarted(run="r", stages=["ingest"]), StageStarted(stage="ingest", fingerprint="f", reason="r")]
+            [
+                RunStarted(run="r", stages=["ingest"]),
+                StageStarted(stage="ingest", fingerprint="f", reason="r"),
+            ]
         )
         assert offered(screen) == {pause, stop}
         screen.run_state.apply(Paused(stage="ingest"))
@@ -195,15 +218,28 @@ def last_line(pilot: Pilot[Any]) -> str:
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 200])
-def test_the_last_line_leaves_keys_out_instead_of_cutting_one(new_project: Path, width: int) -> None:
+def test_the_last_line_leaves_keys_out_instead_of_cutting_one(
+    new_project: Path, width: int
+) -> None:
     async def story(pilot: Pilot[Any]) -> str:
         await opened(pilot, "documents")
-        await until(pilot, lambda: "? help" in last_line(pilot) and last_line(pilot).endswith("^p palette"))
+        await until(
+            pilot, lambda: "? help" in last_line(pilot) and last_line(pilot).endswith("^p palette")
+        )
         return last_line(pilot)
 
     line = drive(story, new_project, (width, 24))
-    keys = ["a add a folder", "? help", "^r run all", "esc steps", "^q quit", "^s settings", "^w projects"]
-    shown, kept = [key for key in keys if key in line], {"? help", "^q quit"}
+    keys = [
+        "a add a folder",
+        "? help",
+        "^r run all",
+        "esc steps",
+        "^q quit",
+        "^s settings",
+        "^w projects",
+    ]
+    shown = [key for key in keys if key in line]
+    kept = {"? help", "^q quit"}
     others, offered = ([key for key in those if key not in kept] for those in (keys, shown))
     assert kept <= set(shown)
     assert offered == others[: len(offered)]  # the most wanted first
@@ -235,7 +271,9 @@ def test_without_colours_the_chosen_line_is_distinguished(monkeypatch: pytest.Mo
     async def story(pilot: Pilot[Any]) -> None:
         choices = pilot.app.screen.query_one("#home-choices", OptionList)
         await until(pilot, lambda: choices.option_count and choices.highlighted == 0, "the choices")
-        first, second = (str(option.prompt).strip().partition("  ")[0] for option in choices.options[:2])
+        first, second = (
+            str(option.prompt).strip().partition("  ")[0] for option in choices.options[:2]
+        )
         await until_text(pilot, first)
         (chosen, light), (other, dark) = look(pilot, first), look(pilot, second)
         assert light - dark > 128
@@ -249,11 +287,18 @@ def test_commands_that_help_are_followed_by_what_does_the_same_in_the_app() -> N
     def ways(text: str, shown: str) -> list[str]:
         """Commands whose way in the app follows a text, in order."""
         assert shown.startswith(text)
-        places = {name: shown.find(way) for name, way in WAYS.items() if way in shown.removeprefix(text)}
+        places = {
+            name: shown.find(way) for name, way in WAYS.items() if way in shown.removeprefix(text)
+        }
         return sorted(places, key=places.__getitem__)
 
     damaged = DamagedError("Broken.", "", "Mend it.", stage="index", command="run")
-    assert set(ways("Mend it.", advice(damaged))) == {"run", "embed", "index", "rank"}  # two ways for four
+    assert set(ways("Mend it.", advice(damaged))) == {
+        "run",
+        "embed",
+        "index",
+        "rank",
+    }  # two ways for four
     busy = ProjectBusyError("Busy.", "", "Wait.", command="status")
     assert ways("Wait.", advice(busy)) == ["status"]
     assert advice(DamagedError("Broken.", "", "Mend it.", command="evaluate --force")) == "Mend it."
@@ -267,14 +312,18 @@ def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:
         await pilot.press("ctrl+o")
         await until(pilot, lambda: type(pilot.app.screen).__name__ == "JumpScreen")
         targets = pilot.app.screen.targets  # type: ignore[attr-defined]
-        label, wanted = next((label, widget) for label, widget in targets.items() if widget.id == "sidebar")
+        label, wanted = next(
+            (label, widget) for label, widget in targets.items() if widget.id == "sidebar"
+        )
         await pilot.press(label)
         await until(pilot, lambda: pilot.app.screen is screen and screen.focused is wanted)
 
     drive(story, new_project)
 
 
-def test_the_chosen_theme_is_there_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chosen_theme_is_there_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("COLORFGBG", "15;0")
 
@@ -289,7 +338,9 @@ def test_the_chosen_theme_is_there_at_the_next_start(tmp_path: Path, monkeypatch
     assert drive(story)[0] == "bmembed-dark"
 
 
-def test_quitting_while_a_run_goes_on_is_confirmed(new_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quitting_while_a_run_goes_on_is_confirmed(
+    new_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot)
         monkeypatch.setattr(ProjectScreen, "going", True)
@@ -333,13 +384,17 @@ def test_diagnostics_hold_facts_and_no_document_text(finished_project: Path) -> 
         assert not any(line in shown for line in lines)
 
 
-def test_diagnostics_list_a_problem_of_the_machine(new_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diagnostics_list_a_problem_of_the_machine(
+    new_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ProjectFolder(new_project).change_settings({"encoder.model": "/no/such/[model"})
 
     async def command(_name: str, project: str, *_options: str, good: object) -> Any:
         return to_json(await asyncio.to_thread(examine, ProjectFolder(Path(project))))
 
-    monkeypatch.setattr("bmembed_tui.dialogs.diagnostics.command", command)  # a process would load torch
+    monkeypatch.setattr(
+        "bmembed_tui.dialogs.diagnostics.command", command
+    )  # a process would load torch
 
     def finding(text: str) -> list[str]:
         lines = (line for line in text.splitlines() if "/no/such/[model" in line)
@@ -397,7 +452,9 @@ def test_a_fault_is_recorded_in_private_and_reported_without_a_traceback(
     assert record.name in printed.replace("\n", "")
 
 
-def test_a_record_that_cannot_be_written_is_no_second_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_cannot_be_written_is_no_second_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     assert faults.record(ValueError("x")) is None

@@ -32,8 +32,11 @@ class Cycle:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    """A clock that stands still, and a Python that collects nothing by itself. Nothing is collected before and after a test, which
-    would go through the libraries of models each time."""
+    """A clock that stands still, and a Python that collects nothing by itself.
+
+    Nothing is collected before and after a test, which would go through the libraries of models
+    each time.
+    """
     clock = Clock()
     monkeypatch.setattr(garbage, "time", clock)
     gc.unfreeze()
@@ -63,7 +66,8 @@ def test_a_pause_sets_apart_what_lives_and_closing_gives_it_back(clock: Clock) -
 
 
 def test_what_was_set_apart_and_has_died_is_collected_at_a_later_pause(clock: Clock) -> None:
-    collector, cycle = IdleCollector(), Cycle()
+    collector = IdleCollector()
+    cycle = Cycle()
     gone = weakref.ref(cycle)
     clock.now += PAUSE_SECONDS
     collector.look()

@@ -1,4 +1,6 @@
-"""Markup and control characters in documents, file names, queries, model and project names: shown as typed, run nothing."""
+"""Markup and control characters in documents, file names, queries, model and project names:
+shown as typed, run nothing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ from engine.project.folder import ProjectFolder
 
 CLICK = "[@click=app.quit]leave[/]"
 TRAP = "[@click=app.quit]leave"
-NAMES = (f"{TRAP}.md", "[/]closed.md", "[bold]$error[.txt", "wipe\x1b[2Jme.md", "turn\u202earound.md")
+NAMES = (
+    f"{TRAP}.md",
+    "[/]closed.md",
+    "[bold]$error[.txt",
+    "wipe\x1b[2Jme.md",
+    "turn\u202earound.md",
+)
 TEXT = f"""# {CLICK} zanzibar
 
 The zanzibar valve [/ is opened by {CLICK} and the seal [bold]is[/bold] \x1b[31mred\x1b[0m \x9b2J. [link=file:///etc/passwd]x[/link]
@@ -45,15 +53,23 @@ def hostile_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) ->
     root = tmp_path_factory.mktemp("hostile")
     model = Path(shutil.copytree(tiny_model, root / "[@click=app.quit]model["))
     path = root / "[@click=app.quit]p["
-    chosen: dict[str, dict[str, Any]] = {**SETTINGS, "queries": {"max_queries": 200, "backend": "both"}}
+    chosen: dict[str, dict[str, Any]] = {
+        **SETTINGS,
+        "queries": {"max_queries": 200, "backend": "both"},
+    }
     chosen["encoder"] = {"model": str(model), "device": "cpu", "dtype": "float32"}
     ProjectFolder.create(path, chosen)
     copy_documents(path / "documents", ("incidents",), 12)
     for name in NAMES:
         (path / "documents" / name).parent.mkdir(exist_ok=True)
-        (path / "documents" / name).write_text(TEXT.replace("zanzibar", f"zanzibar {len(name)}"), encoding="utf-8")
+        (path / "documents" / name).write_text(
+            TEXT.replace("zanzibar", f"zanzibar {len(name)}"), encoding="utf-8"
+        )
     (path / "documents" / f"{TRAP}.exe").write_text("not read")
-    asked = [{"query": f"{CLICK} [/ zanzibar \x1b[2J {n}", "evidence": "costs $primary"} for n in range(3)]
+    asked = [
+        {"query": f"{CLICK} [/ zanzibar \x1b[2J {n}", "evidence": "costs $primary"}
+        for n in range(3)
+    ]
     queries = root / "queries.jsonl"
     queries.write_text("".join(json.dumps(row) + "\n" for row in asked))
     engine_here("import-queries", str(path), str(queries))
@@ -73,7 +89,9 @@ async def click_every_trap(pilot: Pilot[Any]) -> int:
     """Click on each place where the screen shows the trap; returns how many there were."""
     places = []
     for y, line in enumerate(screen_text(pilot.app).splitlines()):  # type: ignore[arg-type]
-        places += [(found.start() + 18, y) for found in re.finditer(re.escape("[@click=app.quit]"), line)]
+        places += [
+            (found.start() + 18, y) for found in re.finditer(re.escape("[@click=app.quit]"), line)
+        ]
     for x, y in places:
         if x < pilot.app.size.width:
             await pilot.click(offset=(x, y))
@@ -98,7 +116,9 @@ def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, in
             await until(pilot, lambda: at_step(screen, step.key), step.key)  # noqa: B023
             if step.key == "search":
                 await pilot.press(*"zanzibar")
-                await until(pilot, lambda: screen.query_one(SearchPane).active_list.hits, "the hits")
+                await until(
+                    pilot, lambda: screen.query_one(SearchPane).active_list.hits, "the hits"
+                )
             assert "[@click=app.quit]p[" in clean(pilot), step
             assert await click_every_trap(pilot), step
             for key in ("f1", "escape", "tab", "down", "down", "enter"):
@@ -117,7 +137,12 @@ def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, in
 def at_step(screen: ProjectScreen, step: str) -> bool:
     """Whether a step is shown and takes keys."""
     pane = screen.pane
-    return pane is not None and pane.step == step and screen.focused is not None and pane in screen.focused.ancestors
+    return (
+        pane is not None
+        and pane.step == step
+        and screen.focused is not None
+        and pane in screen.focused.ancestors
+    )
 
 
 async def shows_as_typed(pilot: Pilot[Any], kind: str, text: str = "[@click=app.quit]") -> None:
@@ -131,7 +156,9 @@ async def shows_as_typed(pilot: Pilot[Any], kind: str, text: str = "[@click=app.
         await pilot.pause()
 
 
-def test_why_preview_folder_picker_and_sample(hostile_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_preview_folder_picker_and_sample(
+    hostile_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Path, "home", classmethod(lambda _: hostile_project / "documents"))
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -158,7 +185,9 @@ def test_why_preview_folder_picker_and_sample(hostile_project: Path, monkeypatch
     drive(story, hostile_project)
 
 
-def test_a_new_project_over_hostile_folders(hostile_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_project_over_hostile_folders(
+    hostile_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Path, "home", classmethod(lambda _: hostile_project / "documents"))
 
     async def story(pilot: Pilot[Any]) -> None:

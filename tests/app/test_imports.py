@@ -9,14 +9,29 @@ from pathlib import Path
 
 from fixtures.pipeline import environment
 
-HEAVY = ("torch", "transformers", "peft", "sentence_transformers", "llama_cpp", "tantivy", "usearch", "matplotlib")
+HEAVY = (
+    "torch",
+    "transformers",
+    "peft",
+    "sentence_transformers",
+    "llama_cpp",
+    "tantivy",
+    "usearch",
+    "matplotlib",
+)
 NEVER_BEFORE_PAINT = (*HEAVY, "numpy", "pydantic", "sqlite3", "textual_plot", "psutil")
-REPORT = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+REPORT = (
+    "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+)
 
 
 def loaded(code: str) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{REPORT}"], env=environment(), capture_output=True, text=True, check=False
+        [sys.executable, "-c", f"{code}\n{REPORT}"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
@@ -28,7 +43,7 @@ import importlib, pkgutil, bmembed_tui
 for module in pkgutil.walk_packages(bmembed_tui.__path__, 'bmembed_tui.'):
     if not module.name.endswith(('__main__', 'train.plot')):  # the plot is imported when there is something to draw
         importlib.import_module(module.name)
-"""
+"""  # noqa: E501
     assert not loaded(code) & {*HEAVY, "numpy", "textual_plot"}
 
 
@@ -49,7 +64,9 @@ async def main():
 asyncio.run(main())
 print(json.dumps(sorted(seen[0])))
 """
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert not set(json.loads(done.stdout)) & set(NEVER_BEFORE_PAINT)
 

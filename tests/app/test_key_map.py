@@ -52,7 +52,10 @@ def test_a_wrong_key_map_is_reported_and_stops_nothing(config: Path, text: str, 
 
     async def story(pilot: Pilot[Any]) -> None:
         error = (await until_screen(pilot, ErrorDialog)).error
-        assert (error.code, "app.help" in str(error)) == (code, code == "keymap-unknown-action" or 'app.help"' in text)
+        assert (error.code, "app.help" in str(error)) == (
+            code,
+            code == "keymap-unknown-action" or 'app.help"' in text,
+        )
         await pilot.press("escape")
         await until_screen(pilot, HomeScreen)
 
@@ -74,7 +77,9 @@ def test_the_written_key_map_is_valid_and_private_and_never_overwritten(config: 
     known = keymap.known_bindings()
     path = keymap.write_template(known)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    path.write_text("".join(line.removeprefix("# ") for line in path.read_text().splitlines(keepends=True)[1:]))
+    path.write_text(
+        "".join(line.removeprefix("# ") for line in path.read_text().splitlines(keepends=True)[1:])
+    )
     assert keymap.load_keymap(known) == {name: binding.key for name, binding in known.items()}
     keymap.write_template(known)
     assert keymap.load_keymap(known)
@@ -96,14 +101,22 @@ def test_every_action_with_a_name_has_one_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("key", "shown"),
-    [("ctrl+p", "Ctrl+P"), ("f1", "F1"), ("question_mark", "?"), ("n", "n"), ("f", "f"), ("escape", "Esc")],
+    [
+        ("ctrl+p", "Ctrl+P"),
+        ("f1", "F1"),
+        ("question_mark", "?"),
+        ("n", "n"),
+        ("f", "f"),
+        ("escape", "Esc"),
+    ],
 )
 def test_keys_are_named_as_people_know_them(key: str, shown: str) -> None:
     assert key_name(key) == shown
 
 
 @pytest.mark.parametrize(
-    ("given", "called"), [("?", "question_mark"), ("ctrl+k", "ctrl+k"), ("N", "N"), ("+", "plus"), ("f2", "f2")]
+    ("given", "called"),
+    [("?", "question_mark"), ("ctrl+k", "ctrl+k"), ("N", "N"), ("+", "plus"), ("f2", "f2")],
 )
 def test_keys_may_be_written_as_they_are_shown(config: Path, given: str, called: str) -> None:
     known = keymap.known_bindings()

@@ -1,4 +1,6 @@
-"""What happens before the first screen: the engine of the project that is likely to be opened is started."""
+"""What happens before the first screen: the engine of the project that is likely to be opened is
+started.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,12 @@ from engine.core.messages.project import ReadStatus
 pytestmark = pytest.mark.processes
 
 
-def drive_begun(wanted: str | None, story: Callable[[Pilot[Any], EngineClient], Awaitable[None]]) -> EngineClient:
-    """Run the app as it is launched; returns the engine that was started before, after the app has ended."""
+def drive_begun(
+    wanted: str | None, story: Callable[[Pilot[Any], EngineClient], Awaitable[None]]
+) -> EngineClient:
+    """Run the app as it is launched; returns the engine that was started before, after the app
+    has ended.
+    """
 
     async def run() -> EngineClient:
         client = await begun(wanted)
@@ -35,7 +41,9 @@ def drive_begun(wanted: str | None, story: Callable[[Pilot[Any], EngineClient], 
     return asyncio.run(run())
 
 
-def test_the_project_opened_last_is_answered_by_the_process_that_was_started(new_project: Path) -> None:
+def test_the_project_opened_last_is_answered_by_the_process_that_was_started(
+    new_project: Path,
+) -> None:
     async def story(pilot: Pilot[Any], client: EngineClient) -> None:
         process = client.process
         assert process is not None
@@ -49,7 +57,9 @@ def test_the_project_opened_last_is_answered_by_the_process_that_was_started(new
     assert drive_begun(None, story).process is None
 
 
-def test_a_process_for_another_project_ends_when_one_is_opened(new_project: Path, tmp_path: Path) -> None:
+def test_a_process_for_another_project_ends_when_one_is_opened(
+    new_project: Path, tmp_path: Path
+) -> None:
     async def story(pilot: Pilot[Any], client: EngineClient) -> None:
         pilot.app.screen.open(str(new_project))  # type: ignore[attr-defined]
         screen = await opened(pilot)

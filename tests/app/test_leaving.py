@@ -69,7 +69,9 @@ def test_a_run_that_was_requested_begins_though_the_user_leaves_at_once(
     end_run(new_project)
 
 
-def test_a_stop_that_was_requested_comes_about_though_the_app_is_closed(finished_project: Path) -> None:
+def test_a_stop_that_was_requested_comes_about_though_the_app_is_closed(
+    finished_project: Path,
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.running, "the run")
@@ -163,14 +165,18 @@ def test_an_old_record_of_a_run_that_is_no_object_is_no_fault(finished_project: 
     "moments",
     [
         ((0.0, 0.0), (0.0, 0.01), (0.005, 0.002), (0.03, 0.02), (0.03, 0.04)),
-        pytest.param(tuple(product((0.0, 0.005, 0.03), (0.0, 0.002, 0.01, 0.02, 0.04))), marks=pytest.mark.slow),
+        pytest.param(
+            tuple(product((0.0, 0.005, 0.03), (0.0, 0.002, 0.01, 0.02, 0.04))),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_search_may_be_left_as_soon_as_it_is_entered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: tuple[tuple[float, float], ...]
 ) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    seconds, answer = 0.0, ScriptedClient.call
+    seconds = 0.0
+    answer = ScriptedClient.call
 
     async def late(self: ScriptedClient, method: str, **params: Any) -> Any:
         await asyncio.sleep(seconds)
@@ -195,7 +201,9 @@ def test_search_may_be_left_as_soon_as_it_is_entered(
     drive(story, size=(80, 24))
 
 
-def test_leaving_with_patterns_that_are_not_kept_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_with_patterns_that_are_not_kept_is_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pictures.play_record(monkeypatch, tmp_path)
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -208,7 +216,12 @@ def test_leaving_with_patterns_that_are_not_kept_is_confirmed(tmp_path: Path, mo
             await until_screen(pilot, QuestionDialog)
             await pilot.press(*keys)
             stays = len(keys) == 1
-            await until(pilot, lambda stays=stays: isinstance(pilot.app.screen, ProjectScreen if stays else HomeScreen))  # type: ignore[misc]
+            await until(
+                pilot,
+                lambda stays=stays: isinstance(
+                    pilot.app.screen, ProjectScreen if stays else HomeScreen
+                ),
+            )  # type: ignore[misc]
             assert screen.is_attached == stays
 
     drive(story)

@@ -28,7 +28,9 @@ asyncio.run(paint())
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 @pytest.mark.parametrize("asked", ["SIGHUP", "SIGTERM"])
 def test_a_terminal_that_takes_nothing_does_not_keep_the_app(asked: str) -> None:
-    with subprocess.Popen([sys.executable, "-c", HELD_UP], stdout=subprocess.PIPE, text=True) as app:
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD_UP], stdout=subprocess.PIPE, text=True
+    ) as app:
         try:
             assert app.stdout is not None
             assert app.stdout.readline() == "painting\n"

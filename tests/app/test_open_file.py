@@ -1,4 +1,6 @@
-"""Files are opened and their paths copied beside the event loop: a slow disk or system does not hold up the screen."""
+"""Files are opened and their paths copied beside the event loop: a slow disk or system does not
+hold up the screen.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return made
 
 
-def at_page_7(question: Question, by: str, hits: tuple[Hit, ...], *others: Any, **named: Any) -> Answer:
+def at_page_7(
+    question: Question, by: str, hits: tuple[Hit, ...], *others: Any, **named: Any
+) -> Answer:
     return Answer(question, by, tuple(replace(hit, page=7) for hit in hits), *others, **named)
 
 

@@ -1,4 +1,6 @@
-"""A terminal of any size: screens may become useless there, but nothing ends and nothing is lost."""
+"""A terminal of any size: screens may become useless there, but nothing ends and nothing is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ def test_the_queries_to_choose_from_outlive_it_too() -> None:
             screen.go("search")
             await until(
                 pilot,
-                lambda: any(len(one.options) > 3 for one in screen.query("SearchPane OptionList").results(OptionList)),
+                lambda: any(
+                    len(one.options) > 3
+                    for one in screen.query("SearchPane OptionList").results(OptionList)
+                ),
             )
             for size in SIZES:
                 await pilot.resize_terminal(*size)

@@ -1,5 +1,8 @@
-"""Every screen as a picture, small in dark and large in light colours. After a wanted change: `pytest tests/app/test_snapshots.py
--m "slow or not slow" --snapshot-update`, and look at what changed. The engine's answers are recorded (`fixtures/scripted.py`)."""
+"""Every screen as a picture, small in dark and large in light colours.
+
+After a wanted change: `pytest tests/app/test_snapshots.py -m "slow or not slow" --snapshot-update`,
+and look at what changed. The engine's answers are recorded (`fixtures/scripted.py`).
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,13 @@ def record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [pytest.param(QUICK, id="quick"), pytest.param(REST, id="rest", marks=pytest.mark.slow)]
+    "names",
+    [pytest.param(QUICK, id="quick"), pytest.param(REST, id="rest", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize(("size", "theme"), LOOKS)
-def test_every_screen(size: tuple[int, int], theme: str, names: tuple[str, ...], snap: SnapshotAssertion) -> None:
+def test_every_screen(
+    size: tuple[int, int], theme: str, names: tuple[str, ...], snap: SnapshotAssertion
+) -> None:
     right: set[str] = set()
 
     def compare(name: str, svg: str) -> bool:

@@ -11,8 +11,12 @@ LEASE = "# Lease\n\nThe tenant pays the rent monthly.\n\nThe landlord repairs th
 DOCUMENTS = {
     "contracts/lease.md": LEASE,
     "contracts/loan.txt": "The borrower pays interest on the loan every month.\n",
-    "reports/wing #1.txt": "Pressure on the wing rises with speed.\nThe roof of the tunnel was heated.\n",
-    "reports/gauge.txt": "".join(f"{number}: the gauge shows a steady pressure of air\n" for number in range(1, 1501)),
+    "reports/wing #1.txt": (
+        "Pressure on the wing rises with speed.\nThe roof of the tunnel was heated.\n"
+    ),
+    "reports/gauge.txt": "".join(
+        f"{number}: the gauge shows a steady pressure of air\n" for number in range(1, 1501)
+    ),
     "reports/endless.txt": "steam " * 10_000,
 }
 
@@ -20,7 +24,9 @@ DOCUMENTS = {
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the project `handbook`, which no test changes, and its documents."""
-    return made_once(tmp_path_factory, "for-assistants", lambda folder: indexed(folder / "handbook", DOCUMENTS))
+    return made_once(
+        tmp_path_factory, "for-assistants", lambda folder: indexed(folder / "handbook", DOCUMENTS)
+    )
 
 
 @pytest.fixture

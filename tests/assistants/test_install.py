@@ -51,7 +51,9 @@ def put(home: Path, client: str, text: str) -> Path:
 
 
 def read(path: Path) -> Any:
-    return tomllib.loads(path.read_text()) if path.suffix == ".toml" else json.loads(path.read_text())
+    if path.suffix == ".toml":
+        return tomllib.loads(path.read_text())
+    return json.loads(path.read_text())
 
 
 def problem(*arguments: str) -> tuple[int, str]:
@@ -70,12 +72,19 @@ def test_where_there_is_no_file_one_is_made(home: Path, notes: Path, client: str
     assert os.access(entry["command"], os.X_OK)
     assert "bmembed" in shown
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [one.name for one in path.parent.iterdir()] == [path.name]  # nothing else, such as a backup of nothing
+    assert [one.name for one in path.parent.iterdir()] == [
+        path.name
+    ]  # nothing else, such as a backup of nothing
 
 
 @pytest.mark.parametrize("client", JSON_CLIENTS)
-def test_all_else_in_a_json_file_stays_and_the_file_as_it_was_is_kept(home: Path, notes: Path, client: str) -> None:
-    before = '{\n    "theme": "Zürich",\n    "mcpServers": {"other": {"command": "x", "env": {"KEY": "1"}}},\n    "n": 1.5\n}\n'
+def test_all_else_in_a_json_file_stays_and_the_file_as_it_was_is_kept(
+    home: Path, notes: Path, client: str
+) -> None:
+    before = (
+        '{\n    "theme": "Zürich",\n    "mcpServers": {"other": {"command": "x", "env": {"KEY":'
+        ' "1"}}},\n    "n": 1.5\n}\n'
+    )
     path = put(home, client, before)
     path.chmod(0o644)
     engine_here("mcp", str(notes), "--install", client, "--yes")
@@ -90,18 +99,25 @@ def test_all_else_in_a_json_file_stays_and_the_file_as_it_was_is_kept(home: Path
 
 
 def test_comments_and_order_of_a_toml_file_stay(home: Path, notes: Path) -> None:
-    before = '# mine\nmodel = "x"  # the best\n\n[mcp_servers.other]\ncommand = "y"\n\n[tui]\ntheme = "dark"\n'
+    before = (
+        '# mine\nmodel = "x"  # the best\n\n[mcp_servers.other]\ncommand = "y"\n\n[tui]\ntheme ='
+        ' "dark"\n'
+    )
     path = put(home, "codex", before)
     engine_here("mcp", str(notes), "--install", "codex", "--yes")
     after = path.read_text()
-    assert [line for line in after.splitlines() if line in before.splitlines()] == before.splitlines()
+    assert [
+        line for line in after.splitlines() if line in before.splitlines()
+    ] == before.splitlines()
     servers = tomllib.loads(after)["mcp_servers"]
     assert servers["other"] == {"command": "y"}
     assert servers["bmembed"]["args"][-1] == str(notes)
 
 
 @pytest.mark.parametrize("client", PLACES)
-def test_a_second_time_changes_nothing_and_other_projects_the_entry_alone(home: Path, notes: Path, client: str) -> None:
+def test_a_second_time_changes_nothing_and_other_projects_the_entry_alone(
+    home: Path, notes: Path, client: str
+) -> None:
     arguments = ("--install", client, "--yes")
     engine_here("mcp", str(notes), *arguments)
     path = home / PLACES[client]
@@ -114,16 +130,24 @@ def test_a_second_time_changes_nothing_and_other_projects_the_entry_alone(home: 
 
 
 def test_what_the_user_has_added_to_the_entry_stays(home: Path, notes: Path) -> None:
-    path = put(home, "cursor", '{"mcpServers": {"bmembed": {"command": "old", "env": {"XDG_DATA_HOME": "/d"}}}}')
+    path = put(
+        home,
+        "cursor",
+        '{"mcpServers": {"bmembed": {"command": "old", "env": {"XDG_DATA_HOME": "/d"}}}}',
+    )
     engine_here("mcp", str(notes), "--install", "cursor", "--yes")
     entry = read(path)["mcpServers"]["bmembed"]
     assert entry["env"] == {"XDG_DATA_HOME": "/d"}
     assert entry["command"] != "old"
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '"x"', '{"mcpServers": []}', '{// mine\n"a": 1}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '"x"', '{"mcpServers": []}', '{// mine\n"a": 1}', "[" * 100_000]
+)
 @pytest.mark.parametrize("client", JSON_CLIENTS[:1])
-def test_a_json_file_that_cannot_be_read_is_left_alone(home: Path, notes: Path, client: str, text: str) -> None:
+def test_a_json_file_that_cannot_be_read_is_left_alone(
+    home: Path, notes: Path, client: str, text: str
+) -> None:
     path = put(home, client, text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BMEMBED_ERRORS", "json")
@@ -145,7 +169,9 @@ def test_half_a_surrogate_pair_is_refused_before_anything_is_written(home: Path)
 
 @pytest.mark.parametrize("client", PLACES)
 @pytest.mark.parametrize("content", [b"{ broken", b"= 1", b"\xff\xfe"])
-def test_a_broken_file_of_each_assistant_is_left_alone(home: Path, client: str, content: bytes) -> None:
+def test_a_broken_file_of_each_assistant_is_left_alone(
+    home: Path, client: str, content: bytes
+) -> None:
     path = put(home, client, "")
     path.write_bytes(content)
     from engine.core.errors import InputError
@@ -162,7 +188,9 @@ def test_an_empty_file_is_filled(home: Path, notes: Path) -> None:
     assert list(read(path)["mcpServers"]) == ["bmembed"]
 
 
-def test_nothing_is_written_without_consent(home: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_without_consent(
+    home: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = put(home, "claude", '{"a": 1}\n')
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     done = engine_here("mcp", str(notes), "--install", "claude", check=False)
@@ -198,12 +226,18 @@ def test_a_project_that_there_is_not_is_installed_nowhere(home: Path) -> None:
     assert list(home.iterdir()) == []
 
 
-def test_places_that_the_environment_names(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_places_that_the_environment_names(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "c"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "d"))
     (home / ".lmstudio-home-pointer").write_text(f"{tmp_path / 'e'}\n")
     paths = [installation(client, []).path for client in ("codex", "claude", "lmstudio")]
-    assert paths == [tmp_path / "c/config.toml", tmp_path / "d/.claude.json", tmp_path / "e/mcp.json"]
+    assert paths == [
+        tmp_path / "c/config.toml",
+        tmp_path / "d/.claude.json",
+        tmp_path / "e/mcp.json",
+    ]
 
 
 def test_the_skill_is_written_into_a_folder_of_skills(home: Path) -> None:

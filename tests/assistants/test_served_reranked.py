@@ -19,7 +19,10 @@ from engine.project.store.artifacts import Artifact
 class Threads:
     """A reranker that notes who computes with it."""
 
-    name, fingerprint, batch_share, first_batch = "threads", "f", 1.0, 4
+    name = "threads"
+    fingerprint = "f"
+    batch_share = 1.0
+    first_batch = 4
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
@@ -41,7 +44,11 @@ def test_keyword_searches_are_reranked_in_the_thread_of_models_alone(
     folder = ProjectFolder.open(handbook)
     folder.change_settings({"search.mode": "bm25", "search.reranker": "given"})
     store = folder.store()
-    store.put_artifact(Artifact(EvaluationInfo(reranker=RerankerInfo(True, "", "f", decided, 1.0)), "e", "reports/e"))
+    store.put_artifact(
+        Artifact(
+            EvaluationInfo(reranker=RerankerInfo(True, "", "f", decided, 1.0)), "e", "reports/e"
+        )
+    )
     store.close()
     served = ServedProject(folder, "handbook")
     found = served.search(query="roof")

@@ -23,7 +23,10 @@ def test_a_search_gives_the_best_passage_of_each_document_and_says_that_there_ar
     handbook: Path, shelf: Path
 ) -> None:
     found = called(handbook, "search", query="roof")
-    assert {hit["path"] for hit in found["results"]} == {"contracts/lease.md", "reports/wing #1.txt"}
+    assert {hit["path"] for hit in found["results"]} == {
+        "contracts/lease.md",
+        "reports/wing #1.txt",
+    }
     assert found["truncated"] is False
     assert [(one["project"], one["mode"]) for one in found["searched"]] == [("handbook", "bm25")]
     lease = next(hit for hit in found["results"] if hit["path"] == "contracts/lease.md")
@@ -40,7 +43,10 @@ def test_filters_and_operators(handbook: Path) -> None:
         return {hit["path"] for hit in called(handbook, "search", **arguments)["results"]}
 
     assert paths(query="pays", types=["txt"]) == {"contracts/loan.txt"}
-    assert paths(query="pays roof", paths=["contracts/**"]) == {"contracts/lease.md", "contracts/loan.txt"}
+    assert paths(query="pays roof", paths=["contracts/**"]) == {
+        "contracts/lease.md",
+        "contracts/loan.txt",
+    }
     assert paths(query='"repairs the roof"') == {"contracts/lease.md"}
     assert paths(query="roof -tunnel") == {"contracts/lease.md"}
     assert paths(query="roof", before="2020-01-01") == set()
@@ -59,11 +65,19 @@ def test_a_document_is_fetched_whole_and_a_long_one_cut(handbook: Path, shelf: P
     lease = called(handbook, "fetch", id=key_of(shelf, "contracts/lease.md"))
     assert (lease["title"], lease["text"].strip()) == ("Lease", LEASE.strip())
     facts = {name: lease["metadata"].get(name) for name in ("project", "path", "type", "next_line")}
-    assert facts == {"project": "handbook", "path": "contracts/lease.md", "type": "md", "next_line": None}
+    assert facts == {
+        "project": "handbook",
+        "path": "contracts/lease.md",
+        "type": "md",
+        "next_line": None,
+    }
     gauge = called(handbook, "fetch", id=key_of(shelf, "reports/gauge.txt"))
     assert len(gauge["text"]) == 50_000
     number = int(gauge["metadata"]["next_line"])
-    assert gauge["text"].split("\n")[number - 2] == f"{number - 1}: the gauge shows a steady pressure of air"
+    assert (
+        gauge["text"].split("\n")[number - 2]
+        == f"{number - 1}: the gauge shows a steady pressure of air"
+    )
     rest = called(handbook, "get", id=gauge["id"], start=number, end=number)
     assert rest["text"] == f"{number}: the gauge shows a steady pressure of air"
 
@@ -102,7 +116,10 @@ def test_an_endless_line_is_cut(handbook: Path, shelf: Path) -> None:
 
 @pytest.mark.parametrize("asked", [{"start": 9}, {"start": 5, "end": 4}])
 def test_lines_that_there_are_not(handbook: Path, shelf: Path, asked: dict[str, int]) -> None:
-    assert called(handbook, "get", id=key_of(shelf, "contracts/lease.md"), **asked)["code"] == "lines-missing"
+    assert (
+        called(handbook, "get", id=key_of(shelf, "contracts/lease.md"), **asked)["code"]
+        == "lines-missing"
+    )
 
 
 def test_documents_like_one(handbook: Path, shelf: Path) -> None:
@@ -128,8 +145,14 @@ def test_documents_are_counted(handbook: Path) -> None:
     found = called(handbook, "facets")
     counts = found["projects"]["handbook"]
     assert found["truncated"] is False
-    assert (counts["type"], counts["folder"]) == ({"txt": 4, "md": 1}, {"reports": 3, "contracts": 2})
-    assert called(handbook, "facets", query="roof")["projects"]["handbook"]["type"] == {"md": 1, "txt": 1}
+    assert (counts["type"], counts["folder"]) == (
+        {"txt": 4, "md": 1},
+        {"reports": 3, "contracts": 2},
+    )
+    assert called(handbook, "facets", query="roof")["projects"]["handbook"]["type"] == {
+        "md": 1,
+        "txt": 1,
+    }
 
 
 def test_of_many_values_the_most_frequent_are_counted_and_that_is_said(tmp_path: Path) -> None:
@@ -147,13 +170,18 @@ def test_status(handbook: Path) -> None:
 
 
 def test_projects_take_turns_and_ids_name_them(tmp_path: Path) -> None:
-    one = indexed(tmp_path / "one", {"a.txt": "a pump and a pump", "b.txt": "a pump somewhere in a much longer text"})
+    one = indexed(
+        tmp_path / "one",
+        {"a.txt": "a pump and a pump", "b.txt": "a pump somewhere in a much longer text"},
+    )
     other = indexed(tmp_path / "deep" / "other", {"c.txt": "the pump", "d.txt": "a valve"})
     both = [one, other]
     found = called_in(both, "search", query="pump")
     assert [hit["path"] for hit in found["results"]] == ["a.txt", "c.txt", "b.txt"]
     assert [hit["id"].rpartition(":")[0] for hit in found["results"]] == ["one", "other", "one"]
-    assert {hit["path"] for hit in called_in(both, "search", query="pump", project="one")["results"]} == {
+    assert {
+        hit["path"] for hit in called_in(both, "search", query="pump", project="one")["results"]
+    } == {
         "a.txt",
         "b.txt",
     }
@@ -163,14 +191,19 @@ def test_projects_take_turns_and_ids_name_them(tmp_path: Path) -> None:
 
 
 def test_projects_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    both = [indexed(tmp_path / name / "notes", {"a.txt": f"a pump of {name}"}) for name in ("first", "second")]
+    both = [
+        indexed(tmp_path / name / "notes", {"a.txt": f"a pump of {name}"})
+        for name in ("first", "second")
+    ]
     found = called_in(both, "search", query="pump")
     assert [hit["project"] for hit in found["results"]] == ["first/notes", "second/notes"]
     texts = [called_in(both, "fetch", id=hit["id"])["text"].strip() for hit in found["results"]]
     assert texts == ["a pump of first", "a pump of second"]
 
 
-def test_a_project_that_cannot_be_searched_does_not_hide_the_others(tmp_path: Path, handbook: Path) -> None:
+def test_a_project_that_cannot_be_searched_does_not_hide_the_others(
+    tmp_path: Path, handbook: Path
+) -> None:
     from engine.api import Project
 
     new = Project.create(str(tmp_path / "new"), [tmp_path]).path
@@ -184,7 +217,10 @@ def test_a_damaged_project_does_not_hide_the_others(tmp_path: Path, handbook: Pa
     broken = indexed(tmp_path / "broken", {"a.txt": "a roof"})
     (broken / "project.db").write_bytes(b"x" * 10_000)
     found = called_in([broken, handbook], "search", query="roof")
-    assert [one.get("error", {}).get("code") for one in found["searched"]] == ["database-damaged", None]
+    assert [one.get("error", {}).get("code") for one in found["searched"]] == [
+        "database-damaged",
+        None,
+    ]
     assert len(found["results"]) == 2
 
 

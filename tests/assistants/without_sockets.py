@@ -1,4 +1,6 @@
-"""Run a command that the kernel ends at its first system call that makes or connects a socket (Linux, seccomp)."""
+"""Run a command that the kernel ends at its first system call that makes or connects a socket
+(Linux, seccomp).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,14 @@ import platform
 import struct
 import sys
 
-CALLS = {"x86_64": (41, 42, 53), "aarch64": (198, 203, 199)}[platform.machine()]  # socket, connect, socketpair
-LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06  # BPF
-KILL, ALLOW = 0x80000000, 0x7FFF0000
+CALLS = {"x86_64": (41, 42, 53), "aarch64": (198, 203, 199)}[
+    platform.machine()
+]  # socket, connect, socketpair
+LOAD = 0x20  # BPF
+EQUAL = 0x15
+RETURN = 0x06
+KILL = 0x80000000
+ALLOW = 0x7FFF0000
 
 steps = [(LOAD, 0, 0, 0)]  # the call's number
 steps += [(EQUAL, len(CALLS) - at, 0, number) for at, number in enumerate(CALLS)]

@@ -1,6 +1,8 @@
-"""How soon `engine mcp` answers the handshake and a first search by keyword, beside a server of the official SDK without any tool.
+"""How soon `engine mcp` answers the handshake and a first search by keyword, beside a server of
+the official SDK without any tool.
 
-Least seconds of several rounds, by the clock and of processors, and the ratio of the two servers. The project is the sample.
+Least seconds of several rounds, by the clock and of processors, and the ratio of the two servers.
+The project is the sample.
 """
 
 from __future__ import annotations
@@ -29,14 +31,19 @@ async def main():
 
 anyio.run(main)
 """
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {
-    "PYTHONPATH": str(ROOT)
-}
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+} | {"PYTHONPATH": str(ROOT)}
 
 
 def engine(*arguments: str) -> None:
     """Run a command of the engine."""
-    subprocess.run([sys.executable, "-m", "engine", *arguments], env=ENVIRONMENT, capture_output=True, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "engine", *arguments],
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=True,
+    )
 
 
 def processors(process: subprocess.Popen[bytes]) -> float:
@@ -45,10 +52,13 @@ def processors(process: subprocess.Popen[bytes]) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(arguments: list[str], calls: list[tuple[str, dict[str, Any]]]) -> list[tuple[float, float]]:
+def measured(
+    arguments: list[str], calls: list[tuple[str, dict[str, Any]]]
+) -> list[tuple[float, float]]:
     """Seconds from the start to the answer of each call, by the clock and of processors."""
     pipe = subprocess.PIPE
-    started, times = time.perf_counter(), []
+    started = time.perf_counter()
+    times = []
     with subprocess.Popen(
         [sys.executable, *arguments], env=ENVIRONMENT, stdin=pipe, stdout=pipe, stderr=pipe
     ) as process:
@@ -72,14 +82,21 @@ def least(rounds: list[tuple[float, float]]) -> tuple[float, float]:
 
 def main() -> None:
     """Print the least of several rounds: what other programs add is not asked for."""
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
-    greeting, search = ("initialize", client), ("tools/call", {"name": "search", "arguments": {"query": QUERY}})
+    client = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "benchmark", "version": "1"},
+    }
+    greeting = ("initialize", client)
+    search = ("tools/call", {"name": "search", "arguments": {"query": QUERY}})
     with tempfile.TemporaryDirectory() as folder:
         project = str(Path(folder) / "project")
         engine("new", project, str(ROOT / "assets/sample/documents"))
         engine("ingest", project)
         engine("index", project)
-        bare, ready, first = [], [], []
+        bare = []
+        ready = []
+        first = []
         for _ in range(ROUNDS):
             bare += measured(["-c", BARE], [greeting])
             one, other = measured(["-m", "engine", "mcp", project], [greeting, search])
@@ -93,9 +110,15 @@ def main() -> None:
     for name, (clock, of_processors) in rows.items():
         print(f"{name:<24} {clock:5.2f} s, {of_processors:5.2f} s of processors")
     ratio = [
-        mine / theirs for mine, theirs in zip(rows["engine mcp: ready"], rows["SDK, no tools: ready"], strict=True)
+        mine / theirs
+        for mine, theirs in zip(
+            rows["engine mcp: ready"], rows["SDK, no tools: ready"], strict=True
+        )
     ]
-    print(f"engine mcp : SDK without tools, ready = {ratio[0]:.2f} by the clock, {ratio[1]:.2f} by processor time")
+    print(
+        f"engine mcp : SDK without tools, ready = {ratio[0]:.2f} by the clock, {ratio[1]:.2f} by"
+        " processor time"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""10,000 bootstrap samples of 2,255 queries × 5 systems on one core, against scipy.stats.bootstrap and a numpy loop.
+"""10,000 bootstrap samples of 2,255 queries × 5 systems on one core, against
+scipy.stats.bootstrap and a numpy loop.
 
-`python tests/benchmarks/bootstrap.py [--rounds 3]` prints seconds (the best of the rounds, which alternate) and ratios. All
-three give every system's mean with its 95 % percentile interval; ours gives the paired differences to the first system
-and their randomisation tests as well.
+`python tests/benchmarks/bootstrap.py [--rounds 3]` prints seconds (the best of the rounds, which
+alternate) and ratios. All three give every system's mean with its 95 % percentile interval; ours
+gives the paired differences to the first system and their randomisation tests as well.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from engine.metrics.bootstrap import (  # noqa: E402
 from engine.metrics.differences import difference  # noqa: E402
 from engine.metrics.randomisation import randomisation_p  # noqa: E402
 
-QUERIES, SYSTEMS, SAMPLES = 2_255, 5, 10_000
+QUERIES = 2_255
+SYSTEMS = 5
+SAMPLES = 10_000
 Bounds = np.ndarray
 BAR = 5.0
 
@@ -47,14 +50,22 @@ def ours(values: np.ndarray) -> Bounds:
 
 def by_scipy(values: np.ndarray) -> Bounds:
     found = stats.bootstrap(
-        (values,), np.mean, n_resamples=SAMPLES, batch=200, axis=0, method="percentile", rng=np.random.default_rng(0)
+        (values,),
+        np.mean,
+        n_resamples=SAMPLES,
+        batch=200,
+        axis=0,
+        method="percentile",
+        rng=np.random.default_rng(0),
     )
     return np.stack([found.confidence_interval.low, found.confidence_interval.high], axis=1)
 
 
 def by_loop(values: np.ndarray) -> Bounds:
     rng = np.random.default_rng(0)
-    means = np.stack([values[rng.integers(0, QUERIES, QUERIES)].mean(axis=0) for _ in range(SAMPLES)])
+    means = np.stack(
+        [values[rng.integers(0, QUERIES, QUERIES)].mean(axis=0) for _ in range(SAMPLES)]
+    )
     return np.quantile(means, [0.025, 0.975], axis=0).T
 
 
@@ -64,8 +75,14 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    values = np.random.default_rng(1).beta(0.6, 0.8, (QUERIES, SYSTEMS))  # as nDCG@10 is spread: much at both ends
-    ways: dict[str, Callable[[np.ndarray], Bounds]] = {"ours": ours, "scipy": by_scipy, "numpy loop": by_loop}
+    values = np.random.default_rng(1).beta(
+        0.6, 0.8, (QUERIES, SYSTEMS)
+    )  # as nDCG@10 is spread: much at both ends
+    ways: dict[str, Callable[[np.ndarray], Bounds]] = {
+        "ours": ours,
+        "scipy": by_scipy,
+        "numpy loop": by_loop,
+    }
     took: dict[str, float] = {}
     bounds: dict[str, Bounds] = {}
     for _ in range(rounds):
@@ -76,7 +93,8 @@ def main() -> None:
     for name, seconds in took.items():
         apart = 100 * float(np.abs(bounds[name] - bounds["ours"]).max())
         print(
-            f"{name}: {seconds:.2f} s, ours takes {took['ours'] / seconds:.2f} × that; bounds within {apart:.2f} points of ours"
+            f"{name}: {seconds:.2f} s, ours takes {took['ours'] / seconds:.2f} × that; bounds"
+            f" within {apart:.2f} points of ours"
         )
     print(f"bar: {BAR:g} s; {'kept' if took['ours'] < BAR else 'MISSED'}")
 

@@ -1,9 +1,12 @@
-"""Speed and fidelity of `TransformerEncoder` against `SentenceTransformer.encode` at its float32 defaults.
+"""Speed and fidelity of `TransformerEncoder` against `SentenceTransformer.encode` at its float32
+defaults.
 
-    python tests/benchmarks/encoding.py [--dataset FOLDER] [--limit N] [--rounds N] [--model SPEC] [--threads N]
+    python tests/benchmarks/encoding.py [--dataset FOLDER] [--limit N] [--rounds N] [--model SPEC]
+    [--threads N]
 
-FOLDER is in BEIR layout (corpus.jsonl); without it, synthetic text of varied lengths is made. All peers run in this
-one process, turn about, best of the rounds; only the ratio means anything on a machine that does other work as well.
+FOLDER is in BEIR layout (corpus.jsonl); without it, synthetic text of varied lengths is made. All
+peers run in this one process, turn about, best of the rounds; only the ratio means anything on a
+machine that does other work as well.
 """
 
 from __future__ import annotations
@@ -30,15 +33,19 @@ from engine.encoders.transformer import TransformerEncoder
 
 WORDS = re.findall(
     r"\w+",
-    "report market contract the of and pressure wing boundary layer agreement party notice court information which "
-    "with during because analysis temperature company quarterly supersonic confidential receiving disclosure a in",
+    "report market contract the of and pressure wing boundary layer agreement party notice court"
+    " information which with during because analysis temperature company quarterly supersonic"
+    " confidential receiving disclosure a in",
 )
 
 
 def main() -> None:
     options = _options()
     prepare()
-    texts = dataset_texts(options.dataset) if options.dataset else synthetic_texts(options.limit)
+    if options.dataset:
+        texts = dataset_texts(options.dataset)
+    else:
+        texts = synthetic_texts(options.limit)
     texts = texts[: options.limit]
     model = resolve_model(options.model)
     hardware = choose_hardware()
@@ -49,7 +56,8 @@ def main() -> None:
     reference = load_sentence_transformer(model, hardware.device, "float32")
     reference.max_seq_length = model.max_tokens
     fast, exact = (
-        TransformerEncoder.load(model, hardware=replace(hardware, dtype=dtype)) for dtype in (hardware.dtype, "float32")
+        TransformerEncoder.load(model, hardware=replace(hardware, dtype=dtype))
+        for dtype in (hardware.dtype, "float32")
     )
     peers: dict[str, Callable[[], np.ndarray]] = {
         "SentenceTransformer float32": lambda: reference.encode(texts, normalize_embeddings=True),
@@ -75,14 +83,25 @@ def alternate(
 
 
 def report(
-    seconds: dict[str, list[float]], vectors: dict[str, np.ndarray], texts: list[str], tokens: list[int]
+    seconds: dict[str, list[float]],
+    vectors: dict[str, np.ndarray],
+    texts: list[str],
+    tokens: list[int],
 ) -> None:
     first = next(iter(seconds))
-    print(f"{len(texts)} texts, tokens mean {np.mean(tokens):.0f}, median {np.median(tokens):.0f}, max {max(tokens)}")
-    print(f"{'peer':30} {'texts/s':>9} {'ratio':>7} {'ratios by round':>24} {'mean cosine':>12} {'least':>8}")
+    print(
+        f"{len(texts)} texts, tokens mean {np.mean(tokens):.0f}, median {np.median(tokens):.0f},"
+        f" max {max(tokens)}"
+    )
+    print(
+        f"{'peer':30} {'texts/s':>9} {'ratio':>7} {'ratios by round':>24} {'mean cosine':>12}"
+        f" {'least':>8}"
+    )
     for name, times in seconds.items():
         cosine = np.sum(vectors[name] * vectors[first], axis=1)
-        ratios = " ".join(f"{base / own:.2f}" for base, own in zip(seconds[first], times, strict=True))
+        ratios = " ".join(
+            f"{base / own:.2f}" for base, own in zip(seconds[first], times, strict=True)
+        )
         best = min(seconds[first]) / min(times)
         print(
             f"{name:30} {len(texts) / min(times):9.1f} {best:6.2f}x {ratios:>24} "
@@ -96,7 +115,9 @@ def dataset_texts(folder: Path) -> list[str]:
     with (folder / "corpus.jsonl").open(encoding="utf-8") as file:
         for line in file:
             words = json.loads(line)["text"].split()
-            texts.extend(" ".join(words[start : start + 180]) for start in range(0, max(1, len(words)), 180))
+            texts.extend(
+                " ".join(words[start : start + 180]) for start in range(0, max(1, len(words)), 180)
+            )
     random.Random(0).shuffle(texts)
     return texts
 
@@ -104,16 +125,25 @@ def dataset_texts(folder: Path) -> list[str]:
 def synthetic_texts(count: int) -> list[str]:
     """Word sequences of log-normal length: median 90 words, one in ten longer than 260."""
     source = random.Random(0)
-    return [" ".join(source.choices(WORDS, k=max(1, int(source.lognormvariate(4.5, 0.8))))) for _ in range(count)]
+    return [
+        " ".join(source.choices(WORDS, k=max(1, int(source.lognormvariate(4.5, 0.8)))))
+        for _ in range(count)
+    ]
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--dataset", type=Path, help="a folder in BEIR layout")
     parser.add_argument("--limit", type=int, default=512, help="texts to encode (default 512)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each peer (default 3)")
-    parser.add_argument("--model", default="all-MiniLM-L6-v2", help="a model folder, or the bundled model")
-    parser.add_argument("--threads", type=int, default=0, help="threads (default: the physical cores)")
+    parser.add_argument(
+        "--model", default="all-MiniLM-L6-v2", help="a model folder, or the bundled model"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=0, help="threads (default: the physical cores)"
+    )
     return parser.parse_args()
 
 

@@ -1,6 +1,9 @@
-"""How long a key takes in the app, at rest and while a run tells 2,000 events a second. In one process, on the sample's text.
+"""How long a key takes in the app, at rest and while a run tells 2,000 events a second.
 
-`python tests/benchmarks/event_flood.py PROJECT`: a project whose index is built. A copy of it is used.
+In one process, on the sample's text.
+
+`python tests/benchmarks/event_flood.py PROJECT`: a project whose index is built. A copy of it is
+used.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from bmembed_tui.app import BmembedApp
 from bmembed_tui.project.screen import ProjectScreen
 
 FLOOD = Path(__file__).parent.parent / "fixtures" / "flood.py"
-PER_SECOND, SECONDS, KEYS = 2000, 12, 150
+PER_SECOND = 2000
+SECONDS = 12
+KEYS = 150
 PAUSE = 0.03  # between two keys: fast typing
 
 
@@ -32,7 +37,8 @@ async def latencies(pilot: Pilot[None], field: Input, count: int) -> list[float]
     for number in range(count):
         if number % 20 == 0:
             field.value = ""
-        length, began = len(field.value), time.perf_counter()
+        length = len(field.value)
+        began = time.perf_counter()
         letter = "abcdefghij"[number % 10]
         assert pilot.app._driver is not None
         pilot.app._driver.send_message(Key(letter, letter))
@@ -45,7 +51,9 @@ async def latencies(pilot: Pilot[None], field: Input, count: int) -> list[float]
 
 def shown(name: str, taken: list[float]) -> str:
     cuts = statistics.quantiles(taken, n=20)
-    half, most, worst = (f"{1000 * seconds:6.1f} ms" for seconds in (statistics.median(taken), cuts[-1], max(taken)))
+    half, most, worst = (
+        f"{1000 * seconds:6.1f} ms" for seconds in (statistics.median(taken), cuts[-1], max(taken))
+    )
     return f"{name:<28} p50 {half}   p95 {most}   worst {worst}"
 
 
@@ -53,7 +61,11 @@ async def measure(project: Path) -> None:
     """Print p50 and p95 without and with the flood, typed into the field of the step Search."""
     app = BmembedApp(str(project))
     async with app.run_test(size=(120, 40)) as pilot:
-        while not (isinstance(app.screen, ProjectScreen) and app.screen.status.built("index") and app.screen.pane):
+        while not (
+            isinstance(app.screen, ProjectScreen)
+            and app.screen.status.built("index")
+            and app.screen.pane
+        ):
             await pilot.pause(0.1)
         screen = app.screen
         screen.action_go("search")

@@ -6,9 +6,10 @@
 
 A run is one set, kind of training queries, seed and recipe: the product's default, but for what
 `--set` names. FOLDER keeps projects and adapters, and of each run a line of runs.jsonl with nDCG@10
-of every question, from which the output is computed: the prior of the gate, `assets/experience.json`.
-A run that is there is not made again. The last step of a training counts, without held-out checks,
-since what these gain is not the recipe's. Without --keep the table of the output is printed.
+of every question, from which the output is computed: the prior of the gate,
+`assets/experience.json`. A run that is there is not made again. The last step of a training counts,
+without held-out checks, since what these gain is not the recipe's. Without --keep the table of the
+output is printed.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def main() -> None:
             print(format_run(found), flush=True)
     runs = [run.find(_read_lines(runs_file)) for run in wanted]
     found = [line for line in runs if line is not None]
-    documents = {name: _digests(PublicSet(name, options.data, options.keep)) for name in options.sets}
+    documents = {
+        name: _digests(PublicSet(name, options.data, options.keep)) for name in options.sets
+    }
     recipes = {run.kind: run.recipe for run in wanted}
     options.out.write_text(format_experience(found, recipes, documents), encoding="utf-8")
 
@@ -128,16 +131,24 @@ def _digests(one: PublicSet) -> list[str]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of the public sets")
     parser.add_argument("--keep", type=Path, help="folder of projects, adapters and runs.jsonl")
     parser.add_argument("--out", type=Path, default=ASSET, help="file to write")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["both", "extractive"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--weights", nargs="+", type=float, default=[0.5, 1.0], help="interpolation weights")
-    parser.add_argument("--set", nargs="+", default=[], help="settings of another recipe than the default")
-    parser.add_argument("--no-runs", action="store_true", help="only write what the runs so far found")
+    parser.add_argument(
+        "--weights", nargs="+", type=float, default=[0.5, 1.0], help="interpolation weights"
+    )
+    parser.add_argument(
+        "--set", nargs="+", default=[], help="settings of another recipe than the default"
+    )
+    parser.add_argument(
+        "--no-runs", action="store_true", help="only write what the runs so far found"
+    )
     options = parser.parse_args()
     options.training = {}
     for text in options.set:
@@ -149,7 +160,10 @@ def _options() -> argparse.Namespace:
 def _wanted_runs(options: argparse.Namespace) -> Iterator[Run]:
     for seed in options.seeds:
         for kind in options.kinds:
-            backend = "extractive" if kind == "extractive" else "imported"
+            if kind == "extractive":
+                backend = "extractive"
+            else:
+                backend = "imported"
             training = options.training | {"seed": seed}
             settings = validate({"queries": {"backend": backend}, "training": training})
             recipe = dataclasses.replace(config_of(settings), eval_every=0)
@@ -161,7 +175,9 @@ def _missing_weights(weights: Sequence[float], known: Line | None) -> list[float
     """Of the interpolation weights, those that a run has not measured yet."""
     if known is None:
         return list(weights)
-    return [weight for weight in weights if candidate_name(weight) not in known["figures"]["judged"]]
+    return [
+        weight for weight in weights if candidate_name(weight) not in known["figures"]["judged"]
+    ]
 
 
 def _read_lines(path: Path) -> list[Line]:
@@ -170,7 +186,9 @@ def _read_lines(path: Path) -> list[Line]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _make_run(run: Run, weights: Sequence[float], known: Line | None, options: argparse.Namespace) -> Line:
+def _make_run(
+    run: Run, weights: Sequence[float], known: Line | None, options: argparse.Namespace
+) -> Line:
     """Train where that is not done yet; measure base and interpolations, beside what is `known`."""
     project = open_project(PublicSet(run.set, options.data, options.keep), run.kind)
     project.folder.change_settings({"training.seed": run.seed})
@@ -178,7 +196,9 @@ def _make_run(run: Run, weights: Sequence[float], known: Line | None, options: a
     settings = project.folder.settings()
     adapter = options.keep / "adapters" / (known["key"] if known else run.key)
     with closing(project.folder.store()) as store:
-        context = StageContext(project.folder, settings, store, "train", "", "", _ignore_event, _never)
+        context = StageContext(
+            project.folder, settings, store, "train", "", "", _ignore_event, _never
+        )
         seconds = _train(context, run.recipe, adapter)
         figures = known["figures"] if known else {}
         for rung, found in _measure(context, adapter, run.recipe.adapter_scope, weights).items():
@@ -204,7 +224,9 @@ def _make_run(run: Run, weights: Sequence[float], known: Line | None, options: a
 
 
 def _train(context: StageContext, config: TrainingConfig, adapter: Path) -> float:
-    """Train into the folder `adapter` unless it is there; returns the seconds that it took, 0 where it was there."""
+    """Train into the folder `adapter` unless it is there; returns the seconds that it took, 0
+    where it was there.
+    """
     if adapter.exists():
         return 0.0
     started = time.monotonic()
@@ -212,17 +234,23 @@ def _train(context: StageContext, config: TrainingConfig, adapter: Path) -> floa
     checkpoints.mkdir(parents=True, exist_ok=True)
     data = training_data(context, config)
     hardware = training_hardware(context)
-    result = train(Job(project_model(context.settings), data, config, hardware, checkpoints, _print_progress))
+    result = train(
+        Job(project_model(context.settings), data, config, hardware, checkpoints, _print_progress)
+    )
     shutil.copytree(result.adapter, adapter)
     shutil.rmtree(checkpoints)
     return round(time.monotonic() - started, 1)
 
 
-def _measure(context: StageContext, adapter: Path, scope: str, weights: Sequence[float]) -> dict[str, Figures]:
+def _measure(
+    context: StageContext, adapter: Path, scope: str, weights: Sequence[float]
+) -> dict[str, Figures]:
     """By rung of the evidence, the figures of BM25, base and the interpolations."""
     rankers = Rankers(context, context.store.chunks())
     sets = query_sets(context, rankers.chunks)
-    fuser = HybridFusion(context.settings, lambda one, ids: rankers.lexical.scores_many(one.texts, ids))
+    fuser = HybridFusion(
+        context.settings, lambda one, ids: rankers.lexical.scores_many(one.texts, ids)
+    )
     figures: dict[str, Figures] = {RUNGS[one.kind]: {} for one in sets}
     for one in sets:
         one.rankings[BM25], one.scores[BM25] = rankers.bm25(one.texts, rankers.allowed(one))
@@ -233,7 +261,9 @@ def _measure(context: StageContext, adapter: Path, scope: str, weights: Sequence
         for one in sets:
             queries = candidate.query_vectors(one.texts)
             name = candidate.name
-            one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, rankers.allowed(one))
+            one.rankings[name], one.scores[name] = rankers.nearest(
+                queries, vectors, rankers.allowed(one)
+            )
             one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25])
             found = {SEMANTIC: _gains(one, one.rankings[name], rankers)}
             for share in SHARES:
@@ -245,7 +275,9 @@ def _measure(context: StageContext, adapter: Path, scope: str, weights: Sequence
 def _gains(one: QuerySet, rankings: Any, rankers: Rankers) -> list[float]:
     """NDCG@10 of the questions of a set that can be measured."""
     rows = one.usable()
-    values = measure(rankings[rows], [one.judgments[row] for row in rows], rankers.document_of, ("ndcg@10",))
+    values = measure(
+        rankings[rows], [one.judgments[row] for row in rows], rankers.document_of, ("ndcg@10",)
+    )
     return [round(value, 4) for value in values["ndcg@10"].tolist()]
 
 

@@ -1,10 +1,12 @@
-"""What the gate brings into use on public sets where no judged question decides, and what that gains.
+"""What the gate brings into use on public sets where no judged question decides, and what that
+gains.
 
     python tests/benchmarks/experience_in_use.py --runs FOLDER/runs.jsonl [--experience FILE]
 
-`runs.jsonl` is that of `experience.py`. Each set is left out of the prior that decides on it. Beside the
-prior, the held-out queries of the kind that was trained on decide, as they do in a project without
-judged questions and titles. The gain is that on the judged questions, which decide nothing.
+`runs.jsonl` is that of `experience.py`. Each set is left out of the prior that decides on it.
+Beside the prior, the held-out queries of the kind that was trained on decide, as they do in a
+project without judged questions and titles. The gain is that on the judged questions, which decide
+nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ RUNGS: Mapping[QueryOrigin, RungName] = {"model-written": "imported", "extractiv
 
 @dataclasses.dataclass(frozen=True)
 class InUse:
-    """What is in use after a run in a search mode, and its gain in points on the judged questions."""
+    """What is in use after a run in a search mode, and its gain in points on the judged
+    questions.
+    """
 
     run: Line
     mode: SearchMode
@@ -48,15 +52,21 @@ class InUse:
 
 def main() -> None:
     """Print a line for each run and mode, then the means over the sets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=Path, required=True, help="runs.jsonl of experience.py")
     parser.add_argument("--experience", type=Path, default=ASSET, help="the prior")
     options = parser.parse_args()
     experience = experience_of(json.loads(options.experience.read_text(encoding="utf-8")))
     lines = [json.loads(line) for line in options.runs.read_text(encoding="utf-8").splitlines()]
-    latest = {(line["set"], line["kind"], line["seed"]): line for line in lines if line["kind"] in ORIGINS}
+    latest = {
+        (line["set"], line["kind"], line["seed"]): line for line in lines if line["kind"] in ORIGINS
+    }
     found = [one for line in latest.values() for one in decisions(line, experience)]
-    for one in sorted(found, key=lambda one: (one.run["kind"], one.mode, one.run["set"], one.run["seed"])):
+    for one in sorted(
+        found, key=lambda one: (one.run["kind"], one.mode, one.run["set"], one.run["seed"])
+    ):
         print(format_decision(one))
     for text in means(found):
         print(text)
@@ -69,19 +79,31 @@ def decisions(run: Line, experience: Experience) -> Iterator[InUse]:
     prior = ProjectExperience(dataclasses.replace(experience, effects=others), origin)
     for mode in SEARCH_MODES:
         judged = systems(run["figures"]["judged"], mode)
-        reference = Option(BASE, BASE) if mode == "semantic" else pair(BASE, EQUAL)
+        if mode == "semantic":
+            reference = Option(BASE, BASE)
+        else:
+            reference = pair(BASE, EQUAL)
         candidates = [option for option in judged if option != reference]
         heldout = systems(run["figures"].get("heldout", {}), mode)
         compared = comparable(heldout, prior, mode, reference, origin)
         values = {option.name: heldout[option] for option in compared}
-        ladder = [Evidence(RUNGS[origin], values)] if len(values) > 1 else []
-        found = decide(mode, ladder, reference, candidates, foreseen=prior.foreseen(mode, candidates))
+        if len(values) > 1:
+            ladder = [Evidence(RUNGS[origin], values)]
+        else:
+            ladder = []
+        found = decide(
+            mode, ladder, reference, candidates, foreseen=prior.foreseen(mode, candidates)
+        )
         chosen = next(option for option in judged if option.name == found.chosen)
-        yield InUse(run, mode, found, paired_difference(100 * judged[chosen], 100 * judged[reference]))
+        yield InUse(
+            run, mode, found, paired_difference(100 * judged[chosen], 100 * judged[reference])
+        )
 
 
 def systems(figures: Figures, mode: SearchMode) -> dict[Option, np.ndarray]:
-    """List base and the candidates of a mode, those nearest to base first, with nDCG@10 of each question."""
+    """List base and the candidates of a mode, those nearest to base first, with nDCG@10 of each
+    question.
+    """
     found = {}
     for encoder in sorted(figures.keys() - {BM25}, key=weight_of):
         if mode == "semantic":
@@ -99,13 +121,20 @@ def comparable(
     reference: Option,
     origin: QueryOrigin,
 ) -> list[Option]:
-    """List what queries that are not judged may compare: each encoder with the share that experience says suits it."""
+    """List what queries that are not judged may compare: each encoder with the share that
+    experience says suits it.
+    """
     if mode == "semantic":
         return list(options)
     shares = {
-        encoder: prior.experience.best_share(origin, encoder, SHARES) for encoder in {one.encoder for one in options}
+        encoder: prior.experience.best_share(origin, encoder, SHARES)
+        for encoder in {one.encoder for one in options}
     }
-    found = [one for one in options if one.encoder != BASE and one.share == (shares[one.encoder] or EQUAL)]
+    found = [
+        one
+        for one in options
+        if one.encoder != BASE and one.share == (shares[one.encoder] or EQUAL)
+    ]
     return [reference, *found] if found else []
 
 
@@ -113,7 +142,10 @@ def format_decision(one: InUse) -> str:
     """Return a line on a run."""
     gain = one.gain
     names = f"{one.run['kind']}, {one.mode}, {one.run['set']}, seed {one.run['seed']}"
-    return f"{names}: {one.decision.chosen} ({one.decision.standing}) {gain.value:+.1f} ({gain.low:+.1f} to {gain.high:+.1f})"
+    return (
+        f"{names}: {one.decision.chosen} ({one.decision.standing}) {gain.value:+.1f}"
+        f" ({gain.low:+.1f} to {gain.high:+.1f})"
+    )
 
 
 def means(found: Sequence[InUse]) -> Iterator[str]:
@@ -127,7 +159,10 @@ def means(found: Sequence[InUse]) -> Iterator[str]:
             by_set[one.run["set"]].append(one.gain.value)
         average = float(np.mean([np.mean(values) for values in by_set.values()]))
         harmed = sum(one.gain.high < 0 for one in same)
-        yield f"{kind}, {mode}: {average:+.2f} over {len(by_set)} sets, {len(same)} runs; wholly below 0: {harmed}"
+        yield (
+            f"{kind}, {mode}: {average:+.2f} over {len(by_set)} sets, {len(same)} runs; wholly"
+            f" below 0: {harmed}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What `experience.py` writes of its runs: `assets/experience.json`, as `engine/evaluation/experience.py` reads it."""
+"""What `experience.py` writes of its runs: `assets/experience.json`, as
+`engine/evaluation/experience.py` reads it.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +34,31 @@ Estimate = tuple[float, float]
 
 
 def format_experience(
-    runs: Sequence[Line], recipes: Mapping[str, TrainingConfig], documents: Mapping[str, Sequence[str]]
+    runs: Sequence[Line],
+    recipes: Mapping[str, TrainingConfig],
+    documents: Mapping[str, Sequence[str]],
 ) -> str:
-    """The JSON of runs, one effect a line, with what docs/log has of others. ValueError without a run."""
+    """The JSON of runs, one effect a line, with what docs/log has of others.
+
+    ValueError without a run.
+    """
     if not runs:
         raise ValueError("no run of these recipes is there yet")
     effects = [effect for run in runs for effect in _effects_of(run)]
     measured = {(effect["collection"], effect["queries"]) for effect in effects}
     wanted = {ORIGINS[kind] for kind in recipes if kind in ORIGINS}
     for effect in _read_logged():
-        if effect["queries"] in wanted and (effect["collection"], effect["queries"]) not in measured:
+        if (
+            effect["queries"] in wanted
+            and (effect["collection"], effect["queries"]) not in measured
+        ):
             effects.append(effect)
     kinds = {kind: recipe for kind, recipe in recipes.items() if kind in ORIGINS}
     head = {
-        "what": "points of nDCG@10 over the base encoder (hybrid search: with share 0.5), with standard errors",
+        "what": (
+            "points of nDCG@10 over the base encoder (hybrid search: with share 0.5), with standard"
+            " errors"
+        ),
         "date": max(run["date"] for run in runs),
         "command": "python tests/benchmarks/experience.py --data DATA --keep FOLDER",
         "encoder": runs[0]["encoder"]["name"],
@@ -83,8 +96,14 @@ def format_table(experience: Mapping[str, Any]) -> str:
     """A line for each effect, with half of its 95 % interval."""
     lines = []
     for effect in experience["effects"]:
-        share = "" if effect["share"] is None else f" {effect['share']:g}"
-        names = f"{effect['collection']}, {effect['queries']}, seed {effect['seed']}, {effect['encoder']}"
+        if effect["share"] is None:
+            share = ""
+        else:
+            share = f" {effect['share']:g}"
+        names = (
+            f"{effect['collection']}, {effect['queries']}, seed {effect['seed']},"
+            f" {effect['encoder']}"
+        )
         interval = HALF_INTERVAL * effect["error"]
         lines.append(f"{names}, {effect['mode']}{share}: {effect['points']:+.1f} ± {interval:.1f}")
     return "\n".join(lines)
@@ -124,10 +143,12 @@ def _estimates(figures: Figures, encoder: str) -> dict[str, Estimate]:
 
 
 def _rung_errors(runs: Sequence[Line]) -> dict[str, dict[str, float]]:
-    """By how many points held-out model-written queries are off, beyond the sampling errors of both.
+    """By how many points held-out model-written queries are off, beyond the sampling errors of
+    both.
 
-    The root of the mean over sets, adapted encoders and, in hybrid search, shares of d² − s² − t²: d is the difference of
-    the effects on held-out and on judged queries, s and t are their standard errors.
+    The root of the mean over sets, adapted encoders and, in hybrid search, shares of d² − s² − t²:
+    d is the difference of the effects on held-out and on judged queries, s and t are their standard
+    errors.
     """
     squares: dict[str, list[float]] = {"semantic": [], "hybrid": []}
     for run in runs:
@@ -142,12 +163,16 @@ def _rung_errors(runs: Sequence[Line]) -> dict[str, dict[str, float]]:
                 squares["semantic" if mode == SEMANTIC else "hybrid"].append(square)
     if not squares["semantic"]:
         return {}
-    errors = {mode: round(max(0.0, float(np.mean(found))) ** 0.5, 2) for mode, found in squares.items()}
+    errors = {
+        mode: round(max(0.0, float(np.mean(found))) ** 0.5, 2) for mode, found in squares.items()
+    }
     return {"model": errors, "imported": errors}
 
 
 def _read_logged() -> list[dict[str, Any]]:
-    """What docs/log has; of each line the half interval is made a standard error, and the source left out."""
+    """What docs/log has; of each line the half interval is made a standard error, and the source
+    left out.
+    """
     found = []
     for text in LOGGED.read_text(encoding="utf-8").splitlines():
         effect = json.loads(text)

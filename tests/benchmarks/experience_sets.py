@@ -1,8 +1,9 @@
-"""The public sets that `experience.py` measures on: documents, judged questions, training queries.
+"""The public sets that `experience.py` measures on: documents, judged questions, training
+queries.
 
-The two large ones are reduced, so that a run takes minutes: contractnli to a sixth of its agreements
-and the clauses that training queries ask for; multihop-partial to 600 questions, the passages that
-they and the training queries ask for, and some others.
+The two large ones are reduced, so that a run takes minutes: contractnli to a sixth of its
+agreements and the clauses that training queries ask for; multihop-partial to 600 questions, the
+passages that they and the training queries ask for, and some others.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from engine.core.assets import asset_path
 REDUCED = ("contractnli", "multihop-partial")
 SETS = ("sample", "multihop-partial", "contractnli", "cranfield", "cisi")
 KINDS = ("usual", "everyday", "both", "extractive")
-"""Of training queries: a model's in the documents' terms, or in everyday words; both; extractive."""
+"""Of training queries: a model's in the documents' terms, or in everyday words; both;
+extractive.
+"""
 AGREEMENTS = 6
 """One of so many agreements of contractnli is kept."""
-QUESTIONS, PASSAGES = 600, 2500
+QUESTIONS = 600
+PASSAGES = 2500
 """Of multihop-partial."""
 CONSISTENCY_TOP = 100
 """Everyday words rank their chunk lower than the documents' terms do."""
@@ -55,7 +59,10 @@ class PublicSet:
         target = self.folder / "data" / self.name
         if target.exists():
             return target
-        choose = self._choose_clauses if self.name == "contractnli" else self._choose_passages
+        if self.name == "contractnli":
+            choose = self._choose_clauses
+        else:
+            choose = self._choose_passages
         documents, questions = choose(source)
         building = target.with_suffix(".building")
         shutil.rmtree(building, ignore_errors=True)

@@ -1,10 +1,13 @@
-"""How much a file's name should weigh in BM25: what names, words of names, and questions find at each weight.
+"""How much a file's name should weigh in BM25: what names, words of names, and questions find at
+each weight.
 
-python tests/benchmarks/file_names.py PROJECT [--weights 0 1 2 3] [--questions FILE.jsonl …] [--seed 0]
+python tests/benchmarks/file_names.py PROJECT [--weights 0 1 2 3] [--questions FILE.jsonl …] [--seed
+0]
 
-PROJECT has been read ('engine ingest'). Known-item queries are made of its files' names: the whole name, its rarest word where at
-most two files have that, and its two rarest words; and of five words of a sentence in the text, which know nothing of the name.
-Right is each file of that name or that text. Prints Hit@1, Hit@10 and MRR of documents, and nDCG@10 of passages for questions.
+PROJECT has been read ('engine ingest'). Known-item queries are made of its files' names: the whole
+name, its rarest word where at most two files have that, and its two rarest words; and of five words
+of a sentence in the text, which know nothing of the name. Right is each file of that name or that
+text. Prints Hit@1, Hit@10 and MRR of documents, and nDCG@10 of passages for questions.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ class Corpus:
         found = set()
         for chunk in self.chunks:
             text = " ".join(chunk.text.split())
-            if self.documents[chunk.document_id].path == path and any(one in text for one in wanted):
+            if self.documents[chunk.document_id].path == path and any(
+                one in text for one in wanted
+            ):
                 found.add(chunk.id)
         return found
 
@@ -88,25 +93,42 @@ def build_known_items(corpus: Corpus, seed: int) -> dict[str, list[KnownItem]]:
         document = corpus.documents[key]
         right = frozenset(by_name[stem.lower()] | by_text[document.text])
         items["the whole name"].append(KnownItem(stem, right))
-        words = [word for word in dict.fromkeys(analyzer.terms(stem).words) if len(word) > 2 and word.isalpha()]
+        words = [
+            word
+            for word in dict.fromkeys(analyzer.terms(stem).words)
+            if len(word) > 2 and word.isalpha()
+        ]
         words.sort(key=lambda word: len(by_word[word]))
         if words and len(by_word[words[0]]) <= RARE:
             items["its rarest word"].append(KnownItem(words[0], right | by_word[words[0]]))
         if len(words) > 2:
             items["two rare words"].append(KnownItem(" ".join(words[:2]), right))
-        sentences = [one for one in re.split(r"(?<=[.!?])\s+", document.text) if 40 < len(one) < 200]
-        if sentences and len(long_words := re.findall(r"\w{4,}", rng.choice(sentences))) >= WORDS_OF_A_SENTENCE:
-            items["words of the text"].append(KnownItem(" ".join(rng.sample(long_words, WORDS_OF_A_SENTENCE)), right))
+        sentences = [
+            one for one in re.split(r"(?<=[.!?])\s+", document.text) if 40 < len(one) < 200
+        ]
+        if (
+            sentences
+            and len(long_words := re.findall(r"\w{4,}", rng.choice(sentences)))
+            >= WORDS_OF_A_SENTENCE
+        ):
+            items["words of the text"].append(
+                KnownItem(" ".join(rng.sample(long_words, WORDS_OF_A_SENTENCE)), right)
+            )
     return items
 
 
 def build_index(folder: Path, corpus: Corpus, weight: int) -> LexicalIndex:
     """Build the index with each name put `weight` times before each chunk, after the title."""
     labels = {
-        key: "\n".join((one.title, *(weight * searched_names(one.file_path)))) for key, one in corpus.documents.items()
+        key: "\n".join((one.title, *(weight * searched_names(one.file_path))))
+        for key, one in corpus.documents.items()
     }
-    language, _ = detect_language([chunk.text for chunk in corpus.chunks[:: max(1, len(corpus.chunks) // 200)]])
-    texts = ((chunk.id, f"{labels[chunk.document_id]}\n{chunk.embedded_text}") for chunk in corpus.chunks)
+    language, _ = detect_language(
+        [chunk.text for chunk in corpus.chunks[:: max(1, len(corpus.chunks) // 200)]]
+    )
+    texts = (
+        (chunk.id, f"{labels[chunk.document_id]}\n{chunk.embedded_text}") for chunk in corpus.chunks
+    )
     return LexicalIndex.build(folder, texts, language)
 
 
@@ -116,11 +138,15 @@ def measure_items(index: LexicalIndex, items: list[KnownItem], owners: dict[int,
     for item in items:
         ids, _ = index.search(item.query, DEPTH)
         documents = list(dict.fromkeys(owners[chunk] for chunk in ids.tolist()))[:10]
-        rank = next((place for place, document in enumerate(documents, 1) if document in item.right), 0)
+        rank = next(
+            (place for place, document in enumerate(documents, 1) if document in item.right), 0
+        )
         totals["first"] += rank == 1
         totals["ten"] += rank > 0
         totals["reciprocal"] += 1 / rank if rank else 0
-    return " / ".join(f"{100 * totals[name] / len(items):.1f}" for name in ("first", "ten", "reciprocal"))
+    return " / ".join(
+        f"{100 * totals[name] / len(items):.1f}" for name in ("first", "ten", "reciprocal")
+    )
 
 
 def measure_questions(index: LexicalIndex, questions: list[dict[str, Any]], corpus: Corpus) -> str:
@@ -129,11 +155,15 @@ def measure_questions(index: LexicalIndex, questions: list[dict[str, Any]], corp
     count = 0
     for question in questions:
         answers = [question, *question.get("also", ())]
-        right = set[int]().union(*(corpus.chunks_with(one["path"], one["evidence"]) for one in answers))
+        right = set[int]().union(
+            *(corpus.chunks_with(one["path"], one["evidence"]) for one in answers)
+        )
         if not right:
             continue
         ids, _ = index.search(question["query"], 10)
-        gains = sum(1 / log2(place + 1) for place, chunk in enumerate(ids.tolist(), 1) if chunk in right)
+        gains = sum(
+            1 / log2(place + 1) for place, chunk in enumerate(ids.tolist(), 1) if chunk in right
+        )
         total += gains / sum(1 / log2(place + 1) for place in range(1, min(10, len(right)) + 1))
         count += 1
     return f"{100 * total / max(count, 1):.2f} ({count} questions)"
@@ -141,7 +171,9 @@ def measure_questions(index: LexicalIndex, questions: list[dict[str, Any]], corp
 
 def main() -> None:
     """Print a line for each weight and kind of query."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("project", type=Path)
     parser.add_argument("--weights", type=int, nargs="+", default=[0, 1, 2, 3])
     parser.add_argument("--questions", type=Path, nargs="*", default=[])
@@ -150,14 +182,23 @@ def main() -> None:
     corpus = read_corpus(wanted.project)
     items = build_known_items(corpus, wanted.seed)
     owners = {chunk.id: chunk.document_id for chunk in corpus.chunks}
-    questions = [json.loads(line) for file in wanted.questions for line in file.read_text().splitlines()]
+    questions = [
+        json.loads(line) for file in wanted.questions for line in file.read_text().splitlines()
+    ]
     for weight in wanted.weights:
         with tempfile.TemporaryDirectory() as folder:
             index = build_index(Path(folder) / "index", corpus, weight)
             for kind, listed in items.items():
-                print(f"weight {weight}: {kind} ({len(listed)}): {measure_items(index, listed, owners)}", flush=True)
+                print(
+                    f"weight {weight}: {kind} ({len(listed)}):"
+                    f" {measure_items(index, listed, owners)}",
+                    flush=True,
+                )
             if questions:
-                print(f"weight {weight}: questions: {measure_questions(index, questions, corpus)}", flush=True)
+                print(
+                    f"weight {weight}: questions: {measure_questions(index, questions, corpus)}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""From `bmembed-tui` to hits, by keys alone, in a terminal: `python tests/benchmarks/first_hits.py FOLDER WORD [COUNT]`.
+"""From `bmembed-tui` to hits, by keys alone, in a terminal: `python
+tests/benchmarks/first_hits.py FOLDER WORD [COUNT]`.
 
-COUNT office files (60) of at most 2 MB, chosen from FOLDER by a seed, are copied to a folder of their own. There the app is
-started with nothing made before, and WORD is searched for: Down and Enter choose "Search this folder", the rest are the letters of
-WORD. Then the app is started once more, with the project, and its first hybrid hits are awaited: its processes are cold.
+COUNT office files (60) of at most 2 MB, chosen from FOLDER by a seed, are copied to a folder of
+their own. There the app is started with nothing made before, and WORD is searched for: Down and
+Enter choose "Search this folder", the rest are the letters of WORD. Then the app is started once
+more, with the project, and its first hybrid hits are awaited: its processes are cold.
 
-Printed: every key, and the seconds from the start of the process to the first screen, to hits by keywords, and to hybrid hits.
+Printed: every key, and the seconds from the start of the process to the first screen, to hits by
+    keywords, and to hybrid hits.
 """
 
 from __future__ import annotations
@@ -21,13 +24,33 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fixtures.terminal import Terminal
 
-OFFICE = {"doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "ods", "odp", "rtf", "pdf", "msg", "eml"}
-MAX_BYTES, SEED, WAIT = 2_000_000, 0, 180.0
+OFFICE = {
+    "doc",
+    "docx",
+    "xls",
+    "xlsx",
+    "ppt",
+    "pptx",
+    "odt",
+    "ods",
+    "odp",
+    "rtf",
+    "pdf",
+    "msg",
+    "eml",
+}
+MAX_BYTES = 2_000_000
+SEED = 0
+WAIT = 180.0
 
 
 def chosen(folder: Path, count: int) -> list[Path]:
     """`count` office files, each of another name."""
-    files = (path for path in sorted(folder.rglob("*")) if path.suffix.lower()[1:] in OFFICE and path.is_file())
+    files = (
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix.lower()[1:] in OFFICE and path.is_file()
+    )
     by_name = {path.name: path for path in files if path.stat().st_size <= MAX_BYTES}
     return random.Random(SEED).sample(list(by_name.values()), count)
 

@@ -1,6 +1,8 @@
-"""How long `bmembed-tui` takes from its start to its first painted screen, on a real pseudo-terminal.
+"""How long `bmembed-tui` takes from its start to its first painted screen, on a real
+pseudo-terminal.
 
-Printed beside the time of a bare Python start and of an empty Textual app on the same machine in the same run.
+Printed beside the time of a bare Python start and of an empty Textual app on the same machine in
+the same run.
 """
 
 from __future__ import annotations
@@ -47,16 +49,31 @@ def seconds_until(command: list[str], mark: bytes, environment: dict[str, str]) 
 def main() -> None:
     """Print medians."""
     with tempfile.TemporaryDirectory() as home:
-        folders = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), home)
+        folders = dict.fromkeys(
+            ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), home
+        )
         environment = dict(os.environ, TERM="xterm-256color", LINES="24", COLUMNS="80", **folders)
         bare = [_bare() for _ in range(ROUNDS)]
-        empty = [seconds_until([sys.executable, "-c", EMPTY], b"ready", environment) for _ in range(ROUNDS)]
-        app = [
-            seconds_until([sys.executable, "-m", "bmembed_tui"], b"Try the sample", environment) for _ in range(ROUNDS)
+        empty = [
+            seconds_until([sys.executable, "-c", EMPTY], b"ready", environment)
+            for _ in range(ROUNDS)
         ]
-    for name, times in (("python -c pass", bare), ("an empty Textual app", empty), ("bmembed-tui", app)):
-        print(f"{name:<22} median {statistics.median(times):.3f} s, worst of {ROUNDS} {max(times):.3f} s")
-    print(f"bmembed-tui / empty Textual app: {statistics.median(app) / statistics.median(empty):.2f}")
+        app = [
+            seconds_until([sys.executable, "-m", "bmembed_tui"], b"Try the sample", environment)
+            for _ in range(ROUNDS)
+        ]
+    for name, times in (
+        ("python -c pass", bare),
+        ("an empty Textual app", empty),
+        ("bmembed-tui", app),
+    ):
+        print(
+            f"{name:<22} median {statistics.median(times):.3f} s, worst of {ROUNDS}"
+            f" {max(times):.3f} s"
+        )
+    print(
+        f"bmembed-tui / empty Textual app: {statistics.median(app) / statistics.median(empty):.2f}"
+    )
 
 
 def _bare() -> float:

@@ -1,9 +1,12 @@
-"""Peak memory of a step with GradCache: 64 lists of 9 chunks of 256 tokens each, on the bundled model.
+"""Peak memory of a step with GradCache: 64 lists of 9 chunks of 256 tokens each, on the bundled
+model.
 
-    python tests/benchmarks/grad_cache_memory.py [--lists N] [--chunks N] [--tokens N] [--model FOLDER]
+    python tests/benchmarks/grad_cache_memory.py [--lists N] [--chunks N] [--tokens N] [--model
+    FOLDER]
 
-Every chunk is exactly that long, so that nothing is saved by short ones. The step is the engine's own: plan, workers,
-micro-batches, ListNet on lists, gradients. The figure is the highest resident memory of the whole process.
+Every chunk is exactly that long, so that nothing is saved by short ones. The step is the engine's
+own: plan, workers, micro-batches, ListNet on lists, gradients. The figure is the highest resident
+memory of the whole process.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
 from engine.training.config import PRESETS
 
 BAR_GB = 3.0
-WORDS = re.findall(r"\w+", "pressure contract boundary notice wing court report market speed heat agreement layer")
+WORDS = re.findall(
+    r"\w+", "pressure contract boundary notice wing court report market speed heat agreement layer"
+)
 
 
 def main() -> None:
@@ -49,15 +54,29 @@ def main() -> None:
         student.checkpoint_blocks()
     before = peak_memory_mb()
 
-    texts = [" ".join([WORDS[(i + j) % len(WORDS)] for j in range(2 * options.tokens)])
-             for i in range(options.lists * options.chunks)]  # fmt: skip
-    queries = student.query_rows([f"which {word} is meant here" for word in WORDS * options.lists][: options.lists])
+    texts = [
+        " ".join([WORDS[(i + j) % len(WORDS)] for j in range(2 * options.tokens)])
+        for i in range(options.lists * options.chunks)
+    ]
+    queries = student.query_rows(
+        [f"which {word} is meant here" for word in WORDS * options.lists][: options.lists]
+    )
     rows = queries + student.chunk_rows(texts)
     lengths = [len(row) for row in rows]
     batches = micro_batches(lengths[: options.lists], plan.micro_batch_tokens)
-    batches += micro_batches(lengths[options.lists :], plan.micro_batch_tokens, offset=options.lists)
-    own = torch.eye(options.lists, dtype=torch.bool).repeat_interleave(options.chunks, 1).to(hardware.device)  # (q, c)
-    teacher = torch.linspace(10, 1, options.chunks).repeat(options.lists, options.lists).to(hardware.device)  # (q, c)
+    batches += micro_batches(
+        lengths[options.lists :], plan.micro_batch_tokens, offset=options.lists
+    )
+    own = (
+        torch.eye(options.lists, dtype=torch.bool)
+        .repeat_interleave(options.chunks, 1)
+        .to(hardware.device)
+    )  # (q, c)
+    teacher = (
+        torch.linspace(10, 1, options.chunks)
+        .repeat(options.lists, options.lists)
+        .to(hardware.device)
+    )  # (q, c)
 
     def loss(vectors: torch.Tensor) -> torch.Tensor:
         scores = vectors[: options.lists] @ vectors[options.lists :].T
@@ -71,15 +90,23 @@ def main() -> None:
     student.training_mode()
     started = time.perf_counter()
     with Workers(count, threads) as workers:
-        value, found = gradients(forward, student.working, batches, loss, workers, keep_graphs=keep, dropout=False)
+        value, found = gradients(
+            forward, student.working, batches, loss, workers, keep_graphs=keep, dropout=False
+        )
     seconds = time.perf_counter() - started
     norm = float(torch.stack([gradient.norm() for gradient in found]).norm())
     peak = peak_memory_mb()
-    print(f"{options.lists} lists × {options.chunks} chunks × {max(lengths)} tokens in {len(batches)} micro-batches, "
-          f"{count} at a time; texts run {'once' if keep else 'twice'}")  # fmt: skip
-    print(f"loss {value:.4f}, gradient {norm:.4f}, {seconds:.1f} s, {sum(lengths) / seconds:,.0f} tokens/s")
     print(
-        f"peak memory of the process {peak / 1000:.2f} GB (before the step {before / 1000:.2f} GB; bar {BAR_GB:g} GB)"
+        f"{options.lists} lists × {options.chunks} chunks × {max(lengths)} tokens in {len(batches)}"
+        f" micro-batches, {count} at a time; texts run {'once' if keep else 'twice'}"
+    )
+    print(
+        f"loss {value:.4f}, gradient {norm:.4f}, {seconds:.1f} s, {sum(lengths) / seconds:,.0f}"
+        " tokens/s"
+    )
+    print(
+        f"peak memory of the process {peak / 1000:.2f} GB (before the step {before / 1000:.2f} GB;"
+        f" bar {BAR_GB:g} GB)"
     )
     if hardware.device != "cpu":
         print(f"peak memory on the GPU {torch.cuda.max_memory_allocated() / 1e9:.2f} GB")
@@ -88,7 +115,9 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lists", type=int, default=64)
     parser.add_argument("--chunks", type=int, default=9)
     parser.add_argument("--tokens", type=int, default=256)

@@ -1,7 +1,10 @@
-"""Does more isotropy mean better retrieval? The bundled encoder's vectors of a data set, as they are and transformed.
+"""Does more isotropy mean better retrieval?
 
-`python tests/benchmarks/isotropy.py [DATASET]` prints nDCG@10 and Hit@10 with intervals, the paired difference in nDCG@10 to
-the untouched vectors, and both isotropy scores. DATASET is a BEIR folder; cranfield of the shared data if left out.
+The bundled encoder's vectors of a data set, as they are and transformed.
+
+`python tests/benchmarks/isotropy.py [DATASET]` prints nDCG@10 and Hit@10 with intervals, the paired
+difference in nDCG@10 to the untouched vectors, and both isotropy scores. DATASET is a BEIR folder;
+cranfield of the shared data if left out.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ def read(folder: Path) -> tuple[list[str], list[str], list[dict[int, int]]]:
     corpus = [json.loads(line) for line in (folder / "corpus.jsonl").open(encoding="utf-8")]
     row_of = {entry["_id"]: row for row, entry in enumerate(corpus)}
     queries = {
-        entry["_id"]: entry["text"] for entry in map(json.loads, (folder / "queries.jsonl").open(encoding="utf-8"))
+        entry["_id"]: entry["text"]
+        for entry in map(json.loads, (folder / "queries.jsonl").open(encoding="utf-8"))
     }
     grades: dict[str, dict[int, int]] = {}
     with (folder / "qrels" / "test.tsv").open(encoding="utf-8") as lines:
@@ -48,7 +52,8 @@ def read(folder: Path) -> tuple[list[str], list[str], list[dict[int, int]]]:
 def main() -> None:
     texts, queries, grades = read(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA)
     encoder = TransformerEncoder.load(resolve_model(DEFAULT_MODEL))
-    chunks, query_vectors = encoder.encode_chunks(texts), encoder.encode_queries(queries)
+    chunks = encoder.encode_chunks(texts)
+    query_vectors = encoder.encode_queries(queries)
     ways = {
         "as they are": None,
         "standardised": standardise(chunks),
@@ -58,7 +63,9 @@ def main() -> None:
     print(f"{len(texts)} chunks, {len(queries)} queries; percent, 95 % intervals")
     base = None
     for name, way in ways.items():
-        moved, looked_for = (chunks, query_vectors) if way is None else (way(chunks), way(query_vectors))
+        moved, looked_for = (
+            (chunks, query_vectors) if way is None else (way(chunks), way(query_vectors))
+        )
         ids, _ = rank_all(looked_for, moved, np.arange(len(moved), dtype=np.int64), 10)
         found = evaluate_run(Relevance.from_rankings(ids, grades), ("ndcg@10", "hit@10"))
         base = found["ndcg@10"] if base is None else base
@@ -67,7 +74,10 @@ def main() -> None:
         cells = [interval(each, bootstrap_means(each[:, None])[:, 0]).percent() for each in both]
         shown = "   ".join(f"{cell.value:5.1f} ({cell.low:.1f}–{cell.high:.1f})" for cell in cells)
         against = f"{gap.value:+5.1f} ({gap.low:+.1f} to {gap.high:+.1f}) {gap.verdict}"
-        print(f"{name:<15} {shown}   {against:<42} I_A {isotropy_a(moved):.3f}   IsoScore {isoscore(moved):.3f}")
+        print(
+            f"{name:<15} {shown}   {against:<42} I_A {isotropy_a(moved):.3f}   IsoScore"
+            f" {isoscore(moved):.3f}"
+        )
 
 
 if __name__ == "__main__":

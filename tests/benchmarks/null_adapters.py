@@ -1,10 +1,12 @@
-"""How often the gate calls adapters proved that change nothing, and those that gain 3 points, where queries are not independent;
-and how often experience brings one into use that is shown to be worse.
+"""How often the gate calls adapters proved that change nothing, and those that gain 3 points,
+where queries are not independent; and how often experience brings one into use that is shown to
+be worse.
 
-Documents are split, related, grouped and clustered by the product's own code; what each query gains is drawn. A query of the same
-words about the same text moves with its twins in four of five cases, and every text has an effect of its own. Titles and headings
-compare each encoder with one share of the score in hybrid search, judged questions with four.
-`python tests/benchmarks/null_adapters.py [--runs 400] [--only judged]`
+Documents are split, related, grouped and clustered by the product's own code; what each query gains
+is drawn. A query of the same words about the same text moves with its twins in four of five cases,
+and every text has an effect of its own. Titles and headings compare each encoder with one share of
+the score in hybrid search, judged questions with four. `python tests/benchmarks/null_adapters.py
+[--runs 400] [--only judged]`
 """
 
 from __future__ import annotations
@@ -26,14 +28,23 @@ from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.studies.fusion import EQUAL, SHARES
 from engine.metrics.random_effects import Normal
 from engine.queries.document_written import held_by
-from engine.queries.heldout import related_documents, split_documents, text_keys, unrelated_documents
+from engine.queries.heldout import (
+    related_documents,
+    split_documents,
+    text_keys,
+    unrelated_documents,
+)
 
-CORRELATION, TWINS = 0.1, 0.8
+CORRELATION = 0.1
+TWINS = 0.8
 DISCOUNTS = np.append(1 / np.log2(np.arange(2, 12)), 0.0)
 EFFECTS = {"interpolated": 0.5, "adapted": 1.0}
 """Candidate → the part of the adapter's effect that it has."""
 ENCODERS = tuple(EFFECTS)
-REFERENCE: dict[SearchMode, Option] = {"semantic": Option("base", "base"), "hybrid": pair("base", EQUAL)}
+REFERENCE: dict[SearchMode, Option] = {
+    "semantic": Option("base", "base"),
+    "hybrid": pair("base", EQUAL),
+}
 EXPECTED: dict[SearchMode, Normal] = {"semantic": Normal(4.0, 3.0), "hybrid": Normal(1.5, 1.5)}
 """What experience says of both candidates: it expects more than there is."""
 SAME_TEXTS = 20
@@ -42,7 +53,9 @@ Asked = tuple[str, Judgment]  # the text that a query is about, and how it is ju
 
 
 class Corpus:
-    """`texts` of so many `headings`, each in so many files: exact copies, the same in another format, or versions of it."""
+    """`texts` of so many `headings`, each in so many files: exact copies, the same in another
+    format, or versions of it.
+    """
 
     def __init__(self, kind: str, texts: int, files: int, headings: int, others: int = 0) -> None:
         self.documents: list[Document] = []
@@ -57,18 +70,41 @@ class Corpus:
 
     def _add(self, kind: str, text: str, copy: int, headings: int) -> None:
         number = len(self.documents) + 1
-        path = f"{text}.{'abcdef'[copy]}" if kind == "formats" else f"{copy}/{text}.md"
-        title = "" if kind == "formats" else f"Re: About {text}" if kind == "thread" else f"About {text}"
+        if kind == "formats":
+            path = f"{text}.{'abcdef'[copy]}"
+        else:
+            path = f"{copy}/{text}.md"
+        if kind == "formats":
+            title = ""
+        elif kind == "thread":
+            title = f"Re: About {text}"
+        else:
+            title = f"About {text}"
         content = text if kind == "copies" else f"{text} {copy}"
         self.documents.append(Document(path, "s", "md", title, "", content, 1, 0.0, id=number))
         self.about[number] = text
         if title:
-            self.written.append(DocumentQuery(f"about {text}", "title", None, number, written_in=number))
+            self.written.append(
+                DocumentQuery(f"about {text}", "title", None, number, written_in=number)
+            )
         for place in range(headings):
             edited = kind in ("versions", "formats") and (place + copy) % 3 == 0
-            chunk = Chunk(number, place, 0, 1, "", (), 1, "", f"{text} {place} {copy * edited}", len(self.chunks) + 1)
+            chunk = Chunk(
+                number,
+                place,
+                0,
+                1,
+                "",
+                (),
+                1,
+                "",
+                f"{text} {place} {copy * edited}",
+                len(self.chunks) + 1,
+            )
             self.chunks.append(chunk)
-            query = DocumentQuery(f"part {place} of {text}", "heading", chunk.id, number, written_in=number)
+            query = DocumentQuery(
+                f"part {place} of {text}", "heading", chunk.id, number, written_in=number
+            )
             self.written.append(query)
 
     def text_of(self, document: int) -> str:
@@ -87,7 +123,9 @@ class Corpus:
 
 
 def gains(rng: np.random.Generator, asked: Sequence[Asked], share: float) -> np.ndarray:
-    """(q,) Zero in the mean: a share of the queries move in rank; twins together, and each text as a whole."""
+    """(q,) Zero in the mean: a share of the queries move in rank; twins together, and each text
+    as a whole.
+    """
 
     def moves(count: int) -> np.ndarray:
         moved = rng.random(count) < share
@@ -109,20 +147,34 @@ def candidates(mode: SearchMode, rung: RungName) -> list[Option]:
     if rung not in DECIDE_SHARE:
         return [pair(name, EQUAL) for name in ENCODERS]
     shares = sorted(SHARES, key=lambda share: (round(abs(share - EQUAL), 1), share))
-    return [pair(name, share) for name in ("base", *ENCODERS) for share in shares if (name, share) != ("base", EQUAL)]
+    return [
+        pair(name, share)
+        for name in ("base", *ENCODERS)
+        for share in shares
+        if (name, share) != ("base", EQUAL)
+    ]
 
 
 def evidence(
-    rng: np.random.Generator, rung: RungName, asked: Sequence[Asked], moving: float, semantic: float, hybrid: float
+    rng: np.random.Generator,
+    rung: RungName,
+    asked: Sequence[Asked],
+    moving: float,
+    semantic: float,
+    hybrid: float,
 ) -> dict[SearchMode, Evidence]:
     """An adapter that gains so much in each mode, and its interpolation with half of that.
 
-    In hybrid search four tenths of what a query gains in semantic search are left with equal weights, more with a larger share.
+    In hybrid search four tenths of what a query gains in semantic search are left with equal
+    weights, more with a larger share.
     """
     base = np.full(len(asked), 0.5)
     clusters = clusters_of([one for _, one in asked])
     own = gains(rng, asked, moving)
-    chance: dict[str, Floats] = {"adapted": own, "interpolated": 0.5 * own + 0.2 * gains(rng, asked, moving)}
+    chance: dict[str, Floats] = {
+        "adapted": own,
+        "interpolated": 0.5 * own + 0.2 * gains(rng, asked, moving),
+    }
     alone = {"base": base}
     for name, part in EFFECTS.items():
         alone[name] = base + chance[name] + part * semantic
@@ -138,7 +190,9 @@ def evidence(
     return {"semantic": Evidence(rung, alone, clusters), "hybrid": Evidence(rung, fused, clusters)}
 
 
-def decisions(measured: dict[SearchMode, Evidence], seed: int, *, expected: bool = False) -> dict[SearchMode, Decision]:
+def decisions(
+    measured: dict[SearchMode, Evidence], seed: int, *, expected: bool = False
+) -> dict[SearchMode, Decision]:
     """What the gate decides in each mode; `expected`: with experience that expects a gain."""
     found = {}
     for mode, one in measured.items():
@@ -148,7 +202,9 @@ def decisions(measured: dict[SearchMode, Evidence], seed: int, *, expected: bool
             likely = EXPECTED[mode]
             adapted = [option.name for option in options if option.encoder in EFFECTS]
             foreseen = Foreseen({name: Prior(likely, 6, 5, likely.mean) for name in adapted}, {})
-        found[mode] = decide(mode, [one], REFERENCE[mode], options, foreseen=foreseen, samples=400, seed=seed)
+        found[mode] = decide(
+            mode, [one], REFERENCE[mode], options, foreseen=foreseen, samples=400, seed=seed
+        )
     return found
 
 
@@ -157,18 +213,36 @@ def judged(documents: int, each: int) -> Callable[[int], list[Asked]]:
 
     def asked(_: int) -> list[Asked]:
         rows = [(row % documents, row) for row in range(documents * each)]
-        return [(str(one), Judgment(str(row), str(row), "chunk", {row: 1}, source=one)) for one, row in rows]
+        return [
+            (str(one), Judgment(str(row), str(row), "chunk", {row: 1}, source=one))
+            for one, row in rows
+        ]
 
     return asked
 
 
 def structures() -> Iterator[tuple[str, RungName, float, Callable[[int], list[Asked]]]]:
     """What it is, its rung, the share of queries that move, and what is asked by a seed."""
-    yield "distinct documents, titles and headings", "document", 0.3, Corpus("distinct", 400, 1, 4).asked
+    yield (
+        "distinct documents, titles and headings",
+        "document",
+        0.3,
+        Corpus("distinct", 400, 1, 4).asked,
+    )
     yield "three copies of every file", "document", 0.3, Corpus("copies", 400, 3, 4).asked
-    yield "the same in three formats, without titles", "document", 0.3, Corpus("formats", 400, 3, 5).asked
+    yield (
+        "the same in three formats, without titles",
+        "document",
+        0.3,
+        Corpus("formats", 400, 3, 5).asked,
+    )
     yield "three versions of every file", "document", 0.3, Corpus("versions", 400, 3, 4).asked
-    yield "versions that are most of a project", "document", 0.1, Corpus("versions", 1, 30, 60, others=28).asked
+    yield (
+        "versions that are most of a project",
+        "document",
+        0.1,
+        Corpus("versions", 1, 30, 60, others=28).asked,
+    )
     yield "few long documents", "document", 0.1, Corpus("distinct", 40, 1, 30).asked
     yield "mail threads, titles alone", "document", 0.3, Corpus("thread", 1500, 3, 0).asked
     yield "240 judged questions about 40 documents", "judged", 0.15, judged(40, 6)
@@ -178,11 +252,15 @@ def structures() -> Iterator[tuple[str, RungName, float, Callable[[int], list[As
 
 @dataclass
 class Counts:
-    """Of so many `runs`: in how many a candidate was proved by mode, and in either of them, and by experience: in how many one came
-    into use, was shown to be worse, and came into use although it was."""
+    """Of so many `runs`: in how many a candidate was proved by mode, and in either of them, and
+    by experience: in how many one came into use, was shown to be worse, and came into use
+    although it was.
+    """
 
     runs: int = 0
-    proved: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*SEARCH_MODES, "either"), 0))
+    proved: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys((*SEARCH_MODES, "either"), 0)
+    )
     in_use: int = 0
     worse: int = 0
     in_use_and_worse: int = 0
@@ -215,7 +293,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="structures whose name has this in it")
     wanted = parser.parse_args()
     runs = wanted.runs
-    print("Proved, in semantic search | hybrid search | either; the adapter gains in semantic/hybrid search:")
+    print(
+        "Proved, in semantic search | hybrid search | either; the adapter gains in semantic/hybrid"
+        " search:"
+    )
     print("structure | queries | last word in hybrid search | null | +3/+3 | +3/+1.2")
     print("and with experience: null adapters in use | shown to be worse | both")
     for name, rung, moving, asked in structures():
@@ -240,7 +321,11 @@ def main() -> None:
         shares = " | ".join(one.text for one in effects.values())
         null = effects[0.0, 0.0]
         expected = f"{null.in_use} | {null.worse} | {null.in_use_and_worse}"
-        print(f"{name} | {np.median(sizes):.0f} | {100 * decided / runs:.0f} % | {shares} | {expected}", flush=True)
+        print(
+            f"{name} | {np.median(sizes):.0f} | {100 * decided / runs:.0f} % | {shares} |"
+            f" {expected}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

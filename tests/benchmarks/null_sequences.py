@@ -1,6 +1,6 @@
-"""How often the gate calls something proved in error where it is asked several times: as judged questions grow, for adapters
-trained anew, and for both search modes and the reranker of one report. What candidates gain is drawn as in `null_adapters.py`;
-the product's own code decides.
+"""How often the gate calls something proved in error where it is asked several times: as judged
+questions grow, for adapters trained anew, and for both search modes and the reranker of one
+report. What candidates gain is drawn as in `null_adapters.py`; the product's own code decides.
 
 `python tests/benchmarks/null_sequences.py [--runs 400]`
 """
@@ -36,7 +36,9 @@ SPENDING: dict[str, Callable[[int], float]] = {
 LEVEL = gate.LEVEL
 Both = dict[SearchMode, Evidence]
 Looks = Sequence[tuple[Both, int]]
-"""Evaluations one after another: evidence, and how many of its questions are judged by then; at most half of them."""
+"""Evaluations one after another: evidence, and how many of its questions are judged by then; at
+most half of them.
+"""
 Drawn = Callable[[np.random.Generator, float, float], Looks]
 
 
@@ -56,7 +58,9 @@ def growing(rows: Sequence[Asked], moving: float) -> Drawn:
 
 
 def retrained(rows: Sequence[Asked], moving: float, alike: float) -> Drawn:
-    """Adapters of other seeds on the same questions; what they gain by chance has a correlation of `alike`."""
+    """Adapters of other seeds on the same questions; what they gain by chance has a correlation
+    of `alike`.
+    """
 
     def drawn(rng: np.random.Generator, semantic: float, hybrid: float) -> Looks:
         common = evidence(rng, "judged", rows, moving, 0.0, 0.0)
@@ -64,7 +68,10 @@ def retrained(rows: Sequence[Asked], moving: float, alike: float) -> Drawn:
         effects: dict[SearchMode, float] = {"semantic": semantic, "hybrid": hybrid}
         return [
             (
-                {mode: mixed(one[mode], common[mode], mode, alike, effects[mode]) for mode in SEARCH_MODES},
+                {
+                    mode: mixed(one[mode], common[mode], mode, alike, effects[mode])
+                    for mode in SEARCH_MODES
+                },
                 len(rows) // 2,
             )
             for one in each
@@ -73,7 +80,9 @@ def retrained(rows: Sequence[Asked], moving: float, alike: float) -> Drawn:
     return drawn
 
 
-def mixed(one: Evidence, common: Evidence, mode: SearchMode, alike: float, effect: float) -> Evidence:
+def mixed(
+    one: Evidence, common: Evidence, mode: SearchMode, alike: float, effect: float
+) -> Evidence:
     """What an adapter gains by a chance that it shares in part with others, and in truth."""
     reference = REFERENCE[mode].name
     systems = {reference: one.systems[reference]}
@@ -96,13 +105,20 @@ def first_of(whole: Both, count: int) -> Both:
 
 
 def encoder_of(decision: Decision) -> str:
-    """Return the encoder that is proved, which may be base with another share; empty where nothing is."""
-    return decision.row.encoder if decision.row is not None else ""
+    """Return the encoder that is proved, which may be base with another share; empty where
+    nothing is.
+    """
+    if decision.row is not None:
+        return decision.row.encoder
+    return ""
 
 
-def until_proved(looks: Looks, mode: SearchMode, share: Callable[[int], float], seed: int) -> tuple[str, str, str]:
-    """Return the encoder that a mode's first evaluation proves, the one that any does, and what one more of that with twice as many
-    questions says."""
+def until_proved(
+    looks: Looks, mode: SearchMode, share: Callable[[int], float], seed: int
+) -> tuple[str, str, str]:
+    """Return the encoder that a mode's first evaluation proves, the one that any does, and what
+    one more of that with twice as many questions says.
+    """
     for number, (whole, count) in enumerate(looks, 1):
         allow(share(number))
         found = encoder_of(decisions(first_of(whole, count), seed)[mode])
@@ -113,7 +129,9 @@ def until_proved(looks: Looks, mode: SearchMode, share: Callable[[int], float], 
 
 
 def print_sequence(name: str, drawn: Drawn, share: Callable[[int], float], runs: int) -> None:
-    """By effect and mode: what was proved, and how often that loses more than the tolerance in truth."""
+    """By effect and mode: what was proved, and how often that loses more than the tolerance in
+    truth.
+    """
     for semantic, hybrid in GAINS:
         for mode, effect in (("semantic", semantic), ("hybrid", hybrid)):
             ends = np.zeros((3, 2))
@@ -132,13 +150,19 @@ def print_report(rows: Sequence[Asked], moving: float, spread: float, runs: int)
     for seed in range(runs):
         in_use, points = report(np.random.default_rng(seed), rows, moving, spread, seed)
         counts += [*in_use, any(in_use), points < -TOLERANCE, points > TOLERANCE, points > 0]
-    print(f"{len(rows)} questions, {100 * moving:g} % moving, spread {spread:g} | {percent(counts / runs)}", flush=True)
+    print(
+        f"{len(rows)} questions, {100 * moving:g} % moving, spread {spread:g} |"
+        f" {percent(counts / runs)}",
+        flush=True,
+    )
 
 
 def report(
     rng: np.random.Generator, rows: Sequence[Asked], moving: float, spread: float, seed: int
 ) -> tuple[list[bool], float]:
-    """Return which of the three came into use, and what all that is in use gains in truth in hybrid search, in points."""
+    """Return which of the three came into use, and what all that is in use gains in truth in
+    hybrid search, in points.
+    """
     semantic = rng.normal(0, 2 * spread)
     hybrid = rng.normal(0, spread)
     found = decisions(evidence(rng, "judged", rows, moving, semantic / 100, hybrid / 100), seed)
@@ -147,8 +171,12 @@ def report(
     systems = {WITHOUT: zeros, WITH: gains(rng, rows, 2 * moving) + better / 100}
     ladder = [Evidence("judged", systems, clusters_of([one for _, one in rows]))]
     options = [Option(WITH, WITH)]
-    reranked = gate.decide("hybrid", ladder, Option(WITHOUT, WITHOUT), options, samples=400, seed=seed)
-    points = EFFECTS.get(encoder_of(found["hybrid"]), 0.0) * hybrid + (reranked.chosen == WITH) * better
+    reranked = gate.decide(
+        "hybrid", ladder, Option(WITHOUT, WITHOUT), options, samples=400, seed=seed
+    )
+    points = (
+        EFFECTS.get(encoder_of(found["hybrid"]), 0.0) * hybrid + (reranked.chosen == WITH) * better
+    )
     in_use = [one.row is not None for one in (found["semantic"], found["hybrid"], reranked)]
     return in_use, points
 
@@ -170,14 +198,24 @@ def main() -> None:
     if wanted.only in (None, "growing"):
         print(f"questions grow | {heads}")
         for moving in (0.05, 0.15, 0.3):
-            print_sequence(f"{100 * moving:g} % moving", growing(judged(50, 12)(0), moving), share, wanted.runs)
+            print_sequence(
+                f"{100 * moving:g} % moving", growing(judged(50, 12)(0), moving), share, wanted.runs
+            )
     if wanted.only in (None, "retrained"):
         print(f"trained anew | {heads}")
         for alike in (0.0, 0.5):
-            print_sequence(f"correlation {alike:g}", retrained(judged(40, 12)(0), 0.15, alike), share, wanted.runs)
+            print_sequence(
+                f"correlation {alike:g}",
+                retrained(judged(40, 12)(0), 0.15, alike),
+                share,
+                wanted.runs,
+            )
     if wanted.only in (None, "report"):
         allow(1.0)
-        print("one report | semantic | hybrid | reranker | any | worse by 0.3 | better by 0.3 | better")
+        print(
+            "one report | semantic | hybrid | reranker | any | worse by 0.3 | better by 0.3 |"
+            " better"
+        )
         for spread in (0.0, 1.0):
             print_report(judged(50, 6)(0), 0.1, spread, wanted.runs)
 

@@ -1,6 +1,8 @@
-"""Rows of tables in PDFs: of those that are known, how many have their words side by side in the text that is read.
+"""Rows of tables in PDFs: of those that are known, how many have their words side by side in the
+text that is read.
 
-Known are tables that a folder has as OpenDocument beside the PDF made of it, and those written down here.
+Known are tables that a folder has as OpenDocument beside the PDF made of it, and those written down
+here.
 
 python tests/benchmarks/pdf_tables.py FOLDER…
 """
@@ -21,7 +23,8 @@ from engine.corpus.formats.pdf import READER
 WORD = re.compile(r"\w+")
 MIN_CELLS = 2
 KNOWN = {
-    "SPARSE-2024-INV-1234_borderless_table.pdf": """
+    "SPARSE-2024-INV-1234_borderless_table.pdf": (
+        """
         Product Code, Location, Expected, Actual, Variance, Status
         SKU-8847, A-12, 450
         B-07, 289, -23
@@ -36,8 +39,10 @@ KNOWN = {
         SKU-4563, Software, $120.00, $18.720.00, Critical
         SKU-5512, Hardware, $89.00, $31.150.00, Pending
         SKU-6678, Software, $200.00, $42.000.00, 2024-10-25, High Value
-        SKU-1123, Hardware, $55.00, $27.500.00, 2024-10-30, Verified""",
-    "REPAIR-2022-INV-001_multipage.pdf": """
+        SKU-1123, Hardware, $55.00, $27.500.00, 2024-10-30, Verified"""
+    ),
+    "REPAIR-2022-INV-001_multipage.pdf": (
+        """
         Insured name, Gabriel Diaz, Year, 2022
         Claim #, SF-1008, Make, Jeep
         Policy #, POL-2022-555, Model, Grand Cherokee
@@ -51,12 +56,15 @@ KNOWN = {
         Other Charges, 15
         Sales Tax, 10.20%, 278.46
         GRAND TOTAL, 5.738
-        Note, Minor rear bumper repair""",
-    "392154.pdf": """
+        Note, Minor rear bumper repair"""
+    ),
+    "392154.pdf": (
+        """
         Clinton Power Station, Illinois, FPL, AmerGen Energy Company, 100.0
         Cooper Nuclear Station, Nebraska, FPL, Nebraska Public Power District, 100.0
         Catawba Nuclear Station. Unit 1, South Carolina, FPL, North Carolina Electric Membership
-        Davis-Besse Nuclear Power Station, Ohio, FPL, Cleveland Electric Illuminating Company""",
+        Davis-Besse Nuclear Power Station, Ohio, FPL, Cleveland Electric Illuminating Company"""
+    ),
 }
 
 
@@ -81,7 +89,11 @@ def read_rows(path: Path) -> list[list[str]]:
 def is_kept(row: list[str], lines: list[list[str]]) -> bool:
     """Whether the words of a row stand side by side, in their order, in one line."""
     wanted = WORD.findall(" ".join(row))
-    return any(wanted == line[at : at + len(wanted)] for line in lines for at in range(len(line) - len(wanted) + 1))
+    return any(
+        wanted == line[at : at + len(wanted)]
+        for line in lines
+        for at in range(len(line) - len(wanted) + 1)
+    )
 
 
 def is_parted(row: list[str], text: str) -> bool:
@@ -90,13 +102,17 @@ def is_parted(row: list[str], text: str) -> bool:
 
 
 def read_tables(folder: Path) -> Iterator[tuple[Path, int, int, int]]:
-    """Each PDF with known rows: how many, how many are kept, and how many have their cells told apart."""
+    """Each PDF with known rows: how many, how many are kept, and how many have their cells told
+    apart.
+    """
     for path in sorted(folder.rglob("*.pdf")):
         rows = read_rows(path)
         if not rows:
             continue
         try:
-            text = "\n".join(found.text for found in READER.read(path) if isinstance(found, ReadDocument))
+            text = "\n".join(
+                found.text for found in READER.read(path) if isinstance(found, ReadDocument)
+            )
         except UnreadableFileError:
             continue
         lines = [WORD.findall(line) for line in text.split("\n")]
@@ -112,7 +128,10 @@ def main() -> int:
         for path, rows, kept, parted in read_tables(folder):
             print(f"  {path.name}: {rows} rows, {kept} kept, {parted} with their cells told apart")
             total = [total[0] + rows, total[1] + kept, total[2] + parted]
-        print(f"{folder.name}: {total[0]} rows, {total[1]} kept, {total[2]} with their cells told apart")
+        print(
+            f"{folder.name}: {total[0]} rows, {total[1]} kept, {total[2]} with their cells told"
+            " apart"
+        )
     return 0
 
 

@@ -9,13 +9,22 @@ from pathlib import Path
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
 MIME = {
-    "docx": f"{_OOXML}wordprocessingml.document", "pptx": f"{_OOXML}presentationml.presentation",
-    "xlsx": f"{_OOXML}spreadsheetml.sheet", "doc": "application/msword", "ppt": "application/vnd.ms-powerpoint",
-    "xls": "application/vnd.ms-excel", "odt": "application/vnd.oasis.opendocument.text",
-    "ods": "application/vnd.oasis.opendocument.spreadsheet", "odp": "application/vnd.oasis.opendocument.presentation",
-    "rtf": "application/rtf", "epub": "application/epub+zip", "msg": "application/vnd.ms-outlook", "html": "text/html",
-    "eml": "message/rfc822", "pdf": "application/pdf",
-}  # fmt: skip
+    "docx": f"{_OOXML}wordprocessingml.document",
+    "pptx": f"{_OOXML}presentationml.presentation",
+    "xlsx": f"{_OOXML}spreadsheetml.sheet",
+    "doc": "application/msword",
+    "ppt": "application/vnd.ms-powerpoint",
+    "xls": "application/vnd.ms-excel",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "ods": "application/vnd.oasis.opendocument.spreadsheet",
+    "odp": "application/vnd.oasis.opendocument.presentation",
+    "rtf": "application/rtf",
+    "epub": "application/epub+zip",
+    "msg": "application/vnd.ms-outlook",
+    "html": "text/html",
+    "eml": "message/rfc822",
+    "pdf": "application/pdf",
+}
 OFFICE = ("docx", "xlsx", "pptx", "doc", "xls", "ppt")
 Peer = Callable[[bytes, str], str]
 
@@ -27,7 +36,9 @@ def by_xberg(data: bytes, format: str) -> str:
     config = ExtractionConfig(use_cache=False, enable_quality_processing=False, disable_ocr=True)
 
     async def text() -> str:
-        found = await extract(ExtractInput(kind="bytes", bytes=data, mime_type=MIME[format]), config)
+        found = await extract(
+            ExtractInput(kind="bytes", bytes=data, mime_type=MIME[format]), config
+        )
         return "\n".join(document.content for document in found.results)
 
     return asyncio.run(text())
@@ -52,21 +63,32 @@ def by_resiliparse(data: bytes, format: str) -> str:
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 
-    return str(extract_plain_text(bytes_to_str(data, detect_encoding(data)), alt_texts=False, form_fields=False))
+    return str(
+        extract_plain_text(
+            bytes_to_str(data, detect_encoding(data)), alt_texts=False, form_fields=False
+        )
+    )
 
 
 def by_email(data: bytes, format: str) -> str:
     """The text or page that the standard library calls a mail's body."""
     body = message_from_bytes(data, policy=policy.default).get_body(("plain", "html"))
-    text = "" if body is None else str(body.get_content())
-    return by_resiliparse(text.encode(), "html") if body is not None and body.get_content_subtype() == "html" else text
+    if body is None:
+        text = ""
+    else:
+        text = str(body.get_content())
+    if body is not None and body.get_content_subtype() == "html":
+        return by_resiliparse(text.encode(), "html")
+    return text
 
 
 PEERS: dict[str, tuple[Peer, ...]] = {
     **dict.fromkeys(OFFICE, (by_office_oxide, by_xberg)),
     **dict.fromkeys(("odt", "ods", "odp", "rtf", "epub", "msg"), (by_xberg,)),
-    "html": (by_resiliparse, by_xberg), "eml": (by_email, by_xberg), "pdf": (by_pdfium, by_xberg),
-}  # fmt: skip
+    "html": (by_resiliparse, by_xberg),
+    "eml": (by_email, by_xberg),
+    "pdf": (by_pdfium, by_xberg),
+}
 """By format; the first is the one whose throughput is compared."""
 
 

@@ -1,8 +1,9 @@
-"""How often preferences show a difference that is not there, and how soon they show one that is: several bettors compared.
+"""How often preferences show a difference that is not there, and how soon they show one that is:
+several bettors compared.
 
-One looks after every answer. Probabilities are exact, by the number of wins so far; `--runs N` draws answers as well, ties among
-them, and asks the product's own code.
-`python tests/benchmarks/preferences.py [--runs 2000] [--seed 0]`
+One looks after every answer. Probabilities are exact, by the number of wins so far; `--runs N`
+draws answers as well, ties among them, and asks the product's own code. `python
+tests/benchmarks/preferences.py [--runs 2000] [--seed 0]`
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def one_fraction(fraction: float) -> LogWealth:
 
 
 def krichevsky_trofimov(wins: int, losses: int) -> float:
-    """Jeffreys' prior on the share of wins, on both sides of 1/2: B(w + 1/2, l + 1/2) / B(1/2, 1/2) · 2ⁿ."""
+    """Jeffreys' prior on the share of wins, on both sides of 1/2: B(w + 1/2, l + 1/2) / B(1/2,
+    1/2) · 2ⁿ.
+    """
     total = wins + losses
     log_beta = lgamma(wins + 0.5) + lgamma(losses + 0.5) - lgamma(total + 1)
     return log_beta - log(pi) + total * log(2)
@@ -66,12 +69,16 @@ BETTORS: dict[str, LogWealth] = {
 
 
 def crossing_counts(log_wealth: LogWealth, answers: int) -> list[int]:
-    """For each number of answers, from 0, the fewest wins, more than half of them, that reach the threshold."""
+    """For each number of answers, from 0, the fewest wins, more than half of them, that reach
+    the threshold.
+    """
     limit = float(np.log(THRESHOLD))
     needed = []
     for count in range(answers + 1):
         half = count // 2 + 1
-        place = bisect_left(range(half, count + 1), True, key=partial(_reaches, log_wealth, limit, count))
+        place = bisect_left(
+            range(half, count + 1), True, key=partial(_reaches, log_wealth, limit, count)
+        )
         needed.append(half + place)
     return needed
 
@@ -95,14 +102,18 @@ def crossing_probabilities(needed: Sequence[int], share: float) -> list[float]:
 
 
 def drawn(share: float, answers: int, runs: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Shares of runs in which the product shows the candidate to be better, and to be worse, at any time."""
+    """Shares of runs in which the product shows the candidate to be better, and to be worse, at
+    any time.
+    """
     better = 0
     worse = 0
     for _ in range(runs):
         outcomes = np.where(rng.random(answers) < share, 1, -1) * (rng.random(answers) >= TIES)
         wins = np.cumsum(outcomes > 0)
         losses = np.cumsum(outcomes < 0)
-        shown = {_shown(won, lost) for won, lost in zip(wins.tolist(), losses.tolist(), strict=True)}
+        shown = {
+            _shown(won, lost) for won, lost in zip(wins.tolist(), losses.tolist(), strict=True)
+        }
         better += "better" in shown
         worse += "worse" in shown
     return better / runs, worse / runs
@@ -119,7 +130,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    print(f"Shown to be better within {WITHIN} answers that are no ties; at a share of 0.5 and below within {ANSWERS}.")
+    print(
+        f"Shown to be better within {WITHIN} answers that are no ties; at a share of 0.5 and below"
+        f" within {ANSWERS}."
+    )
     print(f"{'bettor':<26} " + " ".join(f"{share:>6g}" for share in SHARES))
     for name, log_wealth in BETTORS.items():
         needed = crossing_counts(log_wealth, ANSWERS)
@@ -131,7 +145,8 @@ def main() -> None:
     if options.runs:
         rng = np.random.default_rng(options.seed)
         print(
-            f"\nDrawn, {options.runs} runs of {WITHIN / (1 - TIES):.0f} answers, {TIES:.0%} of them ties: better, worse"
+            f"\nDrawn, {options.runs} runs of {WITHIN / (1 - TIES):.0f} answers, {TIES:.0%} of them"
+            " ties: better, worse"
         )
         for share in SHARES:
             better, worse = drawn(share, round(WITHIN / (1 - TIES)), options.runs, rng)

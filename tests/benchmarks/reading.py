@@ -1,7 +1,8 @@
-"""Reading real files: what comes of each, words beside two other readers, throughput beside the libraries called directly, and
-what files that harm was done to do.
+"""Reading real files: what comes of each, words beside two other readers, throughput beside the
+libraries called directly, and what files that harm was done to do.
 
-python tests/benchmarks/reading.py [FOLDER] [--processes N] [--mutants 3000] [--unchanged 10000] [--save W.json] [--against W.json]
+python tests/benchmarks/reading.py [FOLDER] [--processes N] [--mutants 3000] [--unchanged 10000]
+[--save W.json] [--against W.json]
 """
 
 from __future__ import annotations
@@ -50,11 +51,15 @@ ROW = (
 ROUNDS = 3
 
 
-def read_all(files: list[ScannedFile], limits: Limits, processes: int) -> tuple[list[Outcome], float]:
+def read_all(
+    files: list[ScannedFile], limits: Limits, processes: int
+) -> tuple[list[Outcome], float]:
     """What comes of every file, and the seconds that it took, the processes' start included."""
     pool = Pool(processes, limits)
     started = time.perf_counter()
-    outcomes = list(pool.map(lambda file: pool.read(file.absolute, file.format), files, weight=_length))
+    outcomes = list(
+        pool.map(lambda file: pool.read(file.absolute, file.format), files, weight=_length)
+    )
     seconds = time.perf_counter() - started
     pool.close()
     return outcomes, seconds
@@ -67,38 +72,78 @@ def _length(outcome: Outcome) -> int:
 def outcomes_of(files: list[ScannedFile], processes: int) -> None:
     """Of all files: how many gave text, and why the others did not."""
     outcomes, seconds = read_all(files, Limits(), processes)
-    counts = Counter(outcome.kind or ("closed" if outcome.closed else "text") for outcome in outcomes)
+    counts = Counter(
+        outcome.kind or ("closed" if outcome.closed else "text") for outcome in outcomes
+    )
     parts = Counter(part.kind for outcome in outcomes for part in outcome.left_out)
-    print(f"{len(files)} files in {seconds:.1f} s, {processes} processes: {dict(counts.most_common())}")
-    print(f"  inside them {sum(len(outcome.documents) for outcome in outcomes)} documents; left out: {dict(parts)}")
+    print(
+        f"{len(files)} files in {seconds:.1f} s, {processes} processes:"
+        f" {dict(counts.most_common())}"
+    )
+    print(
+        f"  inside them {sum(len(outcome.documents) for outcome in outcomes)} documents; left out:"
+        f" {dict(parts)}"
+    )
 
 
-def words(files: list[ScannedFile], processes: int, save: Path | None, against: Path | None) -> None:
-    """By format: files with text, distinct words of their own text (not of files inside them), and words that both peers find and
-    we miss, on their own or within a longer one. `against` is what `save` wrote earlier: words found then and not now.
+def words(
+    files: list[ScannedFile], processes: int, save: Path | None, against: Path | None
+) -> None:
+    """By format: files with text, distinct words of their own text (not of files inside them),
+    and words that both peers find and we miss, on their own or within a longer one. `against` is
+    what `save` wrote earlier: words found then and not now.
     """
     chosen = [file for file in files if true_ending(file) in PEERS]
     outcomes, _ = read_all(chosen, Limits(), processes)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         asked = [(str(file.absolute), true_ending(file)) for file in chosen]
-        peers = [[distinct(text) for text in found] for found in pool.map(texts, asked, chunksize=4)]
-    own = [distinct("\n".join(found.text for found in outcome.documents if not found.member)) for outcome in outcomes]
-    before = json.loads(against.read_text()) if against else {}
+        peers = [
+            [distinct(text) for text in found] for found in pool.map(texts, asked, chunksize=4)
+        ]
+    own = [
+        distinct("\n".join(found.text for found in outcome.documents if not found.member))
+        for outcome in outcomes
+    ]
+    if against:
+        before = json.loads(against.read_text())
+    else:
+        before = {}
     rows: dict[str, Counter[str]] = {}
     for file, ours, theirs in zip(chosen, own, peers, strict=True):
-        row, path = rows.setdefault(true_ending(file), Counter()), str(file.absolute)
-        agreed = set.intersection(*theirs) if len(theirs) > 1 else set()
-        row.update(files=1, text=bool(ours), words=len(ours), agreed=len(agreed), missed=len(lacking(agreed, ours)))
+        row = rows.setdefault(true_ending(file), Counter())
+        path = str(file.absolute)
+        if len(theirs) > 1:
+            agreed = set.intersection(*theirs)
+        else:
+            agreed = set()
+        row.update(
+            files=1,
+            text=bool(ours),
+            words=len(ours),
+            agreed=len(agreed),
+            missed=len(lacking(agreed, ours)),
+        )
         row.update({f"peer {at + 1}": bool(found) for at, found in enumerate(theirs)})
         former = set(before.get(path, ()))
         row.update(
-            former=len(former), lost=len(lettered(lacking(former, ours))), gained=len(lettered(lacking(ours, former)))
+            former=len(former),
+            lost=len(lettered(lacking(former, ours))),
+            gained=len(lettered(lacking(ours, former))),
         )
-        row.update(emptied=bool(former) and not ours, opened=bool(ours) and not former if before else 0)
+        row.update(
+            emptied=bool(former) and not ours, opened=bool(ours) and not former if before else 0
+        )
     for name, row in [*sorted(rows.items()), ("all", sum(rows.values(), Counter()))]:
-        print(f"  {name:5}", ", ".join(f"{key} {row[key]:,}" for key in ROW if row[key] or key in ROW[:3]))
+        print(
+            f"  {name:5}",
+            ", ".join(f"{key} {row[key]:,}" for key in ROW if row[key] or key in ROW[:3]),
+        )
     if save:
-        save.write_text(json.dumps({str(file.absolute): sorted(ours) for file, ours in zip(chosen, own, strict=True)}))
+        save.write_text(
+            json.dumps(
+                {str(file.absolute): sorted(ours) for file, ours in zip(chosen, own, strict=True)}
+            )
+        )
 
 
 def true_ending(file: ScannedFile) -> str:
@@ -126,34 +171,47 @@ def lacking(wanted: set[str], found: set[str]) -> set[str]:
 
 
 def throughput(files: list[ScannedFile], processes: int) -> None:
-    """The same office files through the pool and through the libraries alone, in as many processes, in turns: by the clock and by
-    the processor time of this process and all that it started, which leans less on what else computes.
+    """The same office files through the pool and through the libraries alone, in as many
+    processes, in turns: by the clock and by the processor time of this process and all that it
+    started, which leans less on what else computes.
     """
-    chosen = [file for file in files if true_ending(file) in PEERS and true_ending(file) not in ("html", "eml")]
+    chosen = [
+        file
+        for file in files
+        if true_ending(file) in PEERS and true_ending(file) not in ("html", "eml")
+    ]
     chosen = [file for file in chosen if not _is_locked(file)] * 3
     asked = [(str(file.absolute), true_ending(file)) for file in chosen]
     ours: list[tuple[float, float]] = []
     theirs: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
-        used, (_, seconds) = _computing(), read_all(chosen, Limits(), processes)
+        used = _computing()
+        _, seconds = read_all(chosen, Limits(), processes)
         ours.append((seconds, _computing() - used))
-        used, started = _computing(), time.perf_counter()
+        used = _computing()
+        started = time.perf_counter()
         with multiprocessing.get_context("spawn").Pool(processes) as pool:
             pool.map(first, asked, chunksize=8)
             seconds = time.perf_counter() - started
             pool.close()
             pool.join()
         theirs.append((seconds, _computing() - used))
-    print(f"{len(chosen)} office files that are not locked, {processes} processes, best of {ROUNDS}:")
+    print(
+        f"{len(chosen)} office files that are not locked, {processes} processes, best of {ROUNDS}:"
+    )
     for at, by in enumerate(("clock", "processor time")):
-        own, direct = min(run[at] for run in ours), min(run[at] for run in theirs)
+        own = min(run[at] for run in ours)
+        direct = min(run[at] for run in theirs)
         print(
-            f"  by the {by} {own:.2f} s, the libraries called directly {direct:.2f} s: {direct / own:.2f} of their throughput"
+            f"  by the {by} {own:.2f} s, the libraries called directly {direct:.2f} s:"
+            f" {direct / own:.2f} of their throughput"
         )
 
 
 def _computing() -> float:
-    """Seconds that this process and those of its children that have ended computed, theirs included."""
+    """Seconds that this process and those of its children that have ended computed, theirs
+    included.
+    """
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
@@ -183,7 +241,8 @@ def mutants(files: list[ScannedFile], count: int, processes: int) -> None:
         peak = watch.end()
     counts = Counter(outcome.kind or "text" for outcome in outcomes)
     print(
-        f"{count} mutated files in {seconds:.1f} s: {dict(counts.most_common())}; largest reading process {peak / 1e6:,.0f} MB"
+        f"{count} mutated files in {seconds:.1f} s: {dict(counts.most_common())}; largest reading"
+        f" process {peak / 1e6:,.0f} MB"
     )
     for outcome in outcomes:
         if "crashed" in outcome.reason or outcome.kind in ("timed out", "out of memory"):
@@ -209,12 +268,15 @@ def mutated(data: bytes) -> bytes:
 
 
 class _Peak:
-    """The largest resident memory that any child of this process has had, looked at ten times a second."""
+    """The largest resident memory that any child of this process has had, looked at ten times a
+    second.
+    """
 
     def __init__(self) -> None:
         import threading
 
-        self._most, self._stop = 0, threading.Event()
+        self._most = 0
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 

@@ -1,13 +1,15 @@
-"""Whether two versions of the engine find the same, to the last digit: hits of a fixed list of queries, compared.
+"""Whether two versions of the engine find the same, to the last digit: hits of a fixed list of
+queries, compared.
 
 python tests/benchmarks/same_hits.py record PROJECT HITS.json [--engine CHECKOUT]
 python tests/benchmarks/same_hits.py compare PROJECT HITS.json [--engine CHECKOUT]
 python tests/benchmarks/same_hits.py times PROJECT [--engine CHECKOUT] [--engine CHECKOUT]
 
-Each engine answers over a copy of the project, by `engine serve --stdio`, so that any version can be asked. Queries are
-fixed ones that are hard to read, judged ones of the project, and the beginnings of its chunks; each in every mode, with
-facets, explained, and through filters; and the whole list once for each of `SETTINGS`. `times` gives the median of a
-search in each mode, the engines taking turns.
+Each engine answers over a copy of the project, by `engine serve --stdio`, so that any version can
+be asked. Queries are fixed ones that are hard to read, judged ones of the project, and the
+beginnings of its chunks; each in every mode, with facets, explained, and through filters; and the
+whole list once for each of `SETTINGS`. `times` gives the median of a search in each mode, the
+engines taking turns.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ SETTINGS: tuple[dict[str, str], ...] = (
 )
 RENAMED: dict[str, str] = {}
 """Keys of the answers that have another name by now: former name → name."""
-JUDGED, PASSAGES, EXPLAINED = 60, 40, 3
+JUDGED = 60
+PASSAGES = 40
+EXPLAINED = 3
 PATIENCE = 3  # rounds of each engine in `times`
 
 
@@ -69,17 +73,27 @@ class Engine:
     def __init__(self, checkout: Path, project: Path) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "engine", "serve", "--stdio", str(project)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
             env={**os.environ, "PYTHONPATH": str(checkout)},
-        )  # fmt: skip
-        self._input, self._output = cast(TextIO, self._process.stdin), cast(TextIO, self._process.stdout)
+        )
+        self._input, self._output = (
+            cast(TextIO, self._process.stdin),
+            cast(TextIO, self._process.stdout),
+        )
 
     def ask(self, method: str, **params: Any) -> Any:
         """The result, or the error's message."""
-        self._input.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n")
+        self._input.write(
+            json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n"
+        )
         self._input.flush()
         answer = json.loads(self._output.readline())
-        return answer["result"] if "result" in answer else {"error": answer["error"]["message"]}
+        if "result" in answer:
+            return answer["result"]
+        return {"error": answer["error"]["message"]}
 
     def close(self) -> None:
         """Let it end by itself."""
@@ -105,15 +119,34 @@ def copied(project: Path, settings: dict[str, str]) -> Iterator[Path]:
 def queries(project: Path) -> list[str]:
     """What is asked: the fixed ones, judged ones, and passages."""
     with closing(sqlite3.connect(f"file:{project / 'project.db'}?mode=ro", uri=True)) as database:
-        judged = [text for (text,) in database.execute("SELECT text FROM judged_queries ORDER BY id")]
-        texts = [text for (text,) in database.execute("SELECT text FROM chunks WHERE live ORDER BY id")]
-        paths = [path for (path,) in database.execute("SELECT path FROM documents WHERE live ORDER BY id LIMIT 1")]
-    passages = [" ".join(text.split()[3 : 4 + number % 9]) for number, text in enumerate(_spread(texts, PASSAGES))]
-    return [*FIXED, *(f"In {path}: what is said?" for path in paths), *_spread(judged, JUDGED), *passages]
+        judged = [
+            text for (text,) in database.execute("SELECT text FROM judged_queries ORDER BY id")
+        ]
+        texts = [
+            text for (text,) in database.execute("SELECT text FROM chunks WHERE live ORDER BY id")
+        ]
+        paths = [
+            path
+            for (path,) in database.execute(
+                "SELECT path FROM documents WHERE live ORDER BY id LIMIT 1"
+            )
+        ]
+    passages = [
+        " ".join(text.split()[3 : 4 + number % 9])
+        for number, text in enumerate(_spread(texts, PASSAGES))
+    ]
+    return [
+        *FIXED,
+        *(f"In {path}: what is said?" for path in paths),
+        *_spread(judged, JUDGED),
+        *passages,
+    ]
 
 
 def _spread(items: Sequence[str], count: int) -> list[str]:
-    return [items[at * len(items) // count] for at in range(count)] if len(items) > count else list(items)
+    if len(items) > count:
+        return [items[at * len(items) // count] for at in range(count)]
+    return list(items)
 
 
 def answers(checkout: Path, project: Path) -> Iterator[tuple[str, Any]]:
@@ -123,19 +156,25 @@ def answers(checkout: Path, project: Path) -> Iterator[tuple[str, Any]]:
         with copied(project, settings) as copy:
             engine = Engine(checkout, copy)
             for number, query in enumerate(wanted):
-                where, facets = FILTERS[number // 2 % len(FILTERS)], number % 2 == 0
+                where = FILTERS[number // 2 % len(FILTERS)]
+                facets = number % 2 == 0
                 for mode in MODES:
                     for params in ({"facets": facets}, {"facets": not facets, **where}):
                         found = engine.ask("search", query=query, mode=mode, **params)
                         yield json.dumps([settings, mode, params, query]), _comparable(found, copy)
                         rows = [hit["chunk_id"] for hit in found.get("hits", ())][:EXPLAINED]
                     explained = engine.ask("explain", query=query, chunk_ids=rows)
-                    yield json.dumps([settings, mode, "explain", query]), _comparable(explained, copy)
+                    yield (
+                        json.dumps([settings, mode, "explain", query]),
+                        _comparable(explained, copy),
+                    )
             engine.close()
 
 
 def _comparable(answer: Any, project: Path) -> Any:
-    """All but the sentences, which each version words as it likes, the commands in them, and where the copy lies."""
+    """All but the sentences, which each version words as it likes, the commands in them, and
+    where the copy lies.
+    """
     if isinstance(answer, dict):
         return {
             RENAMED.get(key, key): _comparable(value, project)
@@ -144,7 +183,9 @@ def _comparable(answer: Any, project: Path) -> Any:
         }
     if isinstance(answer, list):
         return [_comparable(value, project) for value in answer]
-    return answer.replace(str(project), "PROJECT") if isinstance(answer, str) else answer
+    if isinstance(answer, str):
+        return answer.replace(str(project), "PROJECT")
+    return answer
 
 
 def compare(former: dict[str, Any], found: dict[str, Any]) -> int:
@@ -173,7 +214,9 @@ def times(checkouts: Sequence[Path], project: Path) -> None:
     wanted = [query for query in queries(project) if query.strip("! ")]
     taken: dict[tuple[Path, str], list[float]] = {}
     with ExitStack() as stack:
-        engines = {each: Engine(each, stack.enter_context(copied(project, {}))) for each in checkouts}
+        engines = {
+            each: Engine(each, stack.enter_context(copied(project, {}))) for each in checkouts
+        }
         for mode in MODES:
             for each in engines.values():
                 each.ask("warm_up", mode=mode)
@@ -186,15 +229,21 @@ def times(checkouts: Sequence[Path], project: Path) -> None:
             engine.close()
     for (checkout, mode), seconds in taken.items():
         high = sorted(seconds)[int(0.95 * len(seconds))]
-        print(f"{checkout} {mode:<9} p50 {1000 * median(seconds):7.2f} ms   p95 {1000 * high:7.2f} ms")
+        print(
+            f"{checkout} {mode:<9} p50 {1000 * median(seconds):7.2f} ms   p95 {1000 * high:7.2f} ms"
+        )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("record", "compare", "times"))
     parser.add_argument("project", type=Path)
     parser.add_argument("file", type=Path, nargs="?")
-    parser.add_argument("--engine", type=Path, action="append", help="checkout of an engine; this one if left out")
+    parser.add_argument(
+        "--engine", type=Path, action="append", help="checkout of an engine; this one if left out"
+    )
     given = parser.parse_args()
     engines = [each.resolve() for each in given.engine or [HERE]]
     if given.what == "times":

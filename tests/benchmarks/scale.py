@@ -1,12 +1,15 @@
-"""Whether time and memory grow with the corpus as they should: `python tests/benchmarks/scale.py FOLDER CHUNKS [CHUNKS …]`.
+"""Whether time and memory grow with the corpus as they should: `python tests/benchmarks/scale.py
+FOLDER CHUNKS [CHUNKS …]`.
 
-For each size a project in FOLDER (kept, so that what is done is not done again): the corpus, then `ingest`, `index` and `embed`
-as the product runs them, searches, and an update of 100 files. Prints seconds and peak memory of each, growth exponents
-log(t₂/t₁)/log(n₂/n₁) between sizes, and the bar: time at ten times the chunks over time, at most 12. With `--cut`, the files
-are as if they had been read already, cut into their passages: then `ingest` only finds that nothing has changed.
+For each size a project in FOLDER (kept, so that what is done is not done again): the corpus, then
+`ingest`, `index` and `embed` as the product runs them, searches, and an update of 100 files. Prints
+seconds and peak memory of each, growth exponents log(t₂/t₁)/log(n₂/n₁) between sizes, and the bar:
+time at ten times the chunks over time, at most 12. With `--cut`, the files are as if they had been
+read already, cut into their passages: then `ingest` only finds that nothing has changed.
 
-The texts are sentences of real documents in new order, with numbers and names of their own, so that the vocabulary grows with
-the corpus. The encoder has BERT's vocabulary, 384 dimensions and no layers: a random direction for each word, and their mean.
+The texts are sentences of real documents in new order, with numbers and names of their own, so that
+the vocabulary grows with the corpus. The encoder has BERT's vocabulary, 384 dimensions and no
+layers: a random direction for each word, and their mean.
 """
 
 from __future__ import annotations
@@ -70,13 +73,18 @@ def sentences() -> list[str]:
 
 
 def documents(count: int, seed: int) -> Iterator[str]:
-    """Texts of about `CHUNKS_PER_FILE` chunks: sentences in random order, every number another, every third with a new name. Each
-    `CHUNK_CHARACTERS` or more are a paragraph."""
-    rng, parts, names = random.Random(seed), sentences(), vocabulary(400_000, seed=1)
+    """Texts of about `CHUNKS_PER_FILE` chunks: sentences in random order, every number another,
+    every third with a new name. Each `CHUNK_CHARACTERS` or more are a paragraph.
+    """
+    rng = random.Random(seed)
+    parts = sentences()
+    names = vocabulary(400_000, seed=1)
     for _ in range(count):
         paragraphs = [""]
         while len(paragraphs) <= CHUNKS_PER_FILE:
-            part = re.sub(r"\d+", lambda digits: str(rng.randrange(10 ** len(digits[0]))), rng.choice(parts))
+            part = re.sub(
+                r"\d+", lambda digits: str(rng.randrange(10 ** len(digits[0]))), rng.choice(parts)
+            )
             if rng.random() < 0.33:
                 part = f"{names[int(len(names) ** rng.random()) - 1].capitalize()}: {part}"
             paragraphs[-1] = f"{paragraphs[-1]} {part}".strip()
@@ -97,14 +105,23 @@ def cut(project: ProjectFolder) -> None:
     """Put the files into the database, each paragraph a chunk, as an ingest that has read them."""
     settings = project.settings()
     (source,), corpus = project.sources(settings), settings.corpus
-    recipe = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
+    recipe = {
+        "version": VERSION,
+        **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
+    }
     chunking = fingerprint(tokenizer=tokenizer_fingerprint(chunk_tokenizer(settings)), **recipe)
     with closing(project.store()) as store, store.transaction():
         for file in scan([source], corpus.include, corpus.exclude).files:
-            text, start, chunks = file.absolute.read_text("utf-8"), 0, []
+            text = file.absolute.read_text("utf-8")
+            start = 0
+            chunks = []
             for ordinal, part in enumerate(text.split("\n\n")):
                 digest = hashlib.sha256(part.encode()).hexdigest()
-                chunks.append(Chunk(0, ordinal, start, start + len(part), part, (), CHUNK_TOKENS, part, digest))
+                chunks.append(
+                    Chunk(
+                        0, ordinal, start, start + len(part), part, (), CHUNK_TOKENS, part, digest
+                    )
+                )
                 start += len(part) + 2
             file_hash = hash_file(file.absolute)
             row = store.put_file(record_of(file, file_hash, "read", "", chunking))
@@ -132,25 +149,37 @@ def build_encoder(folder: Path) -> Path:
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(resolve_model(DEFAULT_MODEL).path)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=384, num_hidden_layers=0, num_attention_heads=2, intermediate_size=2,
+        vocab_size=len(tokenizer),
+        hidden_size=384,
+        num_hidden_layers=0,
+        num_attention_heads=2,
+        intermediate_size=2,
         initializer_range=0.2,
-    )  # fmt: skip
+    )
     BertModel(config).eval().save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
-    save_layout(folder, {"word_embedding_dimension": 384, "pooling_mode_mean_tokens": True}, {"prompts": {}}, 256)
+    save_layout(
+        folder,
+        {"word_embedding_dimension": 384, "pooling_mode_mean_tokens": True},
+        {"prompts": {}},
+        256,
+    )
     return folder
 
 
 def run_stage(project: ProjectFolder, stages: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """Run stages; seconds and peak memory (MB) of each that had something to do, and of all with what lies around them; of all also
-    the processor's seconds, which other work on the machine does not lengthen as much."""
+    """Run stages; seconds and peak memory (MB) of each that had something to do, and of all with
+    what lies around them; of all also the processor's seconds, which other work on the machine
+    does not lengthen as much.
+    """
     found: dict[str, dict[str, float]] = {}
 
     def note(event: Any) -> None:
         if isinstance(event, StageFinished):
             found[event.stage] = {"seconds": event.seconds, "memory": event.peak_memory_mb}
 
-    started, busy = time.monotonic(), processor_seconds()
+    started = time.monotonic()
+    busy = processor_seconds()
     run(project, stages=stages, on_event=note)
     found["all"] = {"seconds": time.monotonic() - started, "processor": processor_seconds() - busy}
     return found
@@ -163,15 +192,17 @@ def processor_seconds() -> float:
 
 
 def measure_search(folder: Path) -> dict[str, Any]:
-    """Opening, and the median and 95th percentile of hybrid searches of three to eight words of the texts, in milliseconds, with
-    query vectors at hand."""
+    """Opening, and the median and 95th percentile of hybrid searches of three to eight words of
+    the texts, in milliseconds, with query vectors at hand.
+    """
     import numpy as np
 
     from engine.search.loaded import Loaded
     from engine.search.searcher import Searcher
 
     project = ProjectFolder(folder)
-    rng, parts = random.Random(7), sentences()
+    rng = random.Random(7)
+    parts = sentences()
     texts = []
     while len(texts) < QUERIES:
         words = rng.choice(parts).split()
@@ -194,7 +225,8 @@ def measure_search(folder: Path) -> dict[str, Any]:
     started = time.monotonic()
     searcher = Searcher(project)
     searcher.search(texts[0], mode="hybrid")
-    first, found = time.monotonic() - started, {}
+    first = time.monotonic() - started
+    found = {}
     for mode in ("bm25", "semantic", "hybrid"):
         took = []
         for text in texts[1:]:
@@ -215,8 +247,9 @@ def prepared(place: Path, chunks: int, encoder: Path, *, is_cut: bool) -> Projec
     project = ProjectFolder(place / "project")
     if not project.path.exists():
         chosen = {
-            "corpus": {"paths": [str(place / "documents")], "chunk_tokens": CHUNK_TOKENS}, "encoder": {"model": str(encoder)},
-        }  # fmt: skip
+            "corpus": {"paths": [str(place / "documents")], "chunk_tokens": CHUNK_TOKENS},
+            "encoder": {"model": str(encoder)},
+        }
         ProjectFolder.create(project.path, chosen)
         if is_cut:
             cut(project)
@@ -240,7 +273,8 @@ def measure(folder: Path, chunks: int, encoder: Path, *, is_cut: bool) -> dict[s
             took = run_stage(project, (stage,))
             with closing(project.store()) as store:
                 found["chunks"] = store.counts()["chunks"]
-            around, processor = took["all"]["seconds"] - took[stage]["seconds"], took["all"]["processor"]
+            around = took["all"]["seconds"] - took[stage]["seconds"]
+            processor = took["all"]["processor"]
             keep(stage, {**took[stage], "around": around, "processor": processor})
     if "search" not in found:
         keep("search", json.loads(_in_child("search", project.path)))
@@ -256,7 +290,9 @@ def measure(folder: Path, chunks: int, encoder: Path, *, is_cut: bool) -> dict[s
 
 
 def _in_child(what: str, folder: Path) -> str:
-    done = subprocess.run([sys.executable, __file__, what, str(folder)], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, __file__, what, str(folder)], check=True, stdout=subprocess.PIPE, text=True
+    )
     return done.stdout.splitlines()[-1]
 
 
@@ -270,7 +306,8 @@ def main() -> None:
         print(json.dumps(measure_search(Path(sys.argv[2]))))
         return
     is_cut = "--cut" in sys.argv
-    folder, sizes = Path(sys.argv[1]).absolute(), sorted(int(one) for one in sys.argv[2:] if one != "--cut")
+    folder = Path(sys.argv[1]).absolute()
+    sizes = sorted(int(one) for one in sys.argv[2:] if one != "--cut")
     folder.mkdir(parents=True, exist_ok=True)
     encoder = build_encoder(folder / "encoder")
     measured = {size: measure(folder, size, encoder, is_cut=is_cut) for size in sizes}
@@ -279,11 +316,16 @@ def main() -> None:
         for stage in STAGES:
             times = [measured[size][stage]["seconds"] for size in (small, large)]
             print(
-                f"{small:,} → {large:,} {stage}: × {times[1] / times[0]:.1f}, exponent {math.log(times[1] / times[0]) / grown:.2f}"
+                f"{small:,} → {large:,} {stage}: × {times[1] / times[0]:.1f}, exponent"
+                f" {math.log(times[1] / times[0]) / grown:.2f}"
             )
         ratio = total(measured[large]) / total(measured[small])
         bar = f" (bar: {BAR:g})" if large == 10 * small else ""
-        print(f"{small:,} → {large:,} together: × {ratio:.1f}{bar}, exponent {math.log(ratio) / grown:.2f}", flush=True)
+        print(
+            f"{small:,} → {large:,} together: × {ratio:.1f}{bar}, exponent"
+            f" {math.log(ratio) / grown:.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

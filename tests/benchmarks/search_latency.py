@@ -1,7 +1,9 @@
-"""What a search costs in a big project: BM25 search, and exact ranks by two encoders (`explain`), without a model.
+"""What a search costs in a big project: BM25 search, and exact ranks by two encoders
+(`explain`), without a model.
 
-`python tests/benchmarks/search_latency.py [CHUNKS]` builds a project of 200,000 chunks in a temporary folder, unless
-told otherwise, and prints the median and the 95th percentile of each. Queries are of one to four words of the texts.
+`python tests/benchmarks/search_latency.py [CHUNKS]` builds a project of 200,000 chunks in a
+temporary folder, unless told otherwise, and prints the median and the 95th percentile of each.
+Queries are of one to four words of the texts.
 """
 
 from __future__ import annotations
@@ -47,14 +49,18 @@ class RandomEncoder:
 
 def queries(count: int, seed: int = 1) -> list[str]:
     """One to four words each, frequent ones more often."""
-    words, rng = vocabulary(), random.Random(seed)
+    words = vocabulary()
+    rng = random.Random(seed)
     return [
-        " ".join(words[int(len(words) ** rng.random()) - 1] for _ in range(rng.randint(1, 4))) for _ in range(count)
+        " ".join(words[int(len(words) ** rng.random()) - 1] for _ in range(rng.randint(1, 4)))
+        for _ in range(count)
     ]
 
 
 def serve_adapted(project: ProjectFolder) -> None:
-    """Let the index pass for an adapted encoder's, and put random vectors of the base encoder into the cache."""
+    """Let the index pass for an adapted encoder's, and put random vectors of the base encoder
+    into the cache.
+    """
     store = project.store()
     artifact = store.artifact(VectorsInfo)
     assert artifact is not None
@@ -72,9 +78,13 @@ def serve_adapted(project: ProjectFolder) -> None:
 
 def tell(what: str, seconds: Sequence[float]) -> None:
     """First call, median and 95th percentile of the rest, in milliseconds."""
-    first, rest = seconds[0], seconds[1:]
+    first = seconds[0]
+    rest = seconds[1:]
     p50, p95 = (1000 * float(np.quantile(rest, share)) for share in (0.5, 0.95))
-    print(f"{what:<14} first {1000 * first:8.1f} ms   p50 {p50:6.1f} ms   p95 {p95:6.1f} ms", flush=True)
+    print(
+        f"{what:<14} first {1000 * first:8.1f} ms   p50 {p50:6.1f} ms   p95 {p95:6.1f} ms",
+        flush=True,
+    )
 
 
 def timed(work: Callable[[str], object], texts: Sequence[str]) -> list[float]:
@@ -88,12 +98,16 @@ def timed(work: Callable[[str], object], texts: Sequence[str]) -> list[float]:
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
+    if len(sys.argv) > 1:
+        count = int(sys.argv[1])
+    else:
+        count = 200_000
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         project = build_big_project(Path(folder) / "big", count)
         print(f"{count:,} chunks were built in {time.perf_counter() - start:.0f} s", flush=True)
-        searcher, texts = Searcher(project), queries(QUERIES)
+        searcher = Searcher(project)
+        texts = queries(QUERIES)
         tell("bm25", timed(lambda text: searcher.search(text, mode="bm25"), texts))
         serve_adapted(project)
         ids = [hit.chunk_id for hit in searcher.search(texts[0], mode="bm25").hits] or [1]

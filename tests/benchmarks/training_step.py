@@ -1,13 +1,17 @@
-"""One training step: ours against the plain way of doing it, on the same batch, device, precision and threads.
+"""One training step: ours against the plain way of doing it, on the same batch, device,
+precision and threads.
 
-    python tests/benchmarks/training_step.py [--dataset FOLDER] [--queries N] [--negatives N] [--rounds N]
+    python tests/benchmarks/training_step.py [--dataset FOLDER] [--queries N] [--negatives N]
+    [--rounds N]
 
-Plain: the model in training mode with its own dropouts and its default attention, every chunk padded to 256 tokens,
-all chunks in one batch and one graph, operators on all threads. Ours: dropout 0, texts sorted by length into small
-micro-batches, one per thread, GradCache where the graphs would not fit. Loss, LoRA layers and optimizer are the same.
-Each runs in a process of its own, so that its peak memory can be told; the ratio is what counts on a busy machine.
-FOLDER is in BEIR layout (corpus.jsonl); without it, synthetic text with the lengths of news passages is made. A query
-is eight words of its chunk.
+Plain: the model in training mode with its own dropouts and its default attention, every chunk
+    padded to 256 tokens,
+all chunks in one batch and one graph, operators on all threads. Ours: dropout 0, texts sorted by
+length into small micro-batches, one per thread, GradCache where the graphs would not fit. Loss,
+LoRA layers and optimizer are the same. Each runs in a process of its own, so that its peak memory
+can be told; the ratio is what counts on a busy machine. FOLDER is in BEIR layout (corpus.jsonl);
+without it, synthetic text with the lengths of news passages is made. A query is eight words of its
+chunk.
 """
 
 from __future__ import annotations
@@ -36,8 +40,9 @@ from engine.training.data import BatchSampler, TrainingData
 
 WORDS = re.findall(
     r"\w+",
-    "report market contract the of and pressure wing boundary layer agreement party notice court information which "
-    "with during because analysis temperature company quarterly supersonic confidential receiving disclosure a in",
+    "report market contract the of and pressure wing boundary layer agreement party notice court"
+    " information which with during because analysis temperature company quarterly supersonic"
+    " confidential receiving disclosure a in",
 )
 MAX_TOKENS = 256
 BAR = 3.0
@@ -54,8 +59,12 @@ def main() -> None:
         print(f"{choice.setting:8} {choice.value:10} {choice.reason}")
     found = {name: _run_child(name) for name in CHILDREN}
     for name, result in found.items():
-        speed, work = f"{result['seconds']:7.2f} s a step", f"{result['tokens']} tokens in {result['padded']} places"
-        print(f"{name:6} {speed}   peak {result['peak_mb']:6.0f} MB   loss {result['loss']:.4f}   {work}")
+        speed = f"{result['seconds']:7.2f} s a step"
+        work = f"{result['tokens']} tokens in {result['padded']} places"
+        print(
+            f"{name:6} {speed}   peak {result['peak_mb']:6.0f} MB   loss {result['loss']:.4f}  "
+            f" {work}"
+        )
     ratio = found["plain"]["seconds"] / found["ours"]["seconds"]
     memory = found["ours"]["peak_mb"] / found["plain"]["peak_mb"]
     print(f"ours is {ratio:.1f} times as fast (bar: {BAR:g}), with {memory:.0%} of the memory")
@@ -73,7 +82,9 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     from engine.training.model.student import Student
     from engine.training.objectives.objective import Objective
 
-    data, recipe, hardware = training_data(options), _recipe(options), choose_hardware("cpu", purpose="train")
+    data = training_data(options)
+    recipe = _recipe(options)
+    hardware = choose_hardware("cpu", purpose="train")
     batch = BatchSampler(data, recipe).batch(0)
     student = Student(resolve_model(options.model), recipe, hardware)
     loss, _ = Objective(recipe, None, "cpu").of(batch)
@@ -83,7 +94,9 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     rows = queries + student.chunk_rows([data.chunks[i] for i in batch.chunks])
     lengths = [len(row) for row in rows]
     batches = micro_batches(lengths[: len(queries)], recipe.micro_batch_tokens)
-    batches += micro_batches(lengths[len(queries) :], recipe.micro_batch_tokens, offset=len(queries))
+    batches += micro_batches(
+        lengths[len(queries) :], recipe.micro_batch_tokens, offset=len(queries)
+    )
     keep = student.graph_bytes(rows, batches) <= (recipe.graph_memory_mb or 512) * 2**20
     student.training_mode()
 
@@ -92,7 +105,13 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
 
     def step() -> float:
         value, found = gradients(
-            forward, student.working, batches, loss, workers, keep_graphs=keep, dropout=student.has_dropout
+            forward,
+            student.working,
+            batches,
+            loss,
+            workers,
+            keep_graphs=keep,
+            dropout=student.has_dropout,
         )
         for master, gradient in zip(masters, found, strict=True):
             master.grad = gradient
@@ -113,11 +132,14 @@ def plain(options: argparse.Namespace) -> dict[str, float]:
     from engine.training.model.lora import add_lora, lora_parameters
     from engine.training.objectives.objective import Objective
 
-    data, recipe, hardware = training_data(options), _recipe(options), choose_hardware("cpu", purpose="train")
+    data = training_data(options)
+    recipe = _recipe(options)
+    hardware = choose_hardware("cpu", purpose="train")
     torch.set_num_threads(hardware.threads)
     batch = BatchSampler(data, recipe).batch(0)
     loaded = load_sentence_transformer(resolve_model(options.model), "cpu", hardware.dtype)
-    transformer, tokenizer = loaded[0].auto_model, loaded.tokenizer
+    transformer = loaded[0].auto_model
+    tokenizer = loaded.tokenizer
     torch.manual_seed(recipe.seed)
     add_lora(transformer, recipe)
     transformer.train()
@@ -140,25 +162,38 @@ def plain(options: argparse.Namespace) -> dict[str, float]:
         return value.item()
 
     places = [inputs["attention_mask"] for inputs in (queries, chunks)]
-    counts = {"tokens": sum(int(mask.sum()) for mask in places), "padded": sum(mask.numel() for mask in places)}
+    counts = {
+        "tokens": sum(int(mask.sum()) for mask in places),
+        "padded": sum(mask.numel() for mask in places),
+    }
     return _timed(step, options.rounds) | counts
 
 
-CHILDREN: dict[str, Callable[[argparse.Namespace], dict[str, float]]] = {"plain": plain, "ours": ours}
+CHILDREN: dict[str, Callable[[argparse.Namespace], dict[str, float]]] = {
+    "plain": plain,
+    "ours": ours,
+}
 
 
 def _timed(step: Callable[[], float], rounds: int) -> dict[str, float]:
-    loss, best = step(), float("inf")
+    loss = step()
+    best = float("inf")
     for _ in range(rounds):
         started = time.perf_counter()
         step()
         best = min(best, time.perf_counter() - started)
-    return {"seconds": best, "loss": loss, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    return {
+        "seconds": best,
+        "loss": loss,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
 
 
 def _run_child(name: str) -> dict[str, float]:
     command = [sys.executable, __file__, *sys.argv[1:], "--child", name]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
+    )
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result
 
@@ -180,18 +215,25 @@ def training_data(options: argparse.Namespace) -> TrainingData:
             chunks = [json.loads(line)["text"] for line in lines][:2000]
     else:
         chunks = [
-            " ".join(rng.choices(WORDS, k=max(5, min(220, int(rng.lognormvariate(3.6, 0.6)))))) for _ in range(500)
+            " ".join(rng.choices(WORDS, k=max(5, min(220, int(rng.lognormvariate(3.6, 0.6))))))
+            for _ in range(500)
         ]
     positives = [rng.randrange(len(chunks)) for _ in range(options.queries)]
     queries = [" ".join(rng.choices(chunks[p].split() or ["a"], k=8)) for p in positives]
     ids = np.array([rng.sample(range(len(chunks)), 50) for _ in queries])
     return TrainingData(
-        queries, np.array(positives), ids, np.linspace(20, 1, 50, dtype=np.float32)[None].repeat(len(ids), 0), chunks
+        queries,
+        np.array(positives),
+        ids,
+        np.linspace(20, 1, 50, dtype=np.float32)[None].repeat(len(ids), 0),
+        chunks,
     )
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--dataset", type=Path, help="folder in BEIR layout")
     parser.add_argument("--queries", type=int, default=16)
     parser.add_argument("--negatives", type=int, default=2)

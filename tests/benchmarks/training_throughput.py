@@ -1,11 +1,15 @@
-"""Tokens per second of the real training loop, and their share of the matrix speed that is measured on the same device.
+"""Tokens per second of the real training loop, and their share of the matrix speed that is
+measured on the same device.
 
-    python tests/benchmarks/training_throughput.py [--shape minilm|decoder-1.5b|tiny] [--device auto|cpu|cuda] [--steps N]
+    python tests/benchmarks/training_throughput.py [--shape minilm|decoder-1.5b|tiny] [--device
+    auto|cpu|cuda] [--steps N]
 
-The shapes have random weights: MiniLM's, that of Qwen2-1.5B, and a decoder small enough for a test of this file. Half of the steps
-warm up (compiling, kernels); the others count. A token costs 2 operations per weight of the blocks' matrices forward, and as many
-backward, since frozen weights take no gradient; what GradCache and gradient checkpointing compute twice counts once, as it
-brings nothing. The matrix speed is the best of ten products of square matrices in the precision that training takes.
+The shapes have random weights: MiniLM's, that of Qwen2-1.5B, and a decoder small enough for a test
+of this file. Half of the steps warm up (compiling, kernels); the others count. A token costs 2
+operations per weight of the blocks' matrices forward, and as many backward, since frozen weights
+take no gradient; what GradCache and gradient checkpointing compute twice counts once, as it brings
+nothing. The matrix speed is the best of ten products of square matrices in the precision that
+training takes.
 """
 
 from __future__ import annotations
@@ -36,14 +40,22 @@ from engine.training.trainer import train
 
 DECODERS = {
     "decoder-1.5b": {
-        "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12,
-        "num_key_value_heads": 2, "max_position_embeddings": 4096,
+        "hidden_size": 1536,
+        "intermediate_size": 8960,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
     },
     "tiny": {
-        "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "num_key_value_heads": 2, "max_position_embeddings": 512,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
     },
-}  # fmt: skip
+}
 
 
 def main() -> None:
@@ -51,10 +63,12 @@ def main() -> None:
     options = _options()
     hardware = choose_hardware(options.device, purpose="train")
     with tempfile.TemporaryDirectory() as folder:
-        model = (
-            resolve_model() if options.shape == "minilm" else resolve_model(str(_decoder(Path(folder), options.shape)))
-        )
-        size, seen = model_size(model), list[TrainStep]()
+        if options.shape == "minilm":
+            model = resolve_model()
+        else:
+            model = resolve_model(str(_decoder(Path(folder), options.shape)))
+        size = model_size(model)
+        seen = list[TrainStep]()
 
         def watch(event: Event) -> None:
             if isinstance(event, Choice):
@@ -64,13 +78,17 @@ def main() -> None:
 
         recipe = replace(PRESETS["standard"], steps=options.steps, eval_every=0, teacher="bm25")
         data = training_data(argparse.Namespace(dataset=None, queries=2000))
-        train(Job(model, data, recipe, hardware, Path(folder) / "checkpoints", watch, lambda: False))
+        train(
+            Job(model, data, recipe, hardware, Path(folder) / "checkpoints", watch, lambda: False)
+        )
         counted = [event.tokens_per_second for event in seen[len(seen) // 2 :]]
-        pace, peak = sum(counted) / len(counted), matrix_speed(hardware)
+        pace = sum(counted) / len(counted)
+        peak = matrix_speed(hardware)
     work = pace * 4 * size.in_blocks
     print(
-        f"{options.shape}, {hardware.device}, {hardware.dtype}: {pace:,.0f} tokens/s, {work / 1e12:.2f} of "
-        f"{peak / 1e12:.2f} TFLOP/s measured: {work / peak:.1%}; {seen[-1].memory_mb:,.0f} MB in use"
+        f"{options.shape}, {hardware.device}, {hardware.dtype}: {pace:,.0f} tokens/s,"
+        f" {work / 1e12:.2f} of {peak / 1e12:.2f} TFLOP/s measured: {work / peak:.1%};"
+        f" {seen[-1].memory_mb:,.0f} MB in use"
     )
 
 
@@ -100,16 +118,21 @@ def _decoder(folder: Path, shape: str) -> Path:
     vocabulary = json.loads((place / "config.json").read_text())["vocab_size"]
     torch.manual_seed(0)
     measures: dict[str, Any] = DECODERS[shape]
-    Qwen2Model(Qwen2Config(vocab_size=vocabulary, use_cache=False, **measures)).to(torch.bfloat16).save_pretrained(
-        place
-    )
+    Qwen2Model(Qwen2Config(vocab_size=vocabulary, use_cache=False, **measures)).to(
+        torch.bfloat16
+    ).save_pretrained(place)
     pooling = json.loads((place / "1_Pooling" / "config.json").read_text())
-    write_json(place / "1_Pooling" / "config.json", {**pooling, "word_embedding_dimension": measures["hidden_size"]})
+    write_json(
+        place / "1_Pooling" / "config.json",
+        {**pooling, "word_embedding_dimension": measures["hidden_size"]},
+    )
     return place
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--shape", choices=["minilm", *DECODERS], default="minilm")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--steps", type=int, default=200)

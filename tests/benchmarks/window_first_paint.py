@@ -1,7 +1,8 @@
-"""How long `bmembed-tui --window` takes to its first painted screen, beside an empty window of the same library.
+"""How long `bmembed-tui --window` takes to its first painted screen, beside an empty window of
+the same library.
 
-Seconds on the clock, and of the processors over all of its processes, which a busy machine blurs less. Wants Xvfb, Pillow and the
-extra `desktop`; says so where they are missing.
+Seconds on the clock, and of the processors over all of its processes, which a busy machine blurs
+less. Wants Xvfb, Pillow and the extra `desktop`; says so where they are missing.
 """
 
 from __future__ import annotations
@@ -17,24 +18,32 @@ import time
 
 ROUNDS = 5
 EMPTY = (
-    "import webview; webview.create_window('e', html='<body style=\"background:#5fa8d3\">'); webview.start(gui='qt')"
+    "import webview; webview.create_window('e', html='<body style=\"background:#5fa8d3\">');"
+    " webview.start(gui='qt')"
 )
 COLOUR = (0x5F, 0xA8, 0xD3)
 
 
 def seconds_until_painted(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """From the start of `command` until the colour of a chosen line is on the display: on the clock, and of the processors."""
+    """From the start of `command` until the colour of a chosen line is on the display: on the
+    clock, and of the processors.
+    """
     import numpy as np
     import psutil
     from PIL import ImageGrab
 
     started = time.perf_counter()
-    child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         while time.perf_counter() - started < 60:
-            picture = np.asarray(ImageGrab.grab(xdisplay=environment["DISPLAY"]).convert("RGB")).astype(int)
+            picture = np.asarray(
+                ImageGrab.grab(xdisplay=environment["DISPLAY"]).convert("RGB")
+            ).astype(int)
             if (np.abs(picture - np.array(COLOUR)).max(axis=2) < 4).mean() > 0.01:
-                taken, main = time.perf_counter() - started, psutil.Process(child.pid)
+                taken = time.perf_counter() - started
+                main = psutil.Process(child.pid)
                 used = [one.cpu_times() for one in (main, *main.children(recursive=True))]
                 return taken, sum(one.user + one.system for one in used)
             time.sleep(0.1)  # looking costs time of its own
@@ -48,7 +57,9 @@ def seconds_until_painted(command: list[str], environment: dict[str, str]) -> tu
 def main() -> None:
     """Print the medians."""
     missing = [
-        name for name in ("webview", "PySide6", "textual_serve", "PIL") if importlib.util.find_spec(name) is None
+        name
+        for name in ("webview", "PySide6", "textual_serve", "PIL")
+        if importlib.util.find_spec(name) is None
     ]
     missing += [] if shutil.which("Xvfb") else ["Xvfb"]
     if missing:
@@ -56,15 +67,29 @@ def main() -> None:
         return
     read, write = os.pipe()
     server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-noreset"],
-        pass_fds=[write], stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            "Xvfb",
+            "-displayfd",
+            str(write),
+            "-screen",
+            "0",
+            "1280x800x24",
+            "-nolisten",
+            "tcp",
+            "-noreset",
+        ],
+        pass_fds=[write],
+        stderr=subprocess.DEVNULL,
+    )
     os.close(write)
     with os.fdopen(read) as number, tempfile.TemporaryDirectory() as home:
         environment = {
-            **os.environ, "DISPLAY": f":{number.readline().strip()}", "HOME": home, "QT_API": "pyside6",
+            **os.environ,
+            "DISPLAY": f":{number.readline().strip()}",
+            "HOME": home,
+            "QT_API": "pyside6",
             "QTWEBENGINE_DISABLE_SANDBOX": "1",
-        }  # fmt: skip
+        }
         commands = {
             "bmembed-tui --window": [sys.executable, "-m", "bmembed_tui", "--window"],
             "an empty window": [sys.executable, "-c", EMPTY],
@@ -78,8 +103,8 @@ def main() -> None:
     for name, both in taken.items():
         seconds, used = zip(*both, strict=True)
         print(
-            f"{name:<22} {statistics.median(seconds):.2f} s (of {ROUNDS}, least {min(seconds):.2f} s), of the processors "
-            f"{statistics.median(used):.2f} s (least {min(used):.2f} s)"
+            f"{name:<22} {statistics.median(seconds):.2f} s (of {ROUNDS}, least {min(seconds):.2f}"
+            f" s), of the processors {statistics.median(used):.2f} s (least {min(used):.2f} s)"
         )
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
 

@@ -26,19 +26,30 @@ QUERY = "when is the oil of the pump changed"
 def good(request: Request, _number: int) -> Raw:
     """Of the first passage, from it."""
     quote = shown(request).split("[2]")[0].strip().rpartition(". ")[2]
-    whole = written(([1], "It is changed.", quote), ([2], "\x1b[2JIt is [1] so.", "gone"), ([99], "Or so.", ""))
+    whole = written(
+        ([1], "It is changed.", quote), ([2], "\x1b[2JIt is [1] so.", "gone"), ([99], "Or so.", "")
+    )
     return Raw(pieces=[*(part(whole[at : at + 7]) for at in range(0, len(whole), 7)), last()])
 
 
-def test_an_answer_as_json_has_sentences_with_what_was_checked_and_its_sources(asked_project: Asked) -> None:
+def test_an_answer_as_json_has_sentences_with_what_was_checked_and_its_sources(
+    asked_project: Asked,
+) -> None:
     with serving(good) as server:
         project = asked_project(endpoint=server.url, endpoint_model="small")
         found = json.loads(engine_here("ask", str(project.path), QUERY, "--json").stdout)
-        hits = json.loads(engine_here("search", str(project.path), QUERY, "--passages", "--json").stdout)["hits"]
-    assert (found["question"], found["model"], found["state"], found["problem"]) == (QUERY, "small", "done", None)
-    assert [(one["sources"], one["supported"], one["quote_found"]) for one in found["sentences"]] == [
-        ([1], True, True), ([2], True, False), ([99], False, None)
-    ]  # fmt: skip
+        hits = json.loads(
+            engine_here("search", str(project.path), QUERY, "--passages", "--json").stdout
+        )["hits"]
+    assert (found["question"], found["model"], found["state"], found["problem"]) == (
+        QUERY,
+        "small",
+        "done",
+        None,
+    )
+    assert [
+        (one["sources"], one["supported"], one["quote_found"]) for one in found["sentences"]
+    ] == [([1], True, True), ([2], True, False), ([99], False, None)]
     assert found["passages"] == len(found["sources"]) == len(hits)
     assert [one["chunk_id"] for one in found["sources"]] == [one["chunk_id"] for one in hits]
     assert found["sources"][0]["path"] == "pump.txt"
@@ -81,7 +92,11 @@ def test_an_answer_that_breaks_off_is_printed_and_ends_with_an_error(asked_proje
     assert (done.returncode, done.stdout.splitlines()[0]) == (5, "It is changed. [1]  ⚠ no quote")
     assert json.loads(told.stderr.splitlines()[-1])["code"] == "answer-failed"
     found = json.loads(told.stdout)
-    assert (told.returncode, found["state"], found["problem"]["code"]) == (5, "failed", "answer-failed")
+    assert (told.returncode, found["state"], found["problem"]["code"]) == (
+        5,
+        "failed",
+        "answer-failed",
+    )
     assert found["sentences"][0]["text"] == "It is changed."
 
 
@@ -92,11 +107,15 @@ def test_ctrl_c_stops_the_answer_and_leaves_what_has_come(asked_project: Asked) 
         project = asked_project(endpoint=server.url)
         process: Any = subprocess.Popen(
             [sys.executable, "-m", "engine", "ask", str(project.path), QUERY],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            text=True,
+        )
         first = process.stdout.readline()
         os.kill(process.pid, signal.SIGINT)
-        rest, errors = process.stdout.read(), process.stderr.read()
+        rest = process.stdout.read()
+        errors = process.stderr.read()
         process.wait(60)
         never.set()
     assert (first, process.returncode) == ("It is changed. [1]  ⚠ no quote\n", 130)

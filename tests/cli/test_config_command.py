@@ -30,7 +30,9 @@ def test_what_is_set_is_listed_first_and_alone_without_all(project: ProjectFolde
     assert [row["set"] for row in every] == sorted((row["set"] for row in every), reverse=True)
     lines = config("list", project, "--all").stdout.splitlines()
     assert tomllib.loads("\n".join(lines)) == set_here
-    assert validate(tomllib.loads("\n".join(line.removeprefix("# ") for line in lines))).ranking.k == 7
+    assert (
+        validate(tomllib.loads("\n".join(line.removeprefix("# ") for line in lines))).ranking.k == 7
+    )
 
 
 def test_a_value_is_set_read_and_unset(project: ProjectFolder) -> None:
@@ -38,12 +40,19 @@ def test_a_value_is_set_read_and_unset(project: ProjectFolder) -> None:
     former = file.read_text()
     assert config("get", project, "search.mode").stdout == "hybrid\n"
     (changed,) = config("set", project, "search.mode", "bm25").stderr.splitlines()
-    assert [part in changed for part in ("search.mode", '"keywords"', '"hybrid"')] == [True, True, True]
+    assert [part in changed for part in ("search.mode", '"keywords"', '"hybrid"')] == [
+        True,
+        True,
+        True,
+    ]
     config("set", project, "corpus.exclude", "drafts/**, *.tmp")
     config("set", project, "queries.endpoint_model", "7")
     assert config("get", project, "search.mode").stdout == "keywords\n"
     settings = project.settings()
-    assert (settings.corpus.exclude, settings.queries.endpoint_model) == (["drafts/**", "*.tmp"], "7")
+    assert (settings.corpus.exclude, settings.queries.endpoint_model) == (
+        ["drafts/**", "*.tmp"],
+        "7",
+    )
     for key in ("search.mode", "corpus.exclude", "queries.endpoint_model"):
         config("unset", project, key)
     assert file.read_text() == former
@@ -56,10 +65,16 @@ def test_both_names_of_a_search_by_keyword_count(project: ProjectFolder) -> None
         assert (search.mode, search.mode_in_json) == ("keywords", "bm25")
 
 
-def test_a_folder_of_documents_that_is_not_there_is_named(project: ProjectFolder, tmp_path: Path) -> None:
-    (_, missing, *_) = config("set", project, "corpus.paths", f"{tmp_path}, {tmp_path / 'nope'}").stderr.splitlines()
+def test_a_folder_of_documents_that_is_not_there_is_named(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
+    (_, missing, *_) = config(
+        "set", project, "corpus.paths", f"{tmp_path}, {tmp_path / 'nope'}"
+    ).stderr.splitlines()
     assert missing.startswith(str(tmp_path / "nope "))
-    assert str(tmp_path) not in "".join(config("set", project, "corpus.paths", str(tmp_path)).stderr.splitlines()[1:])
+    assert str(tmp_path) not in "".join(
+        config("set", project, "corpus.paths", str(tmp_path)).stderr.splitlines()[1:]
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,9 +122,21 @@ def test_what_the_preset_decides_is_read_as_it_holds(project: ProjectFolder) -> 
         (("set", "search.mode", "telepathy"), "settings-invalid", "hybrid"),
         (("set", "training.steps", "ten"), "settings-invalid", '"ten"'),
         (("set", "corpus.ocr", "perhaps"), "settings-invalid", "true or false"),
-        (("set", "encoder.endpoint", "http://8.8.8.8/v1"), "endpoint-public", "encoder.endpoint_allow_public"),
-        (("set", "queries.endpoint", "https://1.1.1.1/v1"), "endpoint-public", "queries.endpoint_allow_public"),
-        (("set", "search.reranker", "http://8.8.8.8/v1"), "endpoint-public", "search.reranker_allow_public"),
+        (
+            ("set", "encoder.endpoint", "http://8.8.8.8/v1"),
+            "endpoint-public",
+            "encoder.endpoint_allow_public",
+        ),
+        (
+            ("set", "queries.endpoint", "https://1.1.1.1/v1"),
+            "endpoint-public",
+            "queries.endpoint_allow_public",
+        ),
+        (
+            ("set", "search.reranker", "http://8.8.8.8/v1"),
+            "endpoint-public",
+            "search.reranker_allow_public",
+        ),
         (("set", "encoder.endpoint", "127.0.0.1:8080"), "endpoint-invalid", "encoder.endpoint"),
     ],
 )
@@ -125,5 +152,7 @@ def test_a_wrong_key_or_value_changes_nothing(
 
 
 def test_to_take_all_documents_away_is_warned_of(project: ProjectFolder) -> None:
-    lines = [config("unset", project, key).stderr.splitlines() for key in ("search.top", "corpus.paths")]
+    lines = [
+        config("unset", project, key).stderr.splitlines() for key in ("search.top", "corpus.paths")
+    ]
     assert [any("engine run" in line for line in one[1:]) for one in lines] == [False, True]

@@ -17,7 +17,15 @@ from engine.cli.run_view import RunView, summary_line
 from engine.core import events
 from engine.core.errors import CancelledError, InputError
 from engine.core.figures import Difference, Differences, FigureTable, Interval, Verdict
-from engine.core.messages.report import Bar, Expectation, GateRow, GateTable, ModeVerdict, NextStep, ReportVerdict
+from engine.core.messages.report import (
+    Bar,
+    Expectation,
+    GateRow,
+    GateTable,
+    ModeVerdict,
+    NextStep,
+    ReportVerdict,
+)
 from engine.core.systems import label_of, ordered, own_systems
 from engine.core.text import harmless, language_name, visible
 
@@ -44,7 +52,9 @@ def test_whole_texts_show_what_would_steer_the_terminal_and_keep_their_lines() -
     assert is_harmless(shown)
 
 
-def test_nothing_moves_in_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_moves_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     with RunView() as shown:
         shown(events.Progress(stage="embed", done=1, total=2, unit="chunks"))
@@ -62,7 +72,9 @@ def test_nothing_moves_in_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         events.StageStarted(stage="ingest", fingerprint="f", reason=EVIL),
         events.StageSkipped(stage="ingest", reason=EVIL),
         events.Choice(stage="ingest", setting="judgments", value=EVIL, reason=EVIL),
-        events.StageFinished(stage="ingest", seconds=1.0, peak_memory_mb=1.0, summary={"reason why": EVIL}),
+        events.StageFinished(
+            stage="ingest", seconds=1.0, peak_memory_mb=1.0, summary={"reason why": EVIL}
+        ),
     ],
     ids=lambda event: event.name,
 )
@@ -77,7 +89,11 @@ def test_no_event_steers_the_terminal(event: events.Event) -> None:
 def test_why_a_stage_failed_is_left_to_the_commands_last_words() -> None:
     reported = io.StringIO()
     with RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:
-        snapshot(events.StageFailed(stage="ingest", error={"what": "No document was found.", "why": "b", "to_do": "c"}))
+        snapshot(
+            events.StageFailed(
+                stage="ingest", error={"what": "No document was found.", "why": "b", "to_do": "c"}
+            )
+        )
     assert reported.getvalue() == "✗ ingest failed\n"
 
 
@@ -88,7 +104,9 @@ def test_a_run_shows_stages_and_warnings_and_choices_only_if_verbose() -> None:
         with RunView(Console(file=out, soft_wrap=True), verbose=verbose) as snapshot:
             snapshot(events.StageStarted(stage="train", fingerprint="f", reason="r"))
             for _ in range(2):
-                snapshot(events.Choice(stage="train", setting="precision", value="float32", reason="r"))
+                snapshot(
+                    events.Choice(stage="train", setting="precision", value="float32", reason="r")
+                )
             snapshot(events.Warned(stage="train", text="slow"))
         reported[verbose] = out.getvalue().splitlines()
     assert [len(lines) for lines in reported.values()] == [3, 2]
@@ -101,12 +119,17 @@ def test_a_bar_goes_when_the_next_begins() -> None:
         for unit, done in (("files", 9), ("chunks", 1)):
             shown(events.Progress(stage="ingest", done=done, total=9, unit=unit))
             last = terminal.file.getvalue().rpartition("\x1b[2K")[2]  # type: ignore[attr-defined]
-            assert [name in last for name in ("files", "chunks")] == [unit == "files", unit == "chunks"]
+            assert [name in last for name in ("files", "chunks")] == [
+                unit == "files",
+                unit == "chunks",
+            ]
 
 
 def test_a_bar_has_the_time_that_is_left() -> None:
     clock = [0.0]
-    terminal = Console(file=io.StringIO(), force_terminal=True, width=100, get_time=lambda: clock[0])
+    terminal = Console(
+        file=io.StringIO(), force_terminal=True, width=100, get_time=lambda: clock[0]
+    )
     with RunView(terminal) as shown:
         for clock[0], done in ((0, 3), (10, 20), (20, 30)):  # 3 were done before, 27 took 20 s
             shown(events.Progress(stage="embed", done=done, total=100, unit="chunks"))
@@ -114,7 +137,14 @@ def test_a_bar_has_the_time_that_is_left() -> None:
 
 
 def test_a_stage_is_summed_up_without_what_only_experts_know() -> None:
-    summary = {"chunks": 30_000, "k": 50, "dimension": 384, "language": "de", "rejected": {}, "kept": 0}
+    summary = {
+        "chunks": 30_000,
+        "k": 50,
+        "dimension": 384,
+        "language": "de",
+        "rejected": {},
+        "kept": 0,
+    }
     parts = summary_line(summary).split(" · ")
     assert [part.split(": ")[1] for part in parts] == ["30,000", language_name("de"), "0"]
     assert "none" not in summary_line({"language": "none"}), "which reads as if something were off"
@@ -156,44 +186,77 @@ def test_what_a_resumed_run_embedded_itself_is_a_detail(verbose: bool, shown: li
     assert numbers(summary_line({"chunks": 603, "embedded": 574}, verbose)) == shown
 
 
-def gap(value: float, verdict: Verdict = "better", p: float = 0.01, needed: int | None = None) -> dict[str, Difference]:
+def gap(
+    value: float, verdict: Verdict = "better", p: float = 0.01, needed: int | None = None
+) -> dict[str, Difference]:
     return {"ndcg@10": Difference(value, value - 1, value + 1, 0.5, verdict, p, needed)}
 
 
 def table(differences: Differences, pairs: Differences, **values: float) -> FigureTable:
-    systems = {name: {"ndcg@10": Interval(value, value - 1, value + 1)} for name, value in values.items()}
+    systems = {
+        name: {"ndcg@10": Interval(value, value - 1, value + 1)} for name, value in values.items()
+    }
     return FigureTable("base", 60, 0, systems, differences, pairs)
 
 
 def test_what_is_in_use_stands_once_and_is_marked() -> None:
-    values = {"base": 40.0, "adapted": 39.0, "in_use": 40.0, "rrf_base": 50.0, "rrf_adapted": 49.0, "rrf_in_use": 50.0}
+    values = {
+        "base": 40.0,
+        "adapted": 39.0,
+        "in_use": 40.0,
+        "rrf_base": 50.0,
+        "rrf_adapted": 49.0,
+        "rrf_in_use": 50.0,
+    }
     cells = {
-        name: {metric: Interval(value, value, value) for metric in console.METRICS} for name, value in values.items()
+        name: {metric: Interval(value, value, value) for metric in console.METRICS}
+        for name, value in values.items()
     }
     found = FigureTable("base", 60, 0, cells, {})
     shown = {}
     for own in ("base", "in_use"):
         out = Console(file=io.StringIO(), width=200)
         console.show_tables({"judged": found}, out, own_systems(own, own))
-        rows = [line.split("│")[1].strip() for line in out.file.getvalue().splitlines() if "│" in line]  # type: ignore[attr-defined]
+        rows = [
+            line.split("│")[1].strip() for line in out.file.getvalue().splitlines() if "│" in line
+        ]  # type: ignore[attr-defined]
         shown[own] = rows
     assert shown["in_use"] == [label_of(name) for name in ordered(values)]
-    marked = [f"{label_of(name)} (in use)" if name.endswith("base") else label_of(name) for name in ordered(values)]
-    assert shown["base"] == [name for name in marked if name not in (label_of("in_use"), label_of("rrf_in_use"))]
+    marked = [
+        f"{label_of(name)} (in use)" if name.endswith("base") else label_of(name)
+        for name in ordered(values)
+    ]
+    assert shown["base"] == [
+        name for name in marked if name not in (label_of("in_use"), label_of("rrf_in_use"))
+    ]
 
 
 def test_each_mode_may_have_another_encoder_in_use() -> None:
-    values = {"base": 40.0, "adapted": 45.0, "in_use": 45.0, "rrf_base": 50.0, "rrf_adapted": 49.0, "rrf_in_use": 50.0}
-    cells = {name: dict.fromkeys(console.METRICS, Interval(value, value, value)) for name, value in values.items()}
+    values = {
+        "base": 40.0,
+        "adapted": 45.0,
+        "in_use": 45.0,
+        "rrf_base": 50.0,
+        "rrf_adapted": 49.0,
+        "rrf_in_use": 50.0,
+    }
+    cells = {
+        name: dict.fromkeys(console.METRICS, Interval(value, value, value))
+        for name, value in values.items()
+    }
     out = Console(file=io.StringIO(), width=200)
-    console.show_tables({"judged": FigureTable("base", 60, 0, cells, {})}, out, own_systems("adapted", "base"))
+    console.show_tables(
+        {"judged": FigureTable("base", 60, 0, cells, {})}, out, own_systems("adapted", "base")
+    )
     rows = [line.split("│")[1].strip() for line in out.file.getvalue().splitlines() if "│" in line]  # type: ignore[attr-defined]
     names = [label_of(name) for name in ("base", "adapted", "rrf_base", "rrf_adapted")]
     assert rows == [names[0], f"{names[1]} (in use)", f"{names[2]} (in use)", names[3]]
 
 
 @pytest.mark.parametrize(("of_one", "lines"), [(12, 1), (11, 0)])
-def test_intervals_are_explained_where_a_fifth_of_the_queries_is_about_one_document(of_one: int, lines: int) -> None:
+def test_intervals_are_explained_where_a_fifth_of_the_queries_is_about_one_document(
+    of_one: int, lines: int
+) -> None:
     found = replace(table({}, {}), one_document=of_one)
     out = Console(file=io.StringIO(), width=200)
     console.show_tables({"judged": found}, out, own_systems("base", "base"))
@@ -202,16 +265,28 @@ def test_intervals_are_explained_where_a_fifth_of_the_queries_is_about_one_docum
 
 
 def test_where_base_is_in_use_the_adapted_encoder_is_compared() -> None:
-    values = {"base": 40.0, "adapted": 39.0, "in_use": 40.0, "rrf_base": 50.0, "rrf_adapted": 49.0, "rrf_in_use": 50.0}
+    values = {
+        "base": 40.0,
+        "adapted": 39.0,
+        "in_use": 40.0,
+        "rrf_base": 50.0,
+        "rrf_adapted": 49.0,
+        "rrf_in_use": 50.0,
+    }
     differences = {"adapted": gap(-0.8), "in_use": gap(0)}
     pairs = {f"rrf_{name} − rrf_base": gap(0) for name in ("in_use", "adapted")}
     found = table(differences, {**pairs, "rrf_in_use − bm25": gap(5)}, **values)
     rows = ["adapted − base", "rrf_adapted − rrf_base", "rrf_in_use − bm25"]
     assert list(console.differences_in_use(found, "rrf")) == rows
     adapted = table(differences, pairs, **{**values, "in_use": 39.0})
-    assert list(console.differences_in_use(adapted, "rrf")) == ["in_use − base", "rrf_adapted − rrf_base"]
+    assert list(console.differences_in_use(adapted, "rrf")) == [
+        "in_use − base",
+        "rrf_adapted − rrf_base",
+    ]
     alone = table({"in_use": gap(0)}, {}, base=40, in_use=40)
-    assert list(console.differences_in_use(alone, "rrf")) == ["in_use − base"], "there is no adapted encoder"
+    assert list(console.differences_in_use(alone, "rrf")) == ["in_use − base"], (
+        "there is no adapted encoder"
+    )
 
 
 def test_what_is_in_use_is_compared_with_p_and_the_queries_that_would_show_a_difference() -> None:
@@ -241,11 +316,15 @@ def test_each_mode_of_the_verdict_has_a_sentence_with_its_bars() -> None:
         ModeVerdict("semantic", "proved", "adapted", "One is proved.", "judged", 60, bars),
     )
     steps = (NextStep("lists", "First"), NextStep("adapt", "Then", ("engine adapt own",)))
-    lines = printed(lambda out: console.show_verdict(ReportVerdict(modes, ("A note.",), steps), out))
+    lines = printed(
+        lambda out: console.show_verdict(ReportVerdict(modes, ("A note.",), steps), out)
+    )
     assert lines[:2] == ["One stays.", "One is proved."]
     assert [numbers(line) for line in lines[2:4]] == [[50.0], [55.0]]
     assert lines[-3:] == ["A note.", "  1. First.", "  2. Then: 'engine adapt own'."]
-    (last,) = printed(lambda out: console.show_verdict(ReportVerdict(modes[:1], (), steps[:1]), out))[1:]
+    (last,) = printed(
+        lambda out: console.show_verdict(ReportVerdict(modes[:1], (), steps[:1]), out)
+    )[1:]
     assert last.endswith("First.")
     assert len(printed(lambda out: console.show_verdict(ReportVerdict(modes[:1]), out))) == 1
 
@@ -254,11 +333,19 @@ def test_what_the_gate_compared_has_expectation_and_risk() -> None:
     expected = Expectation(2.0, 0.04, 3.96, 0.011, 6, 5, 2.5)
     rows = (
         GateRow("adapted 0.5", "adapted", 0.5, gap(1.25)["ndcg@10"], 0.2, "not shown"),
-        GateRow("adapted 0.6", "adapted", 0.6, None, 1.0, "expected", in_use=True, expectation=expected),
+        GateRow(
+            "adapted 0.6", "adapted", 0.6, None, 1.0, "expected", in_use=True, expectation=expected
+        ),
     )
-    lines = printed(lambda out: console.show_gate(GateTable("hybrid", "document", 1_234, rows, decided=False), out))
+    lines = printed(
+        lambda out: console.show_gate(
+            GateTable("hybrid", "document", 1_234, rows, decided=False), out
+        )
+    )
     assert numbers(lines[0])[0] == 1_234
-    first, second = ([cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "share" in line)
+    first, second = (
+        [cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "share" in line
+    )
     assert [numbers(cell) for cell in first[:2]] == [[0.5], [1.25, 0.25, 2.25]]
     assert first[2:] == ["–", "–", "not shown"]
     assert [numbers(cell) for cell in second[2:4]] == [[2.0, 0.04, 3.96], [1]]

@@ -1,4 +1,6 @@
-"""What `engine demo` shows of an adaptation: a question that it answers and the encoder before it does not."""
+"""What `engine demo` shows of an adaptation: a question that it answers and the encoder before
+it does not.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,15 @@ def chosen(monkeypatch: pytest.MonkeyPatch, *sets: QuerySetReport) -> str | None
     return found.text if found is not None else None
 
 
-def test_of_questions_that_only_measure_the_best_answered_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_questions_that_only_measure_the_best_answered_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     judged = query_set("judged", change("judged", 0.0, 100.0))
     measuring = query_set(
-        "measuring", change("found before", 30.0, 100.0), change("low", 0.0, 40.0), change("high", 0.0, 63.0)
+        "measuring",
+        change("found before", 30.0, 100.0),
+        change("low", 0.0, 40.0),
+        change("high", 0.0, 63.0),
     )
     assert chosen(monkeypatch, judged, measuring) == "high"
     assert chosen(monkeypatch, judged, query_set("measuring")) == "judged"
@@ -47,16 +54,25 @@ def test_of_questions_that_only_measure_the_best_answered_is_shown(monkeypatch: 
 def test_where_nothing_is_newly_answered_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(monkeypatch) is None
     assert chosen(monkeypatch, query_set("judged", change("found before", 30.0, 100.0))) is None
-    assert chosen(monkeypatch, query_set("judged", change("beyond what is shown", 0.0, 30.0, WRONG))) is None
-    assert chosen(monkeypatch, query_set("synthetic", change("made", 0.0, 100.0))) is None, "made from the documents"
+    assert (
+        chosen(monkeypatch, query_set("judged", change("beyond what is shown", 0.0, 30.0, WRONG)))
+        is None
+    )
+    assert chosen(monkeypatch, query_set("synthetic", change("made", 0.0, 100.0))) is None, (
+        "made from the documents"
+    )
 
 
 @pytest.mark.parametrize(("width", "side_by_side"), [(80, False), (120, True)])
-def test_both_lists_are_shown_side_by_side_where_there_is_room(width: int, *, side_by_side: bool) -> None:
+def test_both_lists_are_shown_side_by_side_where_there_is_room(
+    width: int, *, side_by_side: bool
+) -> None:
     out = io.StringIO()
     show_change(change("who", 0.0, 63.0), "Now in use", Console(file=out, width=width))
     lines = out.getvalue().splitlines()
-    assert any("Before adaptation" in line and "Now in use" in line for line in lines) == side_by_side
+    assert (
+        any("Before adaptation" in line and "Now in use" in line for line in lines) == side_by_side
+    )
     (right,) = (line for line in lines if "✓" in line)
     assert "✓ 2. POL-03" in right
     assert "Mail [/x]" in out.getvalue(), "titles are no markup"

@@ -20,7 +20,9 @@ from engine.project.folder import ProjectFolder, projects_root
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_args, **_options: tmp_path / "cache")
+    monkeypatch.setattr(
+        "platformdirs.user_cache_path", lambda *_args, **_options: tmp_path / "cache"
+    )
     return cache_root()
 
 
@@ -28,7 +30,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def folder(tmp_path: Path) -> Path:
     documents = tmp_path / "documents"
     documents.mkdir()
-    for name, text in (("roof.md", "The landlord repairs the roof."), ("rent.txt", "The rent is paid monthly.")):
+    for name, text in (
+        ("roof.md", "The landlord repairs the roof."),
+        ("rent.txt", "The rent is paid monthly."),
+    ):
         (documents / name).write_text(text)
     return documents
 
@@ -53,15 +58,22 @@ def test_a_folder_is_searched_and_followed(folder: Path, cache: Path) -> None:
     ]
     assert read_files == 1, "what has not changed is not read again"
     assert project.stat().st_mode & 0o077 == 0
-    assert engine_here("find", str(folder / "nothing"), "roof", check=False).returncode == InputError.exit_code
+    assert (
+        engine_here("find", str(folder / "nothing"), "roof", check=False).returncode
+        == InputError.exit_code
+    )
 
 
-def test_words_may_stand_before_the_folder(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_may_stand_before_the_folder(
+    folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
     assert engine_here("find", "roof", ".", "--files").stdout.split() == [str(folder / "roof.md")]
     (folder / "roof").mkdir()  # where both are there, the first is the folder
     (folder / "roof" / "flat.md").write_text("A flat roof: see rent.txt.")
-    assert engine_here("find", "roof", "rent.txt", "--files").stdout.split() == [str(folder / "roof" / "flat.md")]
+    assert engine_here("find", "roof", "rent.txt", "--files").stdout.split() == [
+        str(folder / "roof" / "flat.md")
+    ]
     for words in ("~nobody-is-called-this", "long " * 99):
         assert engine_here("find", words, ".", "--files", check=False).stdout == ""
     code, error = error_of("find", "nothing", "nowhere")
@@ -83,13 +95,21 @@ def test_of_an_empty_folder_no_settings_are_spoken(folder: Path, cache: Path) ->
 def test_a_stopped_search_does_not_send_anybody_into_the_cache(
     folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_module("engine.cli.app"), "stoppable", lambda: nullcontext(lambda: True))
+    monkeypatch.setattr(
+        import_module("engine.cli.app"), "stoppable", lambda: nullcontext(lambda: True)
+    )
     code, error = error_of("find", str(folder), "roof")
-    assert (code, error["code"], error["command"]) == (CancelledError.exit_code, "cancelled", "find")
+    assert (code, error["code"], error["command"]) == (
+        CancelledError.exit_code,
+        "cancelled",
+        "find",
+    )
     assert str(cache) not in json.dumps(error)
 
 
-def test_what_is_kept_of_a_folder_goes_with_a_purge(folder: Path, cache: Path, tmp_path: Path) -> None:
+def test_what_is_kept_of_a_folder_goes_with_a_purge(
+    folder: Path, cache: Path, tmp_path: Path
+) -> None:
     cached_project(folder)
     engine_here("purge", str(folder), "--yes")
     assert list(cache.iterdir()) == []
@@ -122,7 +142,9 @@ def test_a_project_in_place_of_a_folder_is_told_how_to_be_searched(
     assert ["engine search handbook" in one for one in commands] == [True, False]
 
 
-def test_a_purge_asks_about_what_is_kept_of_the_same_documents(folder: Path, tmp_path: Path) -> None:
+def test_a_purge_asks_about_what_is_kept_of_the_same_documents(
+    folder: Path, tmp_path: Path
+) -> None:
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
     code, error = error_of("purge", str(project.path))
     assert (code, str(folder) in error["why"]) == (2, False)

@@ -1,4 +1,6 @@
-"""`engine judge` as a person uses it: letters through a pipe and in a terminal, killed, interrupted, continued."""
+"""`engine judge` as a person uses it: letters through a pipe and in a terminal, killed,
+interrupted, continued.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,19 @@ QUERY = "what did the night shift do with the freezer door and the batch"
 COMMAND = [sys.executable, "-m", "engine", "judge"]
 
 
-def judge(project: ProjectFolder, letters: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+def judge(
+    project: ProjectFolder, letters: str, *arguments: str, code: int = 0
+) -> subprocess.CompletedProcess[str]:
     """One letter a line; the summary as JSON."""
     done = subprocess.run(
         [*COMMAND, str(project.path), *(arguments or ("--query", QUERY, "--depth", "4")), "--json"],
-        input="".join(f"{letter}\n" for letter in letters), capture_output=True, text=True, env=environment(),
-        timeout=60, check=False,
-    )  # fmt: skip
+        input="".join(f"{letter}\n" for letter in letters),
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == code, done.stderr
     return done
 
@@ -44,7 +52,9 @@ def marks(project: ProjectFolder) -> list[bool]:
 
 def counts(done: subprocess.CompletedProcess[str]) -> tuple[Any, ...]:
     found = json.loads(done.stdout)
-    return tuple(found[key] for key in ("ended", "right", "wrong", "skipped", "open", "judged_queries"))
+    return tuple(
+        found[key] for key in ("ended", "right", "wrong", "skipped", "open", "judged_queries")
+    )
 
 
 def test_a_session_is_kept_and_continued(project: ProjectFolder) -> None:
@@ -53,12 +63,15 @@ def test_a_session_is_kept_and_continued(project: ProjectFolder) -> None:
     assert marks(project) == [True, False]
     assert re.findall(r"Query 1 of 1, hit (\d) of 4", first.stderr) == ["1", "2", "3", "4"]
     found = json.loads(first.stdout)
-    assert found["next"].startswith(f"engine judge {project.path} "), "too few questions for any other proof"
+    assert found["next"].startswith(f"engine judge {project.path} "), (
+        "too few questions for any other proof"
+    )
     assert found["judged_needed"] == 219
     again = judge(project, "nyq")
-    assert re.findall(r"hit (\d) of 2", again.stderr) == ["1", "2"], (
-        "what was judged is neither asked again nor counted"
-    )
+    assert re.findall(r"hit (\d) of 2", again.stderr) == [
+        "1",
+        "2",
+    ], "what was judged is neither asked again nor counted"
     assert [2, 2] in map(numbers, again.stderr.splitlines())
     assert counts(again) == ("done", 1, 1, 0, 0, 1)
     assert len(marks(project)) == 4
@@ -75,7 +88,9 @@ def test_the_query_stands_below_a_passage_that_scrolls_it_away(
     assert done.stderr.count("hit 1 of") == times
 
 
-def test_adapt_comes_next_where_a_gain_could_be_proved(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adapt_comes_next_where_a_gain_could_be_proved(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     enough = AdaptationOffer({}, (), "document", 200, 197, 4.0, 197)
     monkeypatch.setattr(offer, "adaptation_offer", lambda *_, **__: enough)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
@@ -84,14 +99,18 @@ def test_adapt_comes_next_where_a_gain_could_be_proved(project: ProjectFolder, m
 
 
 def test_answers_can_be_taken_back_one_by_one(project: ProjectFolder) -> None:
-    done = judge(project, "uyxsuunyq")  # nothing to undo; right; no letter; skip; back twice; wrong; right
+    done = judge(
+        project, "uyxsuunyq"
+    )  # nothing to undo; right; no letter; skip; back twice; wrong; right
     assert "undo" in done.stderr
     assert counts(done) == ("quit", 1, 1, 0, 2, 1)
     assert re.findall(r"hit (\d) of 4", done.stderr) == ["1", "1", "2", "3", "2", "1", "2", "3"]
     assert marks(project) == [False, True]
 
 
-def test_without_a_named_query_the_projects_own_are_judged_and_called_synthetic(project: ProjectFolder) -> None:
+def test_without_a_named_query_the_projects_own_are_judged_and_called_synthetic(
+    project: ProjectFolder,
+) -> None:
     done = judge(project, "yq", "--most", "3", "--depth", "2")
     assert "3 queries" in done.stderr
     assert "(synthetic" in done.stderr
@@ -104,9 +123,12 @@ def test_without_a_named_query_the_projects_own_are_judged_and_called_synthetic(
 
 def test_a_kill_loses_nothing_that_was_answered(project: ProjectFolder) -> None:
     run = subprocess.Popen(
-        [*COMMAND, str(project.path), "--query", QUERY], env=environment(),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [*COMMAND, str(project.path), "--query", QUERY],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert run.stdin is not None
     run.stdin.write(b"y\nn\n")
     run.stdin.flush()
@@ -120,7 +142,10 @@ def test_a_kill_loses_nothing_that_was_answered(project: ProjectFolder) -> None:
 
 
 def test_documents_cannot_steer_the_terminal(project: ProjectFolder) -> None:
-    evil = "The door \x1b]0;owned\x07 stands\x9b31m open.\u202e gnp\x7f, " + "and nobody closed it all night. " * 40
+    evil = (
+        "The door \x1b]0;owned\x07 stands\x9b31m open.\u202e gnp\x7f, "
+        + "and nobody closed it all night. " * 40
+    )
     (project.path / "documents" / "evil.txt").write_text(evil)
     for stage in ("ingest", "index"):
         stage_here(project.path, stage)
@@ -139,9 +164,13 @@ def test_keys_in_a_terminal(project: ProjectFolder, tmp_path: Path, last: bytes,
     before = termios.tcgetattr(follower)
     with (tmp_path / "summary").open("w+") as summary:
         run = subprocess.Popen(
-            [*COMMAND, str(project.path), "--query", QUERY, "--json"], env={**environment(), "TERM": "xterm-256color"},
-            stdin=follower, stdout=summary, stderr=follower, start_new_session=True,
-        )  # fmt: skip
+            [*COMMAND, str(project.path), "--query", QUERY, "--json"],
+            env={**environment(), "TERM": "xterm-256color"},
+            stdin=follower,
+            stdout=summary,
+            stderr=follower,
+            start_new_session=True,
+        )
         reported = b""
         for count, key in enumerate([b"y", b"n", last], 1):
             end = time.monotonic() + 60

@@ -1,4 +1,6 @@
-"""`engine judge` on a project with a trained adapter: which list is better, and only passages that can change a comparison."""
+"""`engine judge` on a project with a trained adapter: which list is better, and only passages
+that can change a comparison.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,16 @@ def judge(adapted: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_lists_are_compared_and_answers_taken_back(adapted: ProjectFolder, judge: Any) -> None:
     found, said = judge("x1u2s", "--lists", "--query", QUERY, "--query", OTHER)
     assert re.findall(r"Query (\d) of 2", said) == ["1", "2", "1", "2"]
-    assert (found["ended"], found["answered"], found["left"], found["need_no_look"]) == ("done", 2, 0, 0)
-    assert [(one.query, one.answer) for one in read_preferences(adapted)] == [(QUERY, "second"), (OTHER, "same")]
+    assert (found["ended"], found["answered"], found["left"], found["need_no_look"]) == (
+        "done",
+        2,
+        0,
+        0,
+    )
+    assert [(one.query, one.answer) for one in read_preferences(adapted)] == [
+        (QUERY, "second"),
+        (OTHER, "same"),
+    ]
     shown = found["preferences"]
     assert (shown["answers"], shown["wins"] + shown["losses"], shown["ties"]) == (2, 1, 1)
     assert shown["shown"] == "neither"

@@ -15,7 +15,9 @@ from engine.project.stage import ORDER, SEARCH
 from engine.project.store.artifact_info import InUseInfo
 
 
-def lines_in_use(tmp_path: Path, semantic: InUseInfo, hybrid: InUseInfo, fusion: str = "weighted") -> list[str]:
+def lines_in_use(
+    tmp_path: Path, semantic: InUseInfo, hybrid: InUseInfo, fusion: str = "weighted"
+) -> list[str]:
     in_use = InUse({"semantic": semantic, "hybrid": hybrid}, fusion, 0.3)
     lines = as_text(Status(tmp_path, False, {}, [], in_use=in_use), "own")
     return [line for line in lines if line.startswith("  in use")]
@@ -26,7 +28,9 @@ ADAPTED = InUseInfo("adapted", 1.0, "adapters/a", standing="proved")
 
 
 @pytest.mark.parametrize(("fusion", "shares"), [("weighted", ["70", "30"]), ("rrf", [])])
-def test_hybrid_search_has_the_shares_of_keywords_and_meaning(tmp_path: Path, fusion: str, shares: list[str]) -> None:
+def test_hybrid_search_has_the_shares_of_keywords_and_meaning(
+    tmp_path: Path, fusion: str, shares: list[str]
+) -> None:
     semantic, hybrid = lines_in_use(tmp_path, BASE, BASE, fusion)
     assert re.findall(r"(\d+)%", hybrid) == shares
     assert not re.findall(r"\d", semantic)
@@ -44,12 +48,19 @@ def test_each_mode_has_its_encoder_and_its_standing(tmp_path: Path) -> None:
 def stage_lines(tmp_path: Path, **states: str) -> list[list[str]]:
     stages = [StageState(name, states.get(name, "to do"), "") for name in ORDER]
     lines = as_text(Status(tmp_path, False, {}, stages), "own")
-    return [line.split()[:2] for line in lines if line.startswith("  ") and line.split()[0] in (*ORDER, "adapt")]
+    return [
+        line.split()[:2]
+        for line in lines
+        if line.startswith("  ") and line.split()[0] in (*ORDER, "adapt")
+    ]
 
 
 def test_a_project_that_is_only_searched_has_nothing_to_do(tmp_path: Path) -> None:
     searched = dict.fromkeys(SEARCH, "done")
-    assert stage_lines(tmp_path, **searched) == [*([name, "done"] for name in SEARCH), ["adapt", "not"]]
+    assert stage_lines(tmp_path, **searched) == [
+        *([name, "done"] for name in SEARCH),
+        ["adapt", "not"],
+    ]
     begun = stage_lines(tmp_path, **searched, generate="done")
     assert [name for name, _ in begun] == list(ORDER)
     assert ["rank", "to"] in begun

@@ -60,7 +60,9 @@ def test_what_cannot_be_looked_for_is_wrong_use(
     assert (code, error["code"]) == (2, expected)
 
 
-@pytest.mark.parametrize("options", [(), ("--type", "pdf"), ("--author", "nobody"), ("--language", "fr")])
+@pytest.mark.parametrize(
+    "options", [(), ("--type", "pdf"), ("--author", "nobody"), ("--language", "fr")]
+)
 def test_to_find_nothing_is_no_error(project: ProjectFolder, options: tuple[str, ...]) -> None:
     done = engine_here("search", str(project.path), "xylophone", "--mode", "keywords", *options)
     assert (done.returncode, done.stdout) == (0, "")
@@ -71,13 +73,24 @@ def test_a_document_of_one_project_is_looked_for_in_all(
     project: ProjectFolder, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    empty = ProjectFolder.create(tmp_path / "without", {"corpus": {"paths": [str(tmp_path / "one")]}})
+    empty = ProjectFolder.create(
+        tmp_path / "without", {"corpus": {"paths": [str(tmp_path / "one")]}}
+    )
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "a.md").write_text("A door.")
     for stage in ("ingest", "index"):
         stage_here(empty.path, stage)
     (like,) = {row.path for row in project.store().documents()[:1]}
-    every = ("--mode", "keywords", "--all", "--also", str(empty.path), "--also", str(project.path), "--json")
+    every = (
+        "--mode",
+        "keywords",
+        "--all",
+        "--also",
+        str(empty.path),
+        "--also",
+        str(project.path),
+        "--json",
+    )
     answers = json.loads(engine_here("search", *every, "--like", like).stdout)
     assert [bool(one["found"]["hits"]) for one in answers] == [False, True]
     code, error = error_of("search", *every, "--like", "nowhere")
@@ -93,7 +106,11 @@ def test_a_new_project_names_each_folder_once_and_says_which_are_empty(tmp_path:
     done = engine_here("new", str(tmp_path / "project"), *paths)
     assert len(ProjectFolder(tmp_path / "project").settings().corpus.paths) == 2
     assert done.stdout == f"{tmp_path / 'project'}\n"
-    assert [str(tmp_path / "full/../bare") in line for line in done.stderr.splitlines()] == [False, True, False]
+    assert [str(tmp_path / "full/../bare") in line for line in done.stderr.splitlines()] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_search_of_all_projects_takes_no_project() -> None:
@@ -117,12 +134,16 @@ def test_to_compare_encoders_takes_a_project_and_encoders() -> None:
     assert (code, "engine config list" in error["to_do"]) == (2, True)
 
 
-def test_the_end_of_a_watch_is_said(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_watch_is_said(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.runs.watching.watch", lambda *_, **__: None)
     assert engine_here("watch", str(project.path)).stderr
 
 
-def test_a_status_breaks_no_words_at_the_edge(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_status_breaks_no_words_at_the_edge(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = engine_here("status", str(project.path)).stdout
     monkeypatch.setattr("engine.cli.console.output", lambda: Console(width=40, color_system=None))
     broken = engine_here("status", str(project.path)).stdout
@@ -136,7 +157,9 @@ def test_a_status_breaks_no_words_at_the_edge(project: ProjectFolder, monkeypatc
 def test_of_archives_the_file_itself_is_printed_and_once(tmp_path: Path) -> None:
     documents = tmp_path / "documents"
     documents.mkdir()
-    (documents / "doors.zip").write_bytes(zipped({"a.txt": "The red door.", "deep/b.txt": "The green door."}))
+    (documents / "doors.zip").write_bytes(
+        zipped({"a.txt": "The red door.", "deep/b.txt": "The green door."})
+    )
     (documents / "c.txt").write_text("The blue door.")
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
     for stage in ("ingest", "index"):
@@ -162,13 +185,21 @@ def test_that_no_query_was_left_out_is_not_that_there_are_none(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.api.Project.queries", lambda *_: [])
-    none, rejected = (engine_here("queries", str(project.path), *options).stderr for options in ((), ("--rejected",)))
+    none, rejected = (
+        engine_here("queries", str(project.path), *options).stderr
+        for options in ((), ("--rejected",))
+    )
     assert none != rejected != ""
 
 
 def test_options_are_described_in_one_style() -> None:
     for words in ((), ("config",), ("config", "set"), ("run",)):
-        options = engine_here(*words, "--help").stdout.partition("Options:\n")[2].partition("\n\n")[0].splitlines()
+        options = (
+            engine_here(*words, "--help")
+            .stdout.partition("Options:\n")[2]
+            .partition("\n\n")[0]
+            .splitlines()
+        )
         texts = [line.split("  ")[-1].strip() for line in options if line.startswith("  -")]
         assert texts
         assert not [text for text in texts if text[0].isupper() or text.endswith(".")]

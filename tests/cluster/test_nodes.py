@@ -49,7 +49,8 @@ from engine.queries.llm.prompted import Prompted
 from engine.settings.schema import EncoderSettings, QuerySettings
 from engine.vectors.nodes import open_embedding
 
-# Ray takes the token from the environment when it is imported, so nothing here may do that before the cluster is there.
+# Ray takes the token from the environment when it is imported, so nothing here may do that before
+# the cluster is there.
 pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(bool(missing_packages("ray")), reason="Ray is not installed"),
@@ -112,7 +113,9 @@ def test_a_run_that_is_cancelled_leaves_the_cluster(cluster: Any) -> None:
     former = signal.signal(signal.SIGTERM, ask)
     try:
         nodes = Nodes[int, int](open_slow_squares, 600.0, cancel)
-        assert signal.getsignal(signal.SIGTERM) is ask  # with Ray's own, the next line would end the tests
+        assert (
+            signal.getsignal(signal.SIGTERM) is ask
+        )  # with Ray's own, the next line would end the tests
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(CancelledError):
             next(nodes.in_order(range(9)))
@@ -124,10 +127,13 @@ def test_a_run_that_is_cancelled_leaves_the_cluster(cluster: Any) -> None:
         nodes(1)
 
 
-def test_ray_does_not_end_while_a_thread_waits_for_it(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_does_not_end_while_a_thread_waits_for_it(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import ray
 
-    get, shutdown = ray.get, ray.shutdown
+    get = ray.get
+    shutdown = ray.shutdown
     waiting: list[int] = []
     when_it_ended: list[int] = []
 
@@ -160,7 +166,9 @@ def test_what_is_no_address(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> No
         Nodes[int, int](open_slow_squares, 0.0, never)
 
 
-def test_another_version_of_the_program_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_the_program_is_refused(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster_nodes, "__version__", "0.0.9")
     with fails(UsageError, "versions-differ", "0.0.9"):
         Nodes[int, int](open_slow_squares, 0.0, never)
@@ -202,13 +210,27 @@ def test_a_node_without_the_program_is_named(cluster: Any, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_a_cluster_that_asks_for_no_token_is_refused(tmp_path: Path) -> None:
     project = small_project(tmp_path / "project")
-    port, folder = free_port(), Path(tempfile.mkdtemp(prefix="r-", dir="/tmp"))
+    port = free_port()
+    folder = Path(tempfile.mkdtemp(prefix="r-", dir="/tmp"))
     command = [
-        sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--port", str(port), "--temp-dir", str(folder),
-        "--include-dashboard=false", "--num-cpus=1", f"--object-store-memory={100 * 2**20}",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "ray.scripts.scripts",
+        "start",
+        "--head",
+        "--block",
+        "--port",
+        str(port),
+        "--temp-dir",
+        str(folder),
+        "--include-dashboard=false",
+        "--num-cpus=1",
+        f"--object-store-memory={100 * 2**20}",
+    ]
     environ = environment() | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    head = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    head = subprocess.Popen(
+        command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         code = "cluster-not-found"
         while code == "cluster-not-found":
@@ -224,7 +246,10 @@ def test_a_cluster_that_asks_for_no_token_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_wrong_token_is_refused(cluster: Any, tmp_path: Path) -> None:
-    assert refusal(small_project(tmp_path / "project"), cluster.address, RAY_AUTH_TOKEN="0" * 64) == "cluster-refused"
+    assert (
+        refusal(small_project(tmp_path / "project"), cluster.address, RAY_AUTH_TOKEN="0" * 64)
+        == "cluster-refused"
+    )
 
 
 def small_project(path: Path) -> Path:
@@ -238,7 +263,9 @@ def refusal(project: Path, address: str, **environ: str) -> str:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environ.items():
             patch.setenv(name, value)
-        done = engine("run", str(project), "--only", "ingest", "--ray", address, "--json", check=False)
+        done = engine(
+            "run", str(project), "--only", "ingest", "--ray", address, "--json", check=False
+        )
     assert done.returncode == UsageError.exit_code
     return str(json.loads(done.stderr.splitlines()[-1])["code"])
 
@@ -266,7 +293,9 @@ def test_a_node_needs_no_more_than_it_is_sent(tiny_model: Path, tmp_path: Path) 
     assert np.array_equal(open_embedding(pickle.loads(sent))(texts), wanted)
     read_there = open_reading((Limits(), ()))
     outcome = read_there(("note.md", "md", b"# Freezer\n\nThe door was left open.\n"))
-    assert [(one.title, one.text.split()[-1]) for one in outcome.documents] == [("Freezer", "open.")]
+    assert [(one.title, one.text.split()[-1]) for one in outcome.documents] == [
+        ("Freezer", "open.")
+    ]
 
 
 def test_a_language_model_writes_on_nodes_what_it_writes_here(cluster: Any, tmp_path: Path) -> None:
@@ -274,10 +303,16 @@ def test_a_language_model_writes_on_nodes_what_it_writes_here(cluster: Any, tmp_
     words = "the door of the freezer in room four was left open over night and all samples thawed"
     texts = [f"{words}, reported {place} minutes later" for place in range(6)]
     passages = [
-        Passage(number, Chunk(number, 0, 0, len(text), text, (), 18, text, f"{number:064x}"), f"Title {number}")
+        Passage(
+            number,
+            Chunk(number, 0, 0, len(text), text, (), 18, text, f"{number:064x}"),
+            f"Title {number}",
+        )
         for number, text in enumerate(texts)
     ]
-    chosen = QuerySettings(context_tokens=4096, prompt="one-step", per_chunk=2, answer_tokens=200, kinds=["question"])
+    chosen = QuerySettings(
+        context_tokens=4096, prompt="one-step", per_chunk=2, answer_tokens=200, kinds=["question"]
+    )
     writer = NodesWriter(path, chosen, 7, never)
     assert writer.nodes.count == 3
     there = dict(writer.answers(passages))
@@ -286,8 +321,10 @@ def test_a_language_model_writes_on_nodes_what_it_writes_here(cluster: Any, tmp_
     assert list(there) == [0, 1, 2, 3, 4, 5]
     for number, answer in here.answers(passages):
         assert (there[number].items, there[number].dropped, there[number].problem) == (
-            answer.items, answer.dropped, answer.problem,
-        )  # fmt: skip
+            answer.items,
+            answer.dropped,
+            answer.problem,
+        )
     assert any(answer.items or answer.dropped for answer in there.values())
     here.close()
 
@@ -297,16 +334,22 @@ def test_a_run_on_three_nodes_gives_what_one_machine_gives_though_one_is_killed(
     cluster: Any, tiny_model: Path, tmp_path: Path
 ) -> None:
     encoder = {"model": str(tiny_model), "device": "cpu", "dtype": "float32"}
-    alone, there = tmp_path / "alone", tmp_path / "there"
+    alone = tmp_path / "alone"
+    there = tmp_path / "there"
     ProjectFolder.create(alone, {**SETTINGS, "encoder": encoder})
     copy_documents(alone / "documents", ("incidents", "policies"), 12)
     for number in range(150):
-        text = f"# Report {number}\n\n" + f"The pump in hall {number} failed its test. Valve {number} was open.\n\n" * 4
+        text = (
+            f"# Report {number}\n\n"
+            + f"The pump in hall {number} failed its test. Valve {number} was open.\n\n" * 4
+        )
         (alone / "documents" / f"report-{number}.md").write_text(text)
     shutil.copytree(alone, there)
     engine("run", str(alone), timeout=900)
     command = [sys.executable, "-m", "engine", "run", str(there), "--ray", cluster.address]
-    running = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     while "reading" not in chosen(there) and running.poll() is None:
         time.sleep(0.05)
     lost = cluster.worker_nodes.copy().pop()
@@ -317,13 +360,21 @@ def test_a_run_on_three_nodes_gives_what_one_machine_gives_though_one_is_killed(
     cluster.remove_node(lost, allow_graceful=False)
     cluster.add_node(**SMALL)
     assert chosen(there)["reading"] == "on 3 nodes"
-    assert chosen(there)["embedding"] in ("on 2 nodes", "on 3 nodes")  # Ray may not have missed it yet
-    lines = map(json.loads, (max((there / "runs").iterdir()) / "events.jsonl").read_text().splitlines())
-    assert killed < next(line["time"] for line in lines if line["event"] == "stage_finished")  # that of reading
+    assert chosen(there)["embedding"] in (
+        "on 2 nodes",
+        "on 3 nodes",
+    )  # Ray may not have missed it yet
+    lines = map(
+        json.loads, (max((there / "runs").iterdir()) / "events.jsonl").read_text().splitlines()
+    )
+    assert killed < next(
+        line["time"] for line in lines if line["event"] == "stage_finished"
+    )  # that of reading
     for table in ("documents", "chunks"):
         assert rows(there, table) == rows(alone, table)
     assert len(rows(there, "documents")) >= 150
-    ours, theirs = vectors(there), vectors(alone)
+    ours = vectors(there)
+    theirs = vectors(alone)
     assert ours.shape == theirs.shape
     assert len(ours) > 150
     assert np.abs(ours - theirs).max() <= 1e-5
@@ -333,9 +384,22 @@ def test_a_run_on_three_nodes_gives_what_one_machine_gives_though_one_is_killed(
 def test_a_run_ends_when_all_nodes_are_lost(cluster: Any, tmp_path: Path) -> None:
     project = small_project(tmp_path / "project")
     for number in range(200):
-        (project / "documents" / f"report-{number}.md").write_text(f"# Report {number}\n\nA pump failed its test.\n")
-    command = [sys.executable, "-m", "engine", "run", str(project), "--ray", cluster.address, "--json"]
-    running = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        (project / "documents" / f"report-{number}.md").write_text(
+            f"# Report {number}\n\nA pump failed its test.\n"
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "engine",
+        "run",
+        str(project),
+        "--ray",
+        cluster.address,
+        "--json",
+    ]
+    running = subprocess.Popen(
+        command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     while "reading" not in chosen(project) and running.poll() is None:
         time.sleep(0.05)
     for node in (cluster.head_node, *cluster.worker_nodes):
@@ -348,8 +412,13 @@ def test_a_run_ends_when_all_nodes_are_lost(cluster: Any, tmp_path: Path) -> Non
 
 
 def told(project: Path) -> list[Event]:
-    newest = max((project / "runs").iterdir(), default=None) if (project / "runs").is_dir() else None
-    return [event for event, _ in read(newest / "events.jsonl", 0)] if newest else []
+    if (project / "runs").is_dir():
+        newest = max((project / "runs").iterdir(), default=None)
+    else:
+        newest = None
+    if newest:
+        return [event for event, _ in read(newest / "events.jsonl", 0)]
+    return []
 
 
 def chosen(project: Path) -> dict[str, str]:
@@ -365,4 +434,6 @@ def vectors(project: Path) -> np.ndarray:
     """All cached ones (n, d), in the order in which they were made."""
     (folder,) = (path for path in (project / "cache").iterdir() if len(path.name) == 64)
     found = EmbeddingCache(project / "cache")
-    return np.concatenate(found.vectors_of(folder.name, found.width_of(folder.name)).blocks).astype(np.float32)
+    return np.concatenate(found.vectors_of(folder.name, found.width_of(folder.name)).blocks).astype(
+        np.float32
+    )

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.errors import DamagedError, EngineError, NotBuiltError, StageError, first_line, reason_of
+from engine.core.errors import (
+    DamagedError,
+    EngineError,
+    NotBuiltError,
+    StageError,
+    first_line,
+    reason_of,
+)
 
 ROOT = Path(__file__).parents[2]
 LISTED = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
@@ -18,18 +25,26 @@ LISTED = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
 def error_classes(trees: list[ast.Module]) -> set[str]:
     """Names of EngineError and all classes that derive from it."""
     classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    found, before = {"EngineError"}, 0
+    found = {"EngineError"}
+    before = 0
     while len(found) > before:
         before = len(found)
-        found |= {one.name for one in classes if {getattr(base, "id", "") for base in one.bases} & found}
+        found |= {
+            one.name for one in classes if {getattr(base, "id", "") for base in one.bases} & found
+        }
     return found
 
 
 def codes_raised() -> set[str]:
-    """Default codes of the classes, and those that calls, `Refused` as its second argument, and functions for `code`, give."""
-    files = [path for package in ("engine", "bmembed_tui") for path in (ROOT / package).rglob("*.py")]
+    """Default codes of the classes, and those that calls, `Refused` as its second argument, and
+    functions for `code`, give.
+    """
+    files = [
+        path for package in ("engine", "bmembed_tui") for path in (ROOT / package).rglob("*.py")
+    ]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
-    kinds, given = error_classes(trees), list[ast.expr]()
+    kinds = error_classes(trees)
+    given = list[ast.expr]()
     for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Call):
             given += [one.value for one in node.keywords if one.arg == "code"]
@@ -43,7 +58,9 @@ def codes_raised() -> set[str]:
                 for line in node.body
                 if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "code"
             ]
-    texts = (one.value for value in given for one in ast.walk(value) if isinstance(one, ast.Constant))
+    texts = (
+        one.value for value in given for one in ast.walk(value) if isinstance(one, ast.Constant)
+    )
     return {text for text in texts if isinstance(text, str) and text}
 
 
@@ -64,7 +81,12 @@ def test_an_error_survives_the_way_through_json() -> None:
 @pytest.mark.parametrize(
     ("data", "kind", "code", "command"),
     [
-        ({"type": "NotBuiltError", "what": "a", "why": "", "to_do": ""}, NotBuiltError, "not-built", "run"),
+        (
+            {"type": "NotBuiltError", "what": "a", "why": "", "to_do": ""},
+            NotBuiltError,
+            "not-built",
+            "run",
+        ),
         ({"type": "Gone", "what": "a"}, StageError, "stage-failed", ""),
         ({}, StageError, "stage-failed", ""),
     ],
@@ -88,6 +110,10 @@ def test_of_another_library_s_error_the_first_line_counts() -> None:
 
 def test_refusals_of_the_system_are_said_in_words() -> None:
     missing = OSError(2, "No such file or directory", "a/b")
-    assert [reason_of(one) for one in (missing, OSError(5, "Input/output error"), ValueError("bad"))] == [
-        "No such file or directory: a/b.", "Input/output error.", "bad.",
-    ]  # fmt: skip
+    assert [
+        reason_of(one) for one in (missing, OSError(5, "Input/output error"), ValueError("bad"))
+    ] == [
+        "No such file or directory: a/b.",
+        "Input/output error.",
+        "bad.",
+    ]

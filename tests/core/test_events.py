@@ -16,7 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core import events
-from engine.core.events import KINDS, EventLog, Progress, RunStarted, StageFinished, Warned, decode, encode, read
+from engine.core.events import (
+    KINDS,
+    EventLog,
+    Progress,
+    RunStarted,
+    StageFinished,
+    Warned,
+    decode,
+    encode,
+    read,
+)
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.floats(allow_nan=False)
@@ -64,8 +74,15 @@ def test_time_is_noted() -> None:
 
 
 def test_numbers_of_numpy_and_unknown_objects_do_not_end_a_run() -> None:
-    summary = {"loss": np.float32(0.5), "n": np.int64(3), "folder": Path("a/b"), "many": np.arange(3)}
-    back = decode(encode(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary=summary)))
+    summary = {
+        "loss": np.float32(0.5),
+        "n": np.int64(3),
+        "folder": Path("a/b"),
+        "many": np.arange(3),
+    }
+    back = decode(
+        encode(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary=summary))
+    )
     assert isinstance(back, StageFinished)
     assert back.summary == {"loss": 0.5, "n": 3, "folder": "a/b", "many": "[0 1 2]"}
 
@@ -98,7 +115,9 @@ def test_decode_never_raises(line: str) -> None:
 
 
 def test_fields_of_a_later_version_are_passed_over() -> None:
-    assert decode('{"event": "warning", "stage": "a", "text": "b", "colour": "red"}') == Warned(stage="a", text="b")
+    assert decode('{"event": "warning", "stage": "a", "text": "b", "colour": "red"}') == Warned(
+        stage="a", text="b"
+    )
 
 
 def progress(done: int) -> Progress:
@@ -162,20 +181,25 @@ def test_lone_surrogates_of_file_names_survive(tmp_path: Path) -> None:
     log.close()
     log.close()
     log(progress(1))
-    assert [event for event, _ in read(tmp_path / "log")] == [Warned(stage="ingest", text="caf\udce9.md was skipped")]
+    assert [event for event, _ in read(tmp_path / "log")] == [
+        Warned(stage="ingest", text="caf\udce9.md was skipped")
+    ]
 
 
 def test_two_processes_append_at_once(tmp_path: Path) -> None:
-    path, count = tmp_path / "events.jsonl", 400
+    path = tmp_path / "events.jsonl"
+    count = 400
     code = (
-        "import sys\nfrom pathlib import Path\nfrom engine.core.events import EventLog, RunStarted\n"
-        "log = EventLog(Path(sys.argv[1]))\nsys.stdin.read(1)\n"
-        f"for n in range({count}): log(RunStarted(run=sys.argv[2], stages=[str(n)] * (n % 50 + 1)))"
+        "import sys\nfrom pathlib import Path\nfrom engine.core.events import EventLog,"
+        " RunStarted\nlog = EventLog(Path(sys.argv[1]))\nsys.stdin.read(1)\nfor n in"
+        f" range({count}): log(RunStarted(run=sys.argv[2], stages=[str(n)] * (n % 50 + 1)))"
     )
     root = str(Path(__file__).resolve().parents[2])
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(path), name], stdin=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=root)
+            [sys.executable, "-c", code, str(path), name],
+            stdin=subprocess.PIPE,
+            env=dict(os.environ, PYTHONPATH=root),
         )
         for name in ("a", "b")
     ]
@@ -186,11 +210,15 @@ def test_two_processes_append_at_once(tmp_path: Path) -> None:
     assert [child.wait(30) for child in children] == [0, 0]
     found = [event for event, _ in read(path)]
     for name in ("a", "b"):
-        mine = [event.stages for event in found if isinstance(event, RunStarted) and event.run == name]
+        mine = [
+            event.stages for event in found if isinstance(event, RunStarted) and event.run == name
+        ]
         assert mine == [[str(n)] * (n % 50 + 1) for n in range(count)]
 
 
-def test_a_full_disk_loses_events_but_never_raises(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+def test_a_full_disk_loses_events_but_never_raises(
+    small_disk: Path, disk_filler: Callable[..., None]
+) -> None:
     log = EventLog(small_disk / "events.jsonl")
     log(progress(1))
     disk_filler(small_disk)
@@ -206,7 +234,8 @@ def test_a_full_disk_loses_events_but_never_raises(small_disk: Path, disk_filler
 
 
 def test_a_warning_that_the_log_holds_is_not_repeated(tmp_path: Path) -> None:
-    first, other = Warned(stage="ingest", text="a"), Warned(stage="index", text="a")
+    first = Warned(stage="ingest", text="a")
+    other = Warned(stage="index", text="a")
     for _ in range(2):  # two processes of one run
         log = EventLog(tmp_path / "log")
         for event in (first, other, first):

@@ -20,15 +20,22 @@ def clone(folder: Path) -> Path:
 
 
 def test_the_command_suits_the_way_in_which_the_program_was_installed(tmp_path: Path) -> None:
-    root, elsewhere = clone(tmp_path), tmp_path / "elsewhere"
+    root = clone(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     editable = f'{PYTHON} -m pip install -c "{root / "constraints.txt"}" -e "{root}[llm]"'
     assert install_command("llm", root, root / ".venv") == f'make -C "{root}" llm'
     assert install_command("llm", root, elsewhere) == editable
     assert install_command("desktop", root, root / ".venv") == editable.replace("llm", "desktop")
-    assert install_command("llm", elsewhere, elsewhere) == f'{PYTHON} -m pip install "bmembed-tui[llm]"'
+    assert (
+        install_command("llm", elsewhere, elsewhere)
+        == f'{PYTHON} -m pip install "bmembed-tui[llm]"'
+    )
     (elsewhere / "uv-receipt.toml").touch()
-    assert install_command("llm", elsewhere, elsewhere) == f'uv pip install --python {PYTHON} "bmembed-tui[llm]"'
+    assert (
+        install_command("llm", elsewhere, elsewhere)
+        == f'uv pip install --python {PYTHON} "bmembed-tui[llm]"'
+    )
 
 
 def test_a_package_that_cannot_be_imported_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +44,10 @@ def test_a_package_that_cannot_be_imported_is_missing(monkeypatch: pytest.Monkey
     assert "absent-package" in lack("llm")
     with pytest.raises(UsageError) as error:
         check_extra("llm", "It cannot be used")
-    assert (error.value.code, install_command("llm") in error.value.to_do) == ("package-missing", True)
+    assert (error.value.code, install_command("llm") in error.value.to_do) == (
+        "package-missing",
+        True,
+    )
     monkeypatch.setitem(EXTRAS, "llm", {"json": "present"})
     assert (missing_packages("llm"), lack("llm")) == ([], "")
     check_extra("llm", "It cannot be used")

@@ -12,16 +12,22 @@ from engine.core.figures import Difference, FigureTable, Verdict
 @pytest.mark.parametrize("verdict", get_args(Verdict))
 def test_queries_that_flatter_prove_nothing(verdict: Verdict) -> None:
     gap = Difference(2.0, 1.0, 3.0, 0.99, verdict, 0.01)
-    table = FigureTable("base", 60, 0, {}, {"adapted": {"ndcg@10": gap}}, {"adapted − bm25": {"ndcg@10": gap}})
+    table = FigureTable(
+        "base", 60, 0, {}, {"adapted": {"ndcg@10": gap}}, {"adapted − bm25": {"ndcg@10": gap}}
+    )
     found = table.of_flattering_queries()
-    expected = "no difference shown" if verdict == "no difference shown" else "proves nothing"
+    if verdict == "no difference shown":
+        expected = "no difference shown"
+    else:
+        expected = "proves nothing"
     for row in (found.differences["adapted"], found.pairs["adapted − bm25"]):
         assert row["ndcg@10"].verdict == expected
         assert row["ndcg@10"].value == 2.0
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "explained"), [(-5.74, -0.3, True), (0.3, 5.74, True), (-0.3, 5.0, False), (-5.0, 0.0, False)]
+    ("low", "high", "explained"),
+    [(-5.74, -0.3, True), (0.3, 5.74, True), (-0.3, 5.0, False), (-5.0, 0.0, False)],
 )
 def test_why_a_difference_is_not_shown_although_its_interval_excludes_0(
     low: float, high: float, explained: bool

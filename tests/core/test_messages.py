@@ -15,7 +15,14 @@ from engine.core.messages.project import Effect, ProjectStatus, RunRecord, Stage
 from engine.core.messages.queries import ReadQueries
 from engine.core.messages.report import GateOutcome, GateRow, GateTable
 from engine.core.messages.search import Explained, Found, Hit, RankComparison, Ranked, Search
-from engine.core.messages.wire import OLD_NAMES, MessageError, Request, from_json, params_of, to_json
+from engine.core.messages.wire import (
+    OLD_NAMES,
+    MessageError,
+    Request,
+    from_json,
+    params_of,
+    to_json,
+)
 
 REQUESTS = [
     kind
@@ -27,18 +34,41 @@ REQUESTS = [
 
 def hit(**parts: Any) -> Hit:
     return Hit(
-        1, 0.5, "a.md", "/docs", "A", ("One",), "the text", ((0, 3),), "md", 1.5, 7, 3, 0, 8,
-        rankers={"bm25": Ranked(1, 2.5), "semantic": Ranked(4, 0.25)}, **parts,
-    )  # fmt: skip
+        1,
+        0.5,
+        "a.md",
+        "/docs",
+        "A",
+        ("One",),
+        "the text",
+        ((0, 3),),
+        "md",
+        1.5,
+        7,
+        3,
+        0,
+        8,
+        rankers={"bm25": Ranked(1, 2.5), "semantic": Ranked(4, 0.25)},
+        **parts,
+    )
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        Found("q", "hybrid", (hit(), hit(page=3, place="slide 3")), ("a note",), {"type": {"md": 2}}),
-        Explained("interpolated-0.5", {7: RankComparison(3, 0.5, 1, 0.75), 8: RankComparison()}, "a note"),
+        Found(
+            "q", "hybrid", (hit(), hit(page=3, place="slide 3")), ("a note",), {"type": {"md": 2}}
+        ),
+        Explained(
+            "interpolated-0.5", {7: RankComparison(3, 0.5, 1, 0.75), 8: RankComparison()}, "a note"
+        ),
         ProjectStatus(
-            "/p", "p", True, RunRecord("r", Path("/p/runs/r")), {"files": 3}, (StageState("ingest", "done", ""),)
+            "/p",
+            "p",
+            True,
+            RunRecord("r", Path("/p/runs/r")),
+            {"files": 3},
+            (StageState("ingest", "done", ""),),
         ),
         Effect(),
         Search("q", mode="bm25", top=3, paths=("a/**",)),
@@ -56,7 +86,12 @@ def test_an_error_comes_back_as_its_own_type() -> None:
 
 
 def test_keys_of_a_later_version_are_passed_over() -> None:
-    assert from_json(StageState, {"stage": "train", "state": "done", "reason": "", "mood": "good"}).stage == "train"
+    assert (
+        from_json(
+            StageState, {"stage": "train", "state": "done", "reason": "", "mood": "good"}
+        ).stage
+        == "train"
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +136,13 @@ def test_params_are_read_strictly(kind: Any, params: dict[str, Any]) -> None:
 
 def test_params_that_are_none_are_not_sent() -> None:
     found = to_json(Search("q", facets=True))
-    assert found == {"query": "q", "facets": True, "syntax": True, "by_document": False, "by_date": False}
+    assert found == {
+        "query": "q",
+        "facets": True,
+        "syntax": True,
+        "by_document": False,
+        "by_date": False,
+    }
 
 
 def test_every_method_has_one_request() -> None:
@@ -112,15 +153,18 @@ def test_old_names_are_taken_for_this_version() -> None:
     """Whoever renames a param adds it here; the names go with the next version."""
     assert OLD_NAMES == {"search": {"formats": "types"}}
     assert params_of(Search, {"query": "q", "formats": ["md"]}) == Search("q", types=("md",))
-    assert params_of(Search, {"query": "q", "formats": ["md"], "types": ["pdf"]}).types == ("pdf", "md")
+    assert params_of(Search, {"query": "q", "formats": ["md"], "types": ["pdf"]}).types == (
+        "pdf",
+        "md",
+    )
 
 
 def test_the_messages_need_no_library() -> None:
     code = (
-        "import sys\nbefore = set(sys.modules)\n"
-        "import engine.core.messages.documents, engine.core.messages.project, engine.core.messages.queries\n"
-        "import engine.core.messages.search\n"
-        "print(*{name.partition('.')[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)"
+        "import sys\nbefore = set(sys.modules)\nimport engine.core.messages.documents,"
+        " engine.core.messages.project, engine.core.messages.queries\nimport"
+        " engine.core.messages.search\nprint(*{name.partition('.')[0] for name in set(sys.modules)"
+        " - before} - sys.stdlib_module_names)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["engine"]

@@ -1,4 +1,6 @@
-"""Similarities by hand: inner products of forms, the scores that they stand for, and the rows of an index."""
+"""Similarities by hand: inner products of forms, the scores that they stand for, and the rows of
+an index.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,16 @@ def test_lorentz_scores_are_negative_distances() -> None:
     assert products == pytest.approx(
         np.array([[-1, -25 / 12, -5 / 4], [-25 / 12, -1, -5 / 3], [-5 / 4, -5 / 3, -1]]), abs=1e-6
     )
-    near, far = math.log(2), math.log(3)  # acosh(5/4), acosh(5/3)
+    near = math.log(2)  # acosh(5/4), acosh(5/3)
+    far = math.log(3)
     across = math.log((25 + math.sqrt(481)) / 12)
     expected = -np.array([[0, across, near], [across, 0, far], [near, far, 0]])
     assert scores(similarity, POINTS, POINTS) == pytest.approx(expected, abs=1e-3)
 
 
 def test_curvature_scales_distances() -> None:
-    here, there = np.zeros((1, 1), np.float32), np.array([[math.sinh(1) / 2]], np.float32)
+    here = np.zeros((1, 1), np.float32)
+    there = np.array([[math.sinh(1) / 2]], np.float32)
     assert scores(Lorentz(4.0), here, there)[0, 0] == pytest.approx(-0.5, abs=1e-6)
 
 
@@ -46,13 +50,17 @@ def test_rows_of_an_index_by_hand() -> None:
     assert (rows[:, 2] * 1024).tolist() == [599, 799, 479]  # of 0.58565, 0.78087 and 0.46852
     assert rows[:, 2:4].sum(axis=1) == pytest.approx(times, abs=1e-6)
     lifts = 1 - np.square(rows[:, :4]).sum(axis=1)
-    assert lifts == pytest.approx(1 - np.array([0.75**2 + 1.25**2, largest**2, 1]) / largest**2, abs=2e-3)
+    assert lifts == pytest.approx(
+        1 - np.array([0.75**2 + 1.25**2, largest**2, 1]) / largest**2, abs=2e-3
+    )
     assert np.square(rows[:, 4:]).sum(axis=1) == pytest.approx(lifts, abs=1e-6)
     assert form.vectors(rows) == pytest.approx(POINTS, abs=1e-6)
     query = form.query_rows(POINTS[0])
     assert query.tolist() == [0.75, 0, -1.25, -1.25, 0, 0]
     cosines = rows @ query / np.linalg.norm(query)
-    assert form.similarities(cosines, query) == pytest.approx(scores(Lorentz(), POINTS[:1], POINTS)[0], abs=1e-3)
+    assert form.similarities(cosines, query) == pytest.approx(
+        scores(Lorentz(), POINTS[:1], POINTS)[0], abs=1e-3
+    )
     assert form.takes(POINTS)
     assert not form.takes(POINTS * np.float32(1.01))
 
@@ -61,7 +69,9 @@ def test_rows_of_an_index_by_hand() -> None:
 def test_rows_of_an_index_have_unit_length_as_they_are_stored(precision: type[np.floating]) -> None:
     points = np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
     rows = Lorentz().index_form.fitted(points).rows(points, precision).astype(precision)
-    assert np.linalg.norm(rows.astype(float), axis=1) == pytest.approx(1, abs=2e-5 if precision is np.float16 else 1e-6)
+    assert np.linalg.norm(rows.astype(float), axis=1) == pytest.approx(
+        1, abs=2e-5 if precision is np.float16 else 1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +97,9 @@ def test_rows_get_unit_length_and_keep_their_direction(dtype: type) -> None:
     assert rows[0].tolist() == [3.0, 4.0]
 
 
-def test_large_numbers_of_half_precision_do_not_overflow_and_rows_without_direction_become_zeros() -> None:
+def test_large_numbers_of_half_precision_do_not_overflow_and_rows_without_direction_become_zeros() -> (  # noqa: E501
+    None
+):
     assert unit_rows(np.full((1, 4), 60_000, np.float16)) == pytest.approx(np.full((1, 4), 0.5))
     tiny = np.array([[1e-13, 0.0], [1e-11, 0.0]])
     assert unit_rows(tiny).tolist() == [[1.0, 0.0], [1.0, 0.0]]

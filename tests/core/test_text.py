@@ -13,11 +13,17 @@ from engine.core.text import about, about_count, duration, estimate_line, metric
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (0.0124, "12 ms"), (0.0996, "0.1 s"), (0.42, "0.4 s"),
-        (42.4, "42 s"), (250, "4 min 10 s"), (754, "12 min"), (11_100, "3 h 05 min"), (math.nan, "?"),
+        (0.0124, "12 ms"),
+        (0.0996, "0.1 s"),
+        (0.42, "0.4 s"),
+        (42.4, "42 s"),
+        (250, "4 min 10 s"),
+        (754, "12 min"),
+        (11_100, "3 h 05 min"),
+        (math.nan, "?"),
         (-1, "?"),
     ],
-)  # fmt: skip
+)
 def test_durations(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
 
@@ -25,17 +31,29 @@ def test_durations(seconds: float, shown: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (44, "less than a minute"), (50, "about 1 minute"), (130, "about 2 minutes"), (430, "about 8 minutes"),
-        (1000, "about 15 minutes"), (51 * 60, "about 45 minutes"), (55 * 60, "about 1 hour"), (4 * 3600, "about 4 hours"),
+        (44, "less than a minute"),
+        (50, "about 1 minute"),
+        (130, "about 2 minutes"),
+        (430, "about 8 minutes"),
+        (1000, "about 15 minutes"),
+        (51 * 60, "about 45 minutes"),
+        (55 * 60, "about 1 hour"),
+        (4 * 3600, "about 4 hours"),
         (math.inf, "?"),
     ],
-)  # fmt: skip
+)
 def test_lengths_of_time_that_are_estimates_are_round(seconds: float, shown: str) -> None:
     assert about(seconds) == shown
 
 
 def test_estimated_numbers_of_queries_are_rounded_upwards_to_two_digits() -> None:
-    assert [about_count(count) for count in (7, 99, 100, 219, 1001)] == ["7", "99", "100", "220", "1,100"]
+    assert [about_count(count) for count in (7, 99, 100, 219, 1001)] == [
+        "7",
+        "99",
+        "100",
+        "220",
+        "1,100",
+    ]
 
 
 def test_an_estimate_names_the_stages_that_take_a_minute_and_those_that_nobody_knows() -> None:
@@ -43,7 +61,9 @@ def test_an_estimate_names_the_stages_that_take_a_minute_and_those_that_nobody_k
     known = "about 8 minutes on this machine: train 5 min, evaluate 3 min"
     assert estimate_line({"index": 1.0, "train": 330.0}, []) == "about 6 minutes on this machine"
     assert estimate_line(seconds, []) == known
-    assert estimate_line({"train": 900.0, "evaluate": 125.0}, []).startswith("about 17 minutes "), "as its parts say"
+    assert estimate_line({"train": 900.0, "evaluate": 125.0}, []).startswith("about 17 minutes "), (
+        "as its parts say"
+    )
     assert estimate_line(seconds, ["generate"]) == f"{known}; not known: generate"
     rough = estimate_line(seconds, [], rough=True)
     assert [rough != known, rough.partition(":")[2]] == [True, known.partition(":")[2]]
@@ -51,8 +71,16 @@ def test_an_estimate_names_the_stages_that_take_a_minute_and_those_that_nobody_k
 
 
 def test_folders_of_one_name_are_named_with_the_folders_that_tell_them_apart() -> None:
-    folders = [Path(one) for one in ("/a/x/sample", "/b/x/sample", "/b/y/sample", "/b/notes", "sample")]
-    assert list(short_names(folders).values()) == ["a/x/sample", "b/x/sample", "y/sample", "notes", "sample"]
+    folders = [
+        Path(one) for one in ("/a/x/sample", "/b/x/sample", "/b/y/sample", "/b/notes", "sample")
+    ]
+    assert list(short_names(folders).values()) == [
+        "a/x/sample",
+        "b/x/sample",
+        "y/sample",
+        "notes",
+        "sample",
+    ]
     assert short_names([]) == {}
 
 
@@ -71,5 +99,8 @@ def test_short_names_tell_folders_apart(folders: list[str], wanted: list[str]) -
 
 
 def test_a_metric_has_a_name_that_people_know() -> None:
-    assert [metric_name(name).split("@")[0] for name in ("ndcg@10", "map@10 (multihop)")] == ["nDCG", "MAP"]
+    assert [metric_name(name).split("@")[0] for name in ("ndcg@10", "map@10 (multihop)")] == [
+        "nDCG",
+        "MAP",
+    ]
     assert "multihop" not in metric_name("map@10 (multihop)")

@@ -24,7 +24,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_lines_fit_the_terminal() -> None:
-    long = Finding("memory need", "problem", "about 2.2 GB of " + "9.9 GB " * 12, "close other programs " * 9)
+    long = Finding(
+        "memory need", "problem", "about 2.2 GB of " + "9.9 GB " * 12, "close other programs " * 9
+    )
     lines = finding_lines(long, 80)
     assert max(map(len, lines)) <= 80
     assert " ".join(" ".join(lines).split()).endswith(" ".join(long.follows.split()))
@@ -48,14 +50,25 @@ def test_a_projects_own_model_and_hardware(tmp_path: Path, model: Path) -> None:
     shutil.move(model, tmp_path / "gone")
     try:
         assert [finding.state for finding in about(examine(project), "model")] == ["problem"]
-        assert [finding.state for finding in about(examine(project, str(tmp_path / "gone")), "model")] == ["good"]
+        assert [
+            finding.state for finding in about(examine(project, str(tmp_path / "gone")), "model")
+        ] == ["good"]
     finally:
         shutil.move(tmp_path / "gone", model)
 
 
 @pytest.mark.parametrize(
     "place",
-    [".", "project.toml", "project.db", "runs", "cache/vectors.bin", "sweep", "sweep/project.db", "checkpoints/a"],
+    [
+        ".",
+        "project.toml",
+        "project.db",
+        "runs",
+        "cache/vectors.bin",
+        "sweep",
+        "sweep/project.db",
+        "checkpoints/a",
+    ],
 )
 def test_what_others_may_open_is_a_problem(project: ProjectFolder, place: str) -> None:
     for folder in ("sweep", "checkpoints", "checkpoints/a"):
@@ -112,7 +125,9 @@ def test_a_file_that_a_run_has_just_removed_is_no_fault(
     assert (size.state, len(calls)) == ("good", 1)
 
 
-def test_a_folder_of_documents_that_is_gone_is_a_problem(project: ProjectFolder, tmp_path: Path) -> None:
+def test_a_folder_of_documents_that_is_gone_is_a_problem(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     there = tmp_path / "there"
     there.mkdir()
     project.change_settings({"corpus.paths": [str(there), str(tmp_path / "gone")]})
@@ -123,14 +138,18 @@ def test_a_folder_of_documents_that_is_gone_is_a_problem(project: ProjectFolder,
 
 def test_wrong_settings_are_a_finding(project: ProjectFolder) -> None:
     (project.path / "project.toml").write_text('[encoder]\ndevice = "toaster"\n')
-    problems = [finding for finding in about(examine(project), "project") if finding.state == "problem"]
+    problems = [
+        finding for finding in about(examine(project), "project") if finding.state == "problem"
+    ]
     assert len(problems) == 1
     assert "project.toml" in problems[0].found
 
 
 def test_how_many_passages_fit_into_a_searchs_time(tmp_path: Path) -> None:
     folder = build_cross_encoder(tmp_path / "reranker")
-    project = ProjectFolder.create(tmp_path / "project", {"search": {"reranker": str(folder), "rerank_seconds": 60.0}})
+    project = ProjectFolder.create(
+        tmp_path / "project", {"search": {"reranker": str(folder), "rerank_seconds": 60.0}}
+    )
     settings = project.settings()
     (finding,) = reranker(project, settings)
     assert (finding.topic, finding.state) == ("reranker", "good")

@@ -1,4 +1,6 @@
-"""`engine doctor --offline`: packages by their metadata, down to the last, and the files that come with the program."""
+"""`engine doctor --offline`: packages by their metadata, down to the last, and the files that
+come with the program.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def put(site: Path, name: str, version: str, *requires: str, files: tuple[str, .
     folder = site / f"{name}-{version}.dist-info"
     folder.mkdir(parents=True)
     needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
+    (folder / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+    )
     (folder / "RECORD").write_text("".join(f"{file},,\n" for file in files))
 
 
@@ -38,7 +42,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def named(finding: Finding) -> set[str]:
     return {
-        name for name in ("direct", "deep", "absent", "optional", "here.py", "gone.py", "used") if name in finding.found
+        name
+        for name in ("direct", "deep", "absent", "optional", "here.py", "gone.py", "used")
+        if name in finding.found
     }
 
 
@@ -77,7 +83,11 @@ def test_the_command_names_extras_and_fails_for_problems(site: Path) -> None:
     done = engine_here("doctor", "--offline", "--json", check=False)
     findings = {one["topic"]: one["state"] for one in json.loads(done.stdout)}
     assert {"llm", "desktop", "parquet", "ocr"} <= findings.keys()
-    assert (findings["packages"], findings["files"], findings["model"]) == ("problem", "good", "good")
+    assert (findings["packages"], findings["files"], findings["model"]) == (
+        "problem",
+        "good",
+        "good",
+    )
     assert done.returncode == 3
     put(site, "our_program", "1.0")
     assert engine_here("doctor", "--offline", "--json", check=False).returncode == 0

@@ -19,9 +19,15 @@ from engine.training.config import TrainingConfig
 
 SIZE = ModelSize(parameters=1000, blocks=2, width=10, heads=2, block_sides=100)
 RECIPE = TrainingConfig(
-    queries_per_step=4, negatives_per_query=1, max_tokens=8, micro_batch_tokens=16, graph_memory_mb=0, lora_rank=3
+    queries_per_step=4,
+    negatives_per_query=1,
+    max_tokens=8,
+    micro_batch_tokens=16,
+    graph_memory_mb=0,
+    lora_rank=3,
 )
-CPU, CUDA = Hardware("cpu", "float32", 2, ()), Hardware("cuda", "bfloat16", 2, ())
+CPU = Hardware("cpu", "float32", 2, ())
+CUDA = Hardware("cuda", "bfloat16", 2, ())
 TOKEN = 2 * (24 * 10 + 2 * 2 * 8) * 4  # bytes of a graph for each token: 2176
 
 
@@ -36,7 +42,11 @@ def test_memory_of_micro_batches_side_by_side() -> None:
 
 def test_memory_of_whole_steps() -> None:
     whole = TrainingConfig(
-        queries_per_step=4, negatives_per_query=1, max_tokens=8, micro_batch_tokens=16, graph_memory_mb=512
+        queries_per_step=4,
+        negatives_per_query=1,
+        max_tokens=8,
+        micro_batch_tokens=16,
+        graph_memory_mb=512,
     )
     need = training_need(SIZE, whole, CPU, chunks=0, free=10**9)
     assert need == 1000 * 4 + 3 * 4 * 3 * 8 * TOKEN + 500_000_000  # far less than 512 MB
@@ -44,20 +54,26 @@ def test_memory_of_whole_steps() -> None:
 
 def test_memory_of_a_gpu_holds_weights_and_graphs() -> None:
     need = training_need(SIZE, RECIPE, CUDA, chunks=50, free=10**9)
-    assert need == 1000 * 2 + 4 * 3 * 8 * TOKEN // 2  # a micro-batch of 512 tokens would hold the whole step
+    assert (
+        need == 1000 * 2 + 4 * 3 * 8 * TOKEN // 2
+    )  # a micro-batch of 512 tokens would hold the whole step
 
 
 def test_memory_of_all_weights_in_training() -> None:
     layers = training_need(SIZE, RECIPE, CPU, chunks=50, free=10**9)
     weights = training_need(SIZE, replace(RECIPE, weights="all"), CPU, chunks=50, free=10**9)
-    assert weights - layers == 1000 * (4 + 4 + 4 + 8 + 4 + 16)  # master, gradients, moments, best, checkpoint
+    assert weights - layers == 1000 * (
+        4 + 4 + 4 + 8 + 4 + 16
+    )  # master, gradients, moments, best, checkpoint
     layers = training_need(SIZE, RECIPE, CUDA, chunks=50, free=10**9)
     weights = training_need(SIZE, replace(RECIPE, weights="all"), CUDA, chunks=50, free=10**9)
     assert weights - layers == 1000 * (4 + 4 + 4 + 8)
 
 
 def test_a_gpu_that_is_small_for_the_model_holds_less_at_a_time() -> None:
-    """As plan.py decides it: micro-batches shrink to half of what is free, then blocks are computed twice."""
+    """As plan.py decides it: micro-batches shrink to half of what is free, then blocks are
+    computed twice.
+    """
     many = replace(RECIPE, queries_per_step=1000, graph_memory_mb=512)
     token = TOKEN // 2
     free = 2 * 100 * token  # half of it holds 100 tokens, between 64 and 512
@@ -70,7 +86,11 @@ def test_a_gpu_that_is_small_for_the_model_holds_less_at_a_time() -> None:
 
 def test_disk() -> None:
     settings = validate(
-        {"evaluation": {"interpolation_weights": [0.5]}, "queries": {"max_queries": 70}, "ranking": {"k": 40}}
+        {
+            "evaluation": {"interpolation_weights": [0.5]},
+            "queries": {"max_queries": 70},
+            "ranking": {"k": 40},
+        }
     )
     first = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234, base_graph=True)
     later = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234, base_graph=False)
@@ -106,7 +126,10 @@ def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.M
     documents.mkdir()
     (documents / "a.txt").write_text("x" * 2_048_000)
     (documents / "left-out.exe").write_text("x" * 9_000_000)
-    chosen = {"corpus": {"paths": [str(documents)]}, "encoder": {"device": "cpu", "dtype": "float32"}}
+    chosen = {
+        "corpus": {"paths": [str(documents)]},
+        "encoder": {"device": "cpu", "dtype": "float32"},
+    }
     folder = ProjectFolder.create(tmp_path / "project", chosen)
     _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")
     assert disk.state == "good"
@@ -129,13 +152,27 @@ def test_a_model_that_is_gone_has_no_needs(project: ProjectFolder, tmp_path: Pat
     ("there", "found", "follows"),
     [
         (Gpus((), False, 0), "this torch is built for CPUs only", findings.WITH_A_GPU),
-        (Gpus((), False, 1), "lists 1 NVIDIA card (a CUDA build of torch is needed)", findings.WITH_A_GPU),
+        (
+            Gpus((), False, 1),
+            "lists 1 NVIDIA card (a CUDA build of torch is needed)",
+            findings.WITH_A_GPU,
+        ),
         (Gpus((), True, 2), "lists 2 NVIDIA cards (its driver is needed)", findings.WITH_A_GPU),
-        (Gpus((Gpu("Big", 80 * 10**9, 79 * 10**9, True),), True, 1), "Big, 79.0 GB of 80.0 GB free", "use them"),
-        (Gpus((Gpu("Old", 8 * 10**9, 7 * 10**9, False),), True, 1), "Old, 7.0 GB", "encodes in float16"),
+        (
+            Gpus((Gpu("Big", 80 * 10**9, 79 * 10**9, True),), True, 1),
+            "Big, 79.0 GB of 80.0 GB free",
+            "use them",
+        ),
+        (
+            Gpus((Gpu("Old", 8 * 10**9, 7 * 10**9, False),), True, 1),
+            "Old, 7.0 GB",
+            "encodes in float16",
+        ),
     ],
 )
-def test_what_a_gpu_is_or_would_be(monkeypatch: pytest.MonkeyPatch, there: Gpus, found: str, follows: str) -> None:
+def test_what_a_gpu_is_or_would_be(
+    monkeypatch: pytest.MonkeyPatch, there: Gpus, found: str, follows: str
+) -> None:
     monkeypatch.setattr(gpus_module, "find_gpus", lambda: there)
     (finding,) = gpu()
     assert (finding.topic, finding.state) == ("gpu", "good" if there.usable else "absent")

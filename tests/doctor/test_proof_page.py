@@ -11,11 +11,15 @@ from engine.doctor.watched import SocketAttempt
 from engine.evaluation.reporting.page import pages
 
 
-@pytest.mark.parametrize(("families", "network", "local"), [(["AF_UNIX"] * 2, 0, 2), (["AF_UNIX", "AF_INET"], 1, 1)])
+@pytest.mark.parametrize(
+    ("families", "network", "local"), [(["AF_UNIX"] * 2, 0, 2), (["AF_UNIX", "AF_INET"], 1, 1)]
+)
 def test_unix_sockets_are_counted_apart(families: list[str], network: int, local: int) -> None:
     sockets = tuple(SocketAttempt(family, "engine search") for family in families)
     step = ProofStep("searches", "engine search", 1.5, sockets)
     proof = Proof("now", "1", "Linux", "3.11", (), "model", {}, "code", (), (step,), ())
     page = pages().get_template("proof.html.j2").render(proof=proof)
-    assert re.findall(r'<td class="n">(\d+)</td><td class="n">(\d+)</td></tr>', page) == [(str(network), str(local))]
+    assert re.findall(r'<td class="n">(\d+)</td><td class="n">(\d+)</td></tr>', page) == [
+        (str(network), str(local))
+    ]
     assert (len(proof.attempts), proof.local) == (network, local)

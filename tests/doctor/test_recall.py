@@ -11,7 +11,9 @@ from engine.doctor.findings import recall_of
 from engine.vectors.index import VectorIndex
 
 
-def test_recall_is_the_share_of_the_nearest_that_search_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recall_is_the_share_of_the_nearest_that_search_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index, ids, _ = build(tmp_path / "index", 60)
     assert recall_of(index) == 1
     half = ids[ids % 2 == ids[0] % 2]

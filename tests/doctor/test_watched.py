@@ -18,7 +18,9 @@ CHILD = "import socket; socket.socket(socket.AF_UNIX)"
 
 def watched(code: str, folder: Path) -> Watched:
     try:
-        return run_watched([sys.executable, "-c", f"import os; os.chdir({str(folder)!r})\n{code}"], os.environ)
+        return run_watched(
+            [sys.executable, "-c", f"import os; os.chdir({str(folder)!r})\n{code}"], os.environ
+        )
     except ResourceError:
         pytest.skip("this kernel refuses the filter")
 
@@ -52,10 +54,14 @@ def test_a_raw_system_call_is_seen_as_well(tmp_path: Path) -> None:
 
 
 def test_onnx_runtime_sends_no_telemetry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless it is told not to, importing it makes a number for the device and a file of events to send."""
+    """Unless it is told not to, importing it makes a number for the device and a file of events
+    to send.
+    """
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("CI", raising=False)
-    found = watched("from engine.core.environment import prepare; prepare(); import onnxruntime", ROOT)
+    found = watched(
+        "from engine.core.environment import prepare; prepare(); import onnxruntime", ROOT
+    )
     assert (found.exit_code, found.sockets) == (0, [])
     assert not [path for path in found.written if path.startswith(str(tmp_path))]
 
@@ -102,11 +108,14 @@ os.rename("moved at", "newer name", src_dir_fd=os.open(".", os.O_RDONLY), dst_di
 if platform.machine() == "x86_64":
     assert call(85, b"made too", 0o600) > 0
 os.execve(os.open(os.path.realpath("/bin/true"), os.O_PATH), ["true"], {})
-""",
+""",  # noqa: E501
         tmp_path,
     )
     assert (found.exit_code, found.output) == (0, "")
-    made = {"made too"} if platform.machine() == "x86_64" else set()
+    if platform.machine() == "x86_64":
+        made = {"made too"}
+    else:
+        made = set()
     written = {Path(path).name for path in found.written if path.startswith(str(tmp_path))}
     assert written == {"updated", "made", "cut", "new name", "newer name"} | made
     assert {Path(path).name for path in found.read if path.startswith(str(tmp_path))} == {"read"}
@@ -119,7 +128,7 @@ def test_a_process_that_goes_on_alone_is_watched_to_its_end(tmp_path: Path) -> N
         f"""
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", {late!r}], stderr=subprocess.DEVNULL, start_new_session=True)
-""",
+""",  # noqa: E501
         tmp_path,
     )
     assert [one.family for one in found.sockets] == ["AF_INET"]

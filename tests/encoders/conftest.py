@@ -55,7 +55,9 @@ def adapter(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     torch.manual_seed(3)
     base = SentenceTransformer(str(tiny_model), device="cpu")[0].auto_model
-    wrapped = get_peft_model(base, LoraConfig(r=4, lora_alpha=8, target_modules=["query", "intermediate.dense"]))
+    wrapped = get_peft_model(
+        base, LoraConfig(r=4, lora_alpha=8, target_modules=["query", "intermediate.dense"])
+    )
     with torch.no_grad():
         for name, parameter in wrapped.named_parameters():
             if "lora_" in name:

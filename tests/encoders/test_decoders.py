@@ -1,4 +1,6 @@
-"""Decoder embedding models: their vectors are those of the models' own recipe, whichever side is padded."""
+"""Decoder embedding models: their vectors are those of the models' own recipe, whichever side is
+padded.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], P
 
 
 def encoder(folder: Path, **options: Any) -> TransformerEncoder:
-    return TransformerEncoder.load(resolve_model(str(folder)), **{"hardware": CPU32, "max_tokens": 100, **options})
+    return TransformerEncoder.load(
+        resolve_model(str(folder)), **{"hardware": CPU32, "max_tokens": 100, **options}
+    )
 
 
 def oracle(folder: Path, kind: Kind, prompt: str | None = None) -> np.ndarray:
@@ -56,8 +60,11 @@ def oracle(folder: Path, kind: Kind, prompt: str | None = None) -> np.ndarray:
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_equals_sentence_transformers(folders: dict[tuple[str, str], Path], kind: Kind, side: str) -> None:
-    loaded, folder = encoder(folders[kind, side]), folders[kind, side]
+def test_equals_sentence_transformers(
+    folders: dict[tuple[str, str], Path], kind: Kind, side: str
+) -> None:
+    loaded = encoder(folders[kind, side])
+    folder = folders[kind, side]
     assert loaded.text_model.tokenizer.padding_side == side
     np.testing.assert_allclose(loaded.encode_chunks(TEXTS), oracle(folder, kind), atol=1e-5)
     queries = loaded.encode_queries(TEXTS)
@@ -66,7 +73,9 @@ def test_equals_sentence_transformers(folders: dict[tuple[str, str], Path], kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_padding_side_makes_no_difference(folders: dict[tuple[str, str], Path], kind: Kind) -> None:
+def test_the_padding_side_makes_no_difference(
+    folders: dict[tuple[str, str], Path], kind: Kind
+) -> None:
     left, right = (encoder(folders[kind, side]) for side in ("left", "right"))
     rows = left.text_model.token_rows(TEXTS)
     models = left.text_model, right.text_model
@@ -76,7 +85,9 @@ def test_the_padding_side_makes_no_difference(folders: dict[tuple[str, str], Pat
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_text_ends_with_the_end_token(folders: dict[tuple[str, str], Path], kind: Kind) -> None:
+def test_every_text_ends_with_the_end_token(
+    folders: dict[tuple[str, str], Path], kind: Kind
+) -> None:
     loaded = encoder(folders[kind, "left"], max_tokens=16)
     end = loaded.text_model.tokenizer.convert_tokens_to_ids(ENDS[kind])
     rows = loaded.text_model.token_rows(["", *TEXTS])
@@ -104,7 +115,9 @@ def test_tokens_that_the_configuration_asks_for_are_part_of_the_fingerprint(
     named = encoder_fingerprint(model, max_tokens=100)
     config = json.loads((model.path / "tokenizer_config.json").read_text())
     try:
-        (model.path / "tokenizer_config.json").write_text(json.dumps(config | {"add_eos_token": False}))
+        (model.path / "tokenizer_config.json").write_text(
+            json.dumps(config | {"add_eos_token": False})
+        )
         assert encoder_fingerprint(model, max_tokens=100) != named
     finally:
         (model.path / "tokenizer_config.json").write_text(json.dumps(config))
@@ -112,7 +125,9 @@ def test_tokens_that_the_configuration_asks_for_are_part_of_the_fingerprint(
 
 
 def test_loading_for_training_keeps_no_cache(folders: dict[tuple[str, str], Path]) -> None:
-    loaded = load_sentence_transformer(resolve_model(str(folders["gte-qwen2", "left"])), "cpu", "float32")
+    loaded = load_sentence_transformer(
+        resolve_model(str(folders["gte-qwen2", "left"])), "cpu", "float32"
+    )
     assert loaded[0].auto_model.config.use_cache is False
 
 
@@ -124,6 +139,9 @@ def test_a_start_token_that_is_missing_is_added_too(tmp_path: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(config | {"add_bos_token": True}))
     loaded = encoder(folder)
     ids = loaded.text_model.token_rows(["heat"])[0]
-    assert (ids[0], ids[-1]) == (loaded.text_model.tokenizer.bos_token_id, loaded.text_model.tokenizer.eos_token_id)
+    assert (ids[0], ids[-1]) == (
+        loaded.text_model.tokenizer.bos_token_id,
+        loaded.text_model.tokenizer.eos_token_id,
+    )
     assert ids.count(ids[0]) == ids.count(ids[-1]) == 1
     np.testing.assert_allclose(loaded.encode_chunks(TEXTS), oracle(folder, "e5-mistral"), atol=1e-5)

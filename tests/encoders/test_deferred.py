@@ -1,4 +1,6 @@
-"""What the model libraries import and the engine never calls is not imported; meanwhile nobody looks for garbage."""
+"""What the model libraries import and the engine never calls is not imported; meanwhile nobody
+looks for garbage.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ print(any(name.startswith("scipy") for name in sys.modules))
 print(coo_matrix(([3.0], ([1], [0])), shape=(2, 1)).toarray().tolist())
 print([side.tolist() for side in linear_sum_assignment([[4, 1], [2, 3]])])
 """
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines() == ["False", "[[0.0], [3.0]]", "[[0, 1], [1, 0]]"]
 
 

@@ -34,14 +34,18 @@ class CountingEncoder:
     similarity: Similarity = COSINE
 
     def __init__(self, fingerprint: str = "f" * 64, dimension: int = 6) -> None:
-        self.fingerprint, self.dimension = fingerprint, dimension
+        self.fingerprint = fingerprint
+        self.dimension = dimension
         self.calls: list[list[str]] = []
 
-    def encode_chunks(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> np.ndarray:
+    def encode_chunks(
+        self, texts: Sequence[str], progress: Callable[[int], None] | None = None
+    ) -> np.ndarray:
         self.calls.append(list(texts))
         seeds = [int(content_hash(text)[:12], 16) for text in texts]
         vectors = np.array(
-            [np.random.default_rng(seed).normal(size=self.dimension) for seed in seeds], dtype=np.float32
+            [np.random.default_rng(seed).normal(size=self.dimension) for seed in seeds],
+            dtype=np.float32,
         )
         if progress is not None:
             progress(len(texts))
@@ -49,8 +53,12 @@ class CountingEncoder:
         return unit
 
 
-def encode(encoder: CountingEncoder, texts: Sequence[str], folder: Path, **options: object) -> np.ndarray:
-    return encode_cached(encoder, [content_hash(text) for text in texts], texts, EmbeddingCache(folder), **options)[:]  # type: ignore[arg-type]
+def encode(
+    encoder: CountingEncoder, texts: Sequence[str], folder: Path, **options: object
+) -> np.ndarray:
+    return encode_cached(
+        encoder, [content_hash(text) for text in texts], texts, EmbeddingCache(folder), **options
+    )[:]  # type: ignore[arg-type]
 
 
 TEXTS = [f"text {i} " + "x" * (i * 7 % 30) for i in range(50)]
@@ -77,8 +85,10 @@ def test_length_sorted_within_a_window(tmp_path: Path) -> None:
 
 
 def test_what_is_wanted_first_is_encoded_first(tmp_path: Path) -> None:
-    encoder, known = CountingEncoder(), list[int]()
-    order, keys = np.arange(50)[::-1], [content_hash(text) for text in TEXTS]
+    encoder = CountingEncoder()
+    known = list[int]()
+    order = np.arange(50)[::-1]
+    keys = [content_hash(text) for text in TEXTS]
 
     def stored(cache: VectorCache, all_keys: np.ndarray) -> None:
         known.append(int((cache.find(all_keys) >= 0).sum()))
@@ -103,7 +113,8 @@ def test_nothing(tmp_path: Path) -> None:
 
 
 def test_encoders_do_not_share(tmp_path: Path) -> None:
-    first, second = CountingEncoder("a" * 64), CountingEncoder("b" * 64)
+    first = CountingEncoder("a" * 64)
+    second = CountingEncoder("b" * 64)
     encode(first, TEXTS, tmp_path)
     encode(second, TEXTS, tmp_path)
     assert len(second.calls) == 1
@@ -157,7 +168,9 @@ def test_stop_keeps_what_is_done(tmp_path: Path) -> None:
 
 def test_a_stop_is_heard_between_the_batches_of_a_shard(tmp_path: Path) -> None:
     class InBatches(CountingEncoder):
-        def encode_chunks(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> np.ndarray:
+        def encode_chunks(
+            self, texts: Sequence[str], progress: Callable[[int], None] | None = None
+        ) -> np.ndarray:
             vectors = super().encode_chunks(texts)
             for done in range(5, len(texts) + 1, 5):
                 batches.append(done)
@@ -193,7 +206,9 @@ def shards(folder: Path) -> list[Path]:
     return sorted(folder.rglob("shard-*.vec"))
 
 
-@given(position=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7), cut=st.booleans())
+@given(
+    position=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7), cut=st.booleans()
+)
 @settings(max_examples=80)
 def test_damaged_shard_is_dropped_and_encoded_again(
     tmp_path_factory: pytest.TempPathFactory, position: int, bit: int, cut: bool
@@ -204,8 +219,11 @@ def test_damaged_shard_is_dropped_and_encoded_again(
     position %= len(content)
     content[position] ^= 1 << bit
     shards(folder)[1].write_bytes(content[:position] if cut else content)
-    encoder, cache = CountingEncoder(), EmbeddingCache(folder)
-    again = encode_cached(encoder, [content_hash(text) for text in TEXTS[:12]], TEXTS[:12], cache)[:]
+    encoder = CountingEncoder()
+    cache = EmbeddingCache(folder)
+    again = encode_cached(encoder, [content_hash(text) for text in TEXTS[:12]], TEXTS[:12], cache)[
+        :
+    ]
     np.testing.assert_array_equal(again, whole)
     assert cache.damaged == 1
     assert [len(call) for call in encoder.calls] == [4]
@@ -251,7 +269,11 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(vector_shards.os, "fsync", full)
     with pytest.raises(ResourceError):
-        write_shard(tmp_path / "shard-000001.vec", np.zeros(1, dtype="S32"), np.zeros((1, 4), dtype=np.float16))
+        write_shard(
+            tmp_path / "shard-000001.vec",
+            np.zeros(1, dtype="S32"),
+            np.zeros((1, 4), dtype=np.float16),
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -260,7 +282,9 @@ def test_shard_layout_round_trip(tmp_path: Path) -> None:
     write_shard(tmp_path / "s.vec", hashes, np.array([[1.0, 0.5], [-2.0, 0.25]], dtype=np.float16))
     content = (tmp_path / "s.vec").read_bytes()
     assert content[16:80] == bytes(range(64))
-    assert content[80:88] == bytes.fromhex("003c0038 00c00034")  # 1, ½, −2, ¼ in IEEE half precision, little-endian
+    assert content[80:88] == bytes.fromhex(
+        "003c0038 00c00034"
+    )  # 1, ½, −2, ¼ in IEEE half precision, little-endian
     found = read_hashes(tmp_path / "s.vec")
     assert found is not None
     assert found[1] == 2
@@ -277,7 +301,9 @@ def test_many_vectors_in_little_memory(tmp_path: Path) -> None:
     again = EmbeddingCache(tmp_path).vectors_of("f" * 64, 4)
     assert len(again) == 20000
     order = np.random.default_rng(0).permutation(20000)
-    np.testing.assert_array_equal(again.read(again.find(keys[order])), vectors[order].astype(np.float16))
+    np.testing.assert_array_equal(
+        again.read(again.find(keys[order])), vectors[order].astype(np.float16)
+    )
     assert again.find(np.frombuffer(hashlib.sha256(b"none").digest(), dtype="S32")).tolist() == [-1]
 
 
@@ -299,7 +325,10 @@ encode(Slow(), TEXTS, Path({folder!r}), shard_size=4)
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_kill_loses_at_most_one_shard(tmp_path: Path) -> None:
     code = WORKER.format(
-        root=str(ROOT), here=str(Path(__file__).parent), tests=str(Path(__file__).parents[1]), folder=str(tmp_path)
+        root=str(ROOT),
+        here=str(Path(__file__).parent),
+        tests=str(Path(__file__).parents[1]),
+        folder=str(tmp_path),
     )
     worker = subprocess.Popen([sys.executable, "-c", code])
     deadline = time.monotonic() + 60
@@ -309,8 +338,11 @@ def test_kill_loses_at_most_one_shard(tmp_path: Path) -> None:
     worker.wait()
     kept = len(shards(tmp_path))
     assert 3 <= kept < 13
-    encoder, cache = CountingEncoder(), EmbeddingCache(tmp_path)
-    made = encode_cached(encoder, [content_hash(text) for text in TEXTS], TEXTS, cache, shard_size=4)[:]
+    encoder = CountingEncoder()
+    cache = EmbeddingCache(tmp_path)
+    made = encode_cached(
+        encoder, [content_hash(text) for text in TEXTS], TEXTS, cache, shard_size=4
+    )[:]
     assert cache.damaged == 0
     assert sum(len(call) for call in encoder.calls) == 50 - 4 * kept
     np.testing.assert_allclose(made, CountingEncoder().encode_chunks(TEXTS), atol=1e-3)

@@ -35,7 +35,9 @@ ENCODABLE = [text.encode("utf-8", "replace").decode() for text in TEXTS]
 
 
 def encoder(folder: Path, **options: Any) -> TransformerEncoder:
-    return TransformerEncoder.load(resolve_model(str(folder)), **{"hardware": CPU32, "max_tokens": 128, **options})
+    return TransformerEncoder.load(
+        resolve_model(str(folder)), **{"hardware": CPU32, "max_tokens": 128, **options}
+    )
 
 
 def oracle(folder: Path, **options: Any) -> np.ndarray:
@@ -58,16 +60,24 @@ def test_equals_sentence_transformers(tiny_model: Path) -> None:
 )
 def test_other_poolings(model_copy: Path, edit_json: Edit, mode: str) -> None:
     edit_json(
-        model_copy / "1_Pooling" / "config.json", pooling_mode_mean_tokens=False, **{f"pooling_mode_{mode}": True}
+        model_copy / "1_Pooling" / "config.json",
+        pooling_mode_mean_tokens=False,
+        **{f"pooling_mode_{mode}": True},
     )
-    np.testing.assert_allclose(encoder(model_copy).encode_chunks(TEXTS), oracle(model_copy), atol=2e-6)
+    np.testing.assert_allclose(
+        encoder(model_copy).encode_chunks(TEXTS), oracle(model_copy), atol=2e-6
+    )
 
 
 def test_decoder_with_left_padding_and_last_token(model_copy: Path, edit_json: Edit) -> None:
     from transformers import Qwen2Config, Qwen2Model
 
     edit_json(model_copy / "tokenizer_config.json", padding_side="left")
-    edit_json(model_copy / "1_Pooling" / "config.json", pooling_mode_mean_tokens=False, pooling_mode_lasttoken=True)
+    edit_json(
+        model_copy / "1_Pooling" / "config.json",
+        pooling_mode_mean_tokens=False,
+        pooling_mode_lasttoken=True,
+    )
     torch.manual_seed(2)
     size = {
         "hidden_size": 32,
@@ -76,9 +86,13 @@ def test_decoder_with_left_padding_and_last_token(model_copy: Path, edit_json: E
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
     }
-    Qwen2Model(Qwen2Config(vocab_size=200, max_position_embeddings=128, **size)).save_pretrained(model_copy)
+    Qwen2Model(Qwen2Config(vocab_size=200, max_position_embeddings=128, **size)).save_pretrained(
+        model_copy
+    )
     loaded = encoder(model_copy)
-    np.testing.assert_allclose(loaded.encode_chunks(TEXTS), oracle(model_copy, batch_size=1), atol=1e-5)
+    np.testing.assert_allclose(
+        loaded.encode_chunks(TEXTS), oracle(model_copy, batch_size=1), atol=1e-5
+    )
     rows = [np.array([2, 9, 3], dtype=np.int32), np.array([2, 3], dtype=np.int32)]
     assert loaded.text_model.padded(rows)["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
 
@@ -87,17 +101,26 @@ def test_dense_module_stays_float32(model_copy: Path) -> None:
     from safetensors.torch import save_file
 
     modules = json.loads((model_copy / "modules.json").read_text())
-    modules.insert(2, {"idx": 2, "name": "2d", "path": "2_Dense", "type": "sentence_transformers.models.Dense"})
+    modules.insert(
+        2, {"idx": 2, "name": "2d", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    )
     (model_copy / "modules.json").write_text(json.dumps(modules))
     (model_copy / "2_Dense").mkdir()
-    config = {"in_features": 32, "out_features": 8, "activation_function": "torch.nn.modules.activation.Tanh"}
+    config = {
+        "in_features": 32,
+        "out_features": 8,
+        "activation_function": "torch.nn.modules.activation.Tanh",
+    }
     (model_copy / "2_Dense" / "config.json").write_text(json.dumps(config))
     torch.manual_seed(1)
     save_file(
-        {"linear.weight": torch.randn(8, 32), "linear.bias": torch.randn(8)}, model_copy / "2_Dense/model.safetensors"
+        {"linear.weight": torch.randn(8, 32), "linear.bias": torch.randn(8)},
+        model_copy / "2_Dense/model.safetensors",
     )
     assert resolve_model(str(model_copy)).dimension == encoder(model_copy).dimension == 8
-    np.testing.assert_allclose(encoder(model_copy).encode_chunks(TEXTS), oracle(model_copy), atol=2e-6)
+    np.testing.assert_allclose(
+        encoder(model_copy).encode_chunks(TEXTS), oracle(model_copy), atol=2e-6
+    )
     loaded = load_sentence_transformer(resolve_model(str(model_copy)), "cpu", torch.bfloat16)
     assert next(loaded[0].parameters()).dtype == torch.bfloat16
     assert next(loaded[2].parameters()).dtype == torch.float32
@@ -111,7 +134,8 @@ def test_prompts_by_side(model_copy: Path, edit_json: Edit, include: bool) -> No
     edit_json(model_copy / "config_sentence_transformers.json", prompts=prompts)
     edit_json(model_copy / "1_Pooling" / "config.json", include_prompt=include)
     loaded = encoder(model_copy)
-    queries, chunks = loaded.encode_queries(TEXTS), loaded.encode_chunks(TEXTS)
+    queries = loaded.encode_queries(TEXTS)
+    chunks = loaded.encode_chunks(TEXTS)
     np.testing.assert_allclose(queries, oracle(model_copy, prompt=prompts["query"]), atol=2e-6)
     np.testing.assert_allclose(chunks, oracle(model_copy, prompt=prompts["document"]), atol=2e-6)
     assert np.abs(queries - chunks).max() > 0.01
@@ -120,8 +144,13 @@ def test_prompts_by_side(model_copy: Path, edit_json: Edit, include: bool) -> No
 def test_texts_are_cut_at_max_tokens(tiny_model: Path) -> None:
     loaded = encoder(tiny_model, max_tokens=16)
     # [CLS] + 14 words + [SEP]
-    np.testing.assert_allclose(loaded.encode_chunks(["heat " * 14]), loaded.encode_chunks(["heat " * 99]), atol=1e-6)
-    assert np.abs(loaded.encode_chunks(["heat " * 13]) - loaded.encode_chunks(["heat " * 14])).max() > 1e-4
+    np.testing.assert_allclose(
+        loaded.encode_chunks(["heat " * 14]), loaded.encode_chunks(["heat " * 99]), atol=1e-6
+    )
+    assert (
+        np.abs(loaded.encode_chunks(["heat " * 13]) - loaded.encode_chunks(["heat " * 14])).max()
+        > 1e-4
+    )
     assert encoder(tiny_model, max_tokens=10**6).max_tokens == 128
 
 
@@ -149,9 +178,15 @@ def test_progress_reaches_the_end(tiny_model: Path) -> None:
 def test_bfloat16_stays_close_to_float32() -> None:
     model = resolve_model()
     texts = [
-        "The receiving party shall keep all confidential information secret for five years after termination.",
+        (
+            "The receiving party shall keep all confidential information secret for five years"
+            " after termination."
+        ),
         "Who reported that the company missed its quarterly revenue target?",
-        "Supersonic flow past a slender wing separates at the leading edge and forms a vortex sheet.",
+        (
+            "Supersonic flow past a slender wing separates at the leading edge and forms a vortex"
+            " sheet."
+        ),
         "apples",
     ]
     exact = TransformerEncoder.load(model, hardware=CPU32).encode_chunks(texts)
@@ -172,7 +207,8 @@ def test_numbers_that_are_not_finite(tiny_model: Path) -> None:
 def test_out_of_memory_halves_the_batch(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = encoder(tiny_model)
     texts = ["heat flow", *["flow"] * 40]
-    whole, forward = loaded.encode_chunks(texts), loaded.forward
+    whole = loaded.encode_chunks(texts)
+    forward = loaded.forward
     sizes: list[int] = []
 
     def cramped(rows: list[np.ndarray], prompt_length: int) -> np.ndarray:
@@ -201,11 +237,15 @@ def test_out_of_memory_with_one_text(tiny_model: Path, monkeypatch: pytest.Monke
         loaded.encode_chunks(["heat", "flow"])
 
 
-def test_cpu_allocator_failure_counts_as_out_of_memory(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_allocator_failure_counts_as_out_of_memory(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded = encoder(tiny_model)
 
     def none_left(rows: list[np.ndarray], prompt_length: int) -> np.ndarray:
-        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"
+        )
 
     monkeypatch.setattr(loaded, "forward", none_left)
     with pytest.raises(ResourceError):
@@ -226,11 +266,16 @@ def test_weights_of_another_shape_are_refused(model_copy: Path, edit_json: Edit)
         encoder(model_copy)
 
 
-def test_chat_template_alone_changes_nothing(tiny_model: Path, model_copy: Path, edit_json: Edit) -> None:
+def test_chat_template_alone_changes_nothing(
+    tiny_model: Path, model_copy: Path, edit_json: Edit
+) -> None:
     edit_json(
-        model_copy / "tokenizer_config.json", chat_template="{% for m in messages %}<{{ m['content'] }}>{% endfor %}"
+        model_copy / "tokenizer_config.json",
+        chat_template="{% for m in messages %}<{{ m['content'] }}>{% endfor %}",
     )
-    np.testing.assert_array_equal(encoder(model_copy).encode_chunks(TEXTS), encoder(tiny_model).encode_chunks(TEXTS))
+    np.testing.assert_array_equal(
+        encoder(model_copy).encode_chunks(TEXTS), encoder(tiny_model).encode_chunks(TEXTS)
+    )
 
 
 def test_chat_models_are_refused(model_copy: Path) -> None:
@@ -244,7 +289,8 @@ def test_chat_models_are_refused(model_copy: Path) -> None:
         encoder(model_copy)
 
 
-# --- adapters ---------------------------------------------------------------------------------------------------------
+# --- adapters
+# ---------------------------------------------------------------------------------------------------------  # noqa: E501
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5, -0.25])
@@ -267,14 +313,17 @@ def test_adapter_is_merged_by_formula(tiny_model: Path, adapter: Path, scale: fl
 
 
 def test_adapter_scaled_by_zero_is_the_base(tiny_model: Path, adapter: Path) -> None:
-    zero, base = encoder(tiny_model, adapter=adapter, adapter_scale=0.0), encoder(tiny_model)
+    zero = encoder(tiny_model, adapter=adapter, adapter_scale=0.0)
+    base = encoder(tiny_model)
     assert zero.fingerprint == base.fingerprint
     np.testing.assert_array_equal(zero.encode_chunks(TEXTS), base.encode_chunks(TEXTS))
 
 
 def test_adapter_is_cast_after_merging(tiny_model: Path, adapter: Path) -> None:
     half = encoder(tiny_model, adapter=adapter, hardware=CPU16)
-    assert {parameter.dtype for parameter in half.text_model.modules[0].parameters()} == {torch.bfloat16}
+    assert {parameter.dtype for parameter in half.text_model.modules[0].parameters()} == {
+        torch.bfloat16
+    }
     exact = encoder(tiny_model, adapter=adapter, hardware=CPU32)
     assert np.sum(half.encode_chunks(TEXTS) * exact.encode_chunks(TEXTS), axis=1).min() > 0.99
 
@@ -282,7 +331,9 @@ def test_adapter_is_cast_after_merging(tiny_model: Path, adapter: Path) -> None:
 def test_an_adapter_is_merged_before_the_model_goes_to_a_gpu(
     tiny_model: Path, adapter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In float32 its weights may not fit there; "meta" stands for the GPU, where nothing can be computed."""
+    """In float32 its weights may not fit there; "meta" stands for the GPU, where nothing can be
+    computed.
+    """
     places: list[tuple[object, ...]] = []
 
     def loaded(model: object, *where: object) -> object:
@@ -291,17 +342,23 @@ def test_an_adapter_is_merged_before_the_model_goes_to_a_gpu(
 
     monkeypatch.setattr("engine.encoders.transformer.load_sentence_transformer", loaded)
     monkeypatch.setattr(TransformerEncoder, "forward", lambda *_: np.zeros((1, 32), np.float32))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # peft would read the adapter into it
+    monkeypatch.setattr(
+        torch.cuda, "is_available", lambda: True
+    )  # peft would read the adapter into it
     found = encoder(tiny_model, adapter=adapter, hardware=Hardware("meta", "bfloat16", 1, ()))
     assert places == [("cpu", torch.float32)]
-    assert {(p.device.type, p.dtype) for p in found.text_model.modules[0].parameters()} == {("meta", torch.bfloat16)}
+    assert {(p.device.type, p.dtype) for p in found.text_model.modules[0].parameters()} == {
+        ("meta", torch.bfloat16)
+    }
 
 
 def test_fingerprint_parts(tiny_model: Path, adapter: Path, tmp_path: Path) -> None:
     model = resolve_model(str(tiny_model))
     copy = Path(shutil.copytree(adapter, tmp_path / "again"))
     config = json.loads((copy / "adapter_config.json").read_text())
-    (copy / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "/elsewhere"}))
+    (copy / "adapter_config.json").write_text(
+        json.dumps(config | {"base_model_name_or_path": "/elsewhere"})
+    )
     assert encoder_fingerprint(model, copy) == encoder_fingerprint(model, adapter)
     (copy / "adapter_config.json").write_text(json.dumps(config | {"lora_alpha": 9}))
     different = {
@@ -312,11 +369,17 @@ def test_fingerprint_parts(tiny_model: Path, adapter: Path, tmp_path: Path) -> N
         encoder_fingerprint(model, max_tokens=64),
     }
     assert len(different) == 5
-    assert encoder(tiny_model, adapter=adapter, max_tokens=256).fingerprint == encoder_fingerprint(model, adapter)
-    assert encoder(tiny_model, max_tokens=256, hardware=CPU16).fingerprint == encoder_fingerprint(model)
+    assert encoder(tiny_model, adapter=adapter, max_tokens=256).fingerprint == encoder_fingerprint(
+        model, adapter
+    )
+    assert encoder(tiny_model, max_tokens=256, hardware=CPU16).fingerprint == encoder_fingerprint(
+        model
+    )
 
 
-def test_adapter_of_another_model_is_refused(tiny_model: Path, adapter: Path, tmp_path: Path) -> None:
+def test_adapter_of_another_model_is_refused(
+    tiny_model: Path, adapter: Path, tmp_path: Path
+) -> None:
     from safetensors.torch import load_file, save_file
 
     copy = Path(shutil.copytree(adapter, tmp_path / "foreign"))
@@ -327,20 +390,27 @@ def test_adapter_of_another_model_is_refused(tiny_model: Path, adapter: Path, tm
     )
     with fails(ModelError, "adapter-mismatch"):
         encoder(tiny_model, adapter=copy)
-    save_file({name: value[:2].contiguous() for name, value in tensors.items()}, copy / "adapter_model.safetensors")
+    save_file(
+        {name: value[:2].contiguous() for name, value in tensors.items()},
+        copy / "adapter_model.safetensors",
+    )
     with fails(ModelError, "adapter-mismatch"):
         encoder(tiny_model, adapter=copy)
 
 
 @pytest.mark.parametrize("name", ["adapter_config.json", "adapter_model.safetensors"])
-def test_incomplete_adapter_is_refused(tiny_model: Path, adapter: Path, tmp_path: Path, name: str) -> None:
+def test_incomplete_adapter_is_refused(
+    tiny_model: Path, adapter: Path, tmp_path: Path, name: str
+) -> None:
     copy = Path(shutil.copytree(adapter, tmp_path / "part"))
     (copy / name).unlink()
     with fails(ModelError, "adapter-invalid"):
         encoder(tiny_model, adapter=copy)
 
 
-def test_adapter_of_another_kind_is_refused(tiny_model: Path, adapter: Path, tmp_path: Path, edit_json: Edit) -> None:
+def test_adapter_of_another_kind_is_refused(
+    tiny_model: Path, adapter: Path, tmp_path: Path, edit_json: Edit
+) -> None:
     copy = Path(shutil.copytree(adapter, tmp_path / "kind"))
     edit_json(copy / "adapter_config.json", peft_type="IA3")
     with fails(ModelError, "adapter-invalid"):

@@ -1,4 +1,6 @@
-"""An embedding model on a server: its vectors, what it gets to read, and what happens when it fails."""
+"""An embedding model on a server: its vectors, what it gets to read, and what happens when it
+fails.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class Server:
     url: str
     keys: list[str | None] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
-    script: Callable[[int, list[str]], Raw] = lambda _number, texts: answer([vector(text) for text in texts])
+    script: Callable[[int, list[str]], Raw] = lambda _number, texts: answer(
+        [vector(text) for text in texts]
+    )
 
     @property
     def texts(self) -> list[list[str]]:
@@ -91,7 +95,9 @@ def encoder(url: str, **chosen: Any) -> Encoder:
     return encoder_source(EncoderSettings(endpoint=url, **chosen)).load(256)
 
 
-def test_texts_go_in_batches_with_their_prompts_and_come_back_in_order_at_unit_length(server: Server) -> None:
+def test_texts_go_in_batches_with_their_prompts_and_come_back_in_order_at_unit_length(
+    server: Server,
+) -> None:
     made = encoder(server.url, endpoint_model="m", endpoint_batch=3, document_prompt="passage: ")
     done: list[int] = []
     found = made.encode_chunks(TEXTS, done.append)
@@ -119,9 +125,13 @@ def test_a_query_is_sent_once_also_by_another_process(
     np.testing.assert_allclose(found, unit(["query: a", "query: b", "query: a"]), atol=1e-3)
     assert sorted(server.texts[0]) == ["query: a", "query: b"]
     server.requests.clear()
-    np.testing.assert_allclose(made().encode_queries(["c", "b"]), unit(["query: c", "query: b"]), atol=1e-3)
+    np.testing.assert_allclose(
+        made().encode_queries(["c", "b"]), unit(["query: c", "query: b"]), atol=1e-3
+    )
     beside = ["query: a"], list(endpoint.PROBES)
-    assert [texts for texts in server.texts if texts not in beside] == [["query: c"]], "beside the width and the model"
+    assert [texts for texts in server.texts if texts not in beside] == [["query: c"]], (
+        "beside the width and the model"
+    )
     assert first.encode_queries([]).shape == (0, WIDTH)
     first.encode_chunks(["a"])
     kept = [path for path in (project.path / "cache").rglob("*") if path.is_file()]
@@ -129,7 +139,9 @@ def test_a_query_is_sent_once_also_by_another_process(
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
     monkeypatch.setattr(for_project, "MAX_QUERY_FILES", 2)
     made()
-    assert [path.name for path in (project.path / "cache").rglob("*") if path.is_file()] == [for_project.PROBES]
+    assert [path.name for path in (project.path / "cache").rglob("*") if path.is_file()] == [
+        for_project.PROBES
+    ]
 
 
 def test_the_width_is_asked_for_where_nothing_was_encoded_yet(server: Server) -> None:
@@ -148,8 +160,13 @@ def test_llama_cpps_own_server_gives_the_vectors_of_its_model_whatever_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "PAUSE_SECONDS", 0.01)
-    model = build_tiny_gguf(tmp_path / "tiny.gguf", template=None, context=512, llama__pooling_type=1)
-    with embedding_server(model) as url, spoiling(url, [DROP, CUT, "pass", DELAY, ERROR, "pass"]) as proxy:
+    model = build_tiny_gguf(
+        tmp_path / "tiny.gguf", template=None, context=512, llama__pooling_type=1
+    )
+    with (
+        embedding_server(model) as url,
+        spoiling(url, [DROP, CUT, "pass", DELAY, ERROR, "pass"]) as proxy,
+    ):
         found = encoder(proxy.url, endpoint_batch=3).encode_chunks(TEXTS)
         assert not proxy.faults
     own = encoder_source(EncoderSettings(model=str(model), device="cpu")).load(256)
@@ -166,17 +183,25 @@ def test_a_server_that_never_answers_is_given_up_after_so_many_tries(server: Ser
 
 def test_what_came_before_a_failure_is_kept(server: Server, tmp_path: Path) -> None:
     def script(number: int, texts: list[str]) -> Raw:
-        return Raw(400) if number == 2 else answer([vector(text) for text in texts])
+        if number == 2:
+            return Raw(400)
+        return answer([vector(text) for text in texts])
 
     server.script = script
-    made, cache = encoder(server.url, endpoint_batch=2), EmbeddingCache(tmp_path)
+    made = encoder(server.url, endpoint_batch=2)
+    cache = EmbeddingCache(tmp_path)
     hashes = [hashlib.sha256(text.encode()).hexdigest() for text in TEXTS]
     assert made.dimension == WIDTH
     with fails(ModelError, "endpoint-refused"):
         encode_cached(made, hashes, TEXTS, cache)
     found = encode_cached(made, hashes, TEXTS, cache)[:]
     np.testing.assert_allclose(found, unit(TEXTS), atol=1e-3)
-    sent = [text for number in (1, 3, 4, 5) if number < len(server.texts) for text in server.texts[number]]
+    sent = [
+        text
+        for number in (1, 3, 4, 5)
+        if number < len(server.texts)
+        for text in server.texts[number]
+    ]
     assert sorted(sent) == sorted(TEXTS), "none twice"
 
 
@@ -185,7 +210,9 @@ def test_a_server_is_left_alone_as_long_as_it_asks_within_the_time_limit(server:
 
     def script(number: int, texts: list[str]) -> Raw:
         times.append(time.monotonic())
-        return Raw(429, headers={"Retry-After": "3600"}) if number == 0 else answer([vector(text) for text in texts])
+        if number == 0:
+            return Raw(429, headers={"Retry-After": "3600"})
+        return answer([vector(text) for text in texts])
 
     server.script = script
     assert encoder(server.url, endpoint_seconds=1).encode_chunks(TEXTS[:1]).shape == (1, WIDTH)
@@ -201,8 +228,12 @@ def test_a_server_is_left_alone_as_long_as_it_asks_within_the_time_limit(server:
         ("m", {}, ("", "")),
     ],
 )
-def test_a_model_known_by_name_gets_its_prompts(model: str, changes: dict[str, str], prompts: tuple[str, str]) -> None:
-    found = encoder_source(EncoderSettings(endpoint="http://127.0.0.1:1/v1", endpoint_model=model, **changes)).prompts
+def test_a_model_known_by_name_gets_its_prompts(
+    model: str, changes: dict[str, str], prompts: tuple[str, str]
+) -> None:
+    found = encoder_source(
+        EncoderSettings(endpoint="http://127.0.0.1:1/v1", endpoint_model=model, **changes)
+    ).prompts
     assert (found.query, found.document) == prompts
 
 
@@ -213,7 +244,10 @@ def test_a_model_known_by_name_gets_its_prompts(model: str, changes: dict[str, s
         (answer([[1.0] * 4] * 8), "endpoint-count"),
         (answer([[1.0] * 5] * 7), "endpoint-dimension"),
         (answer([*[[1.0] * 4] * 6, [1.0] * 5]), "endpoint-dimension"),
-        (Raw(body=json.dumps({"data": [{"index": 0, "embedding": [1.0] * 4}] * 7}).encode()), "endpoint-index"),
+        (
+            Raw(body=json.dumps({"data": [{"index": 0, "embedding": [1.0] * 4}] * 7}).encode()),
+            "endpoint-index",
+        ),
         (answer([[0.0] * 4] * 7), "vectors-not-finite"),
         (answer([[math.nan] * 4] * 7), "vectors-not-finite"),
         (Raw(body=b"[]"), "endpoint-no-answer"),
@@ -267,9 +301,14 @@ def test_address_model_and_prompts_name_the_vectors() -> None:
         {"document_prompt": "d"},
         {"endpoint": "http://127.0.0.1:2/v1"},
     ]
-    made = [encoder_source(chosen.model_copy(update=change)).vectors_fingerprint(256) for change in changes]
+    made = [
+        encoder_source(chosen.model_copy(update=change)).vectors_fingerprint(256)
+        for change in changes
+    ]
     assert len(set(made)) == 5
-    slower = chosen.model_copy(update={"endpoint_seconds": 1, "endpoint_batch": 1, "max_tokens": 64})
+    slower = chosen.model_copy(
+        update={"endpoint_seconds": 1, "endpoint_batch": 1, "max_tokens": 64}
+    )
     assert encoder_source(slower).vectors_fingerprint(64) == made[0]
 
 
@@ -290,7 +329,8 @@ def test_a_project_is_searched_and_evaluated_but_neither_trained_nor_exported(
     path = str(project.path)
     engine_here("run", path, "--all")
     store = project.store()
-    adapter, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
+    adapter = store.artifact(AdapterInfo)
+    vectors = store.artifact(VectorsInfo)
     assert adapter is not None
     assert vectors is not None
     assert adapter.info.adapter is None
@@ -301,18 +341,29 @@ def test_a_project_is_searched_and_evaluated_but_neither_trained_nor_exported(
     chunks = store.chunks()
     assert {"passage: " + chunk.embedded_text for chunk in chunks} <= set(sent)
     wanted = chunks[3].embedded_text
-    found = json.loads(engine_here("search", path, "passage: " + wanted, "--mode", "semantic", "--json").stdout)["hits"]
+    found = json.loads(
+        engine_here("search", path, "passage: " + wanted, "--mode", "semantic", "--json").stdout
+    )["hits"]
     assert found[0]["chunk_id"] == chunks[3].id
     assert found[0]["score"] == pytest.approx(1.0, abs=1e-3)
-    assert engine_here("export", path, str(project.path.parent / "out"), "--only", "model", check=False).returncode == 2
+    assert (
+        engine_here(
+            "export", path, str(project.path.parent / "out"), "--only", "model", check=False
+        ).returncode
+        == 2
+    )
     engine_here("export", path, str(project.path.parent / "vectors"), "--only", "vectors")
     server.requests.clear()
     engine_here("embed", path, "--force")
-    assert not any("passage: " in text for batch in server.texts for text in batch), "vectors are kept by content"
+    assert not any("passage: " in text for batch in server.texts for text in batch), (
+        "vectors are kept by content"
+    )
     store.close()
 
 
-def test_another_model_under_the_same_name_is_noticed(server: Server, project: ProjectFolder) -> None:
+def test_another_model_under_the_same_name_is_noticed(
+    server: Server, project: ProjectFolder
+) -> None:
     path, search = str(project.path), ("search", str(project.path), "alarm", "--mode", "semantic")
     engine_here("run", path, "--only", "ingest,index,embed")
     server.requests.clear()
@@ -324,7 +375,10 @@ def test_another_model_under_the_same_name_is_noticed(server: Server, project: P
     server.script = lambda _, texts: answer([list(vector(text) + noise) for text in texts])
     engine_here(*search)  # a little else, as on other hardware
     server.script = lambda _, texts: answer([vector(f"other {text}") for text in texts])
-    assert error_of("search", path, "roof", "--mode", "semantic")[1]["code"] == "endpoint-model-changed"
+    assert (
+        error_of("search", path, "roof", "--mode", "semantic")[1]["code"]
+        == "endpoint-model-changed"
+    )
     engine_here("embed", path, "--force")
     _, rows, texts = indexed(project)
     np.testing.assert_allclose(rows, unit([f"other passage: {text}" for text in texts]), atol=2e-3)
@@ -334,7 +388,8 @@ def test_another_model_under_the_same_name_is_noticed(server: Server, project: P
 def indexed(project: ProjectFolder) -> tuple[AdapterInfo | None, np.ndarray, list[str]]:
     """The adapter, and the index's rows in the order of the chunks' texts, with these."""
     with closing(project.store()) as store:
-        adapter, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
+        adapter = store.artifact(AdapterInfo)
+        vectors = store.artifact(VectorsInfo)
         texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
     assert vectors is not None
     keys, rows = VectorIndex.open(project.folder_of(vectors)).stored()
@@ -347,10 +402,15 @@ def test_a_small_model_trains_beside_a_server_that_fails_and_nothing_is_lost(
 ) -> None:
     project.change_settings(
         {
-            "encoder.small_model": str(build_tiny_model(tmp_path / "small")), "training.preset": "mafin", "training.epochs": 1,
-            "training.heldout_pool": 50, "queries.consistency_top": 0, "queries.max_queries": 60, "ranking.k": 20,
+            "encoder.small_model": str(build_tiny_model(tmp_path / "small")),
+            "training.preset": "mafin",
+            "training.epochs": 1,
+            "training.heldout_pool": 50,
+            "queries.consistency_top": 0,
+            "queries.max_queries": 60,
+            "ranking.k": 20,
         }
-    )  # fmt: skip
+    )
     engine_here("run", str(project.path), "--only", "ingest,index,generate,rank")
     unbroken = ProjectFolder(Path(shutil.copytree(project.path, tmp_path / "unbroken")))
     engine_here("run", str(unbroken.path), "--all")
@@ -361,9 +421,9 @@ def test_a_small_model_trains_beside_a_server_that_fails_and_nothing_is_lost(
         assert error_of("run", str(project.path), "--all")[1]["code"] == "endpoint-no-answer"
         engine_here("run", str(project.path), "--all")
         assert known_servers(project.path) == [proxy.url]
-        found = json.loads(engine_here("search", str(project.path), "a ladle that tipped over", "--json").stdout)[
-            "hits"
-        ]
+        found = json.loads(
+            engine_here("search", str(project.path), "a ladle that tipped over", "--json").stdout
+        )["hits"]
     assert not proxy.faults
     adapter, rows, _ = indexed(project)
     wanted, index, _ = indexed(unbroken)
@@ -371,7 +431,9 @@ def test_a_small_model_trains_beside_a_server_that_fails_and_nothing_is_lost(
     assert wanted
     assert adapter.digest == wanted.digest
     np.testing.assert_array_equal(rows, index)
-    assert sum(map(len, server.texts)) <= whole + 128, "at most what was kept together is asked for again"
+    assert sum(map(len, server.texts)) <= whole + 128, (
+        "at most what was kept together is asked for again"
+    )
     done = purge(project)
     assert proxy.url in {one.path for one in done.elsewhere}
     assert found

@@ -15,9 +15,15 @@ from engine.encoders.geometry import Hyperbolic, OwnLengths, read_geometry
 
 
 def test_points_by_hand() -> None:
-    found = Hyperbolic(curvature=1.0, scale=0.5).vectors(torch.tensor([[2.0, 0.0], [0.0, -4.0], [0.0, 0.0]]))
-    assert found.numpy() == pytest.approx(np.array([[math.sinh(1), 0], [0, -math.sinh(2)], [0, 0]]), rel=1e-6)
-    assert Hyperbolic(4.0, 1.0).vectors(torch.tensor([[0.5]])).item() == pytest.approx(math.sinh(1) / 2)
+    found = Hyperbolic(curvature=1.0, scale=0.5).vectors(
+        torch.tensor([[2.0, 0.0], [0.0, -4.0], [0.0, 0.0]])
+    )
+    assert found.numpy() == pytest.approx(
+        np.array([[math.sinh(1), 0], [0, -math.sinh(2)], [0, 0]]), rel=1e-6
+    )
+    assert Hyperbolic(4.0, 1.0).vectors(torch.tensor([[0.5]])).item() == pytest.approx(
+        math.sinh(1) / 2
+    )
 
 
 def test_float16_holds_points_of_the_longest_vectors() -> None:
@@ -32,7 +38,8 @@ def test_float16_holds_points_of_the_longest_vectors() -> None:
 
 
 def test_the_tensors_of_an_adapter_have_it_beside_them(tmp_path: Path) -> None:
-    geometry, tensors = Hyperbolic(0.5, 0.1), {"a": np.zeros(1, np.float32)}
+    geometry = Hyperbolic(0.5, 0.1)
+    tensors = {"a": np.zeros(1, np.float32)}
     save_file(tensors, tmp_path / "adapter_model.safetensors")
     assert read_geometry(tmp_path) is None
     save_file(tensors, tmp_path / "adapter_model.safetensors", geometry.metadata)

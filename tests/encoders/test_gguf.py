@@ -28,9 +28,9 @@ TEXTS = [
     "<s> x",
 ]
 INSTRUCTION = "Instruct: Given a web search query, retrieve relevant passages that answer the query"
-NEAR = (
-    2e-3  # llama.cpp keeps keys and values in half precision, and computes with them in the way that suits its settings
-)
+# llama.cpp keeps keys and values in half precision, and computes with them in the way that suits
+# its settings
+NEAR = 2e-3
 
 
 def build(path: Path, pooling: int | None = 1) -> Path:
@@ -52,23 +52,33 @@ def by_library(model: Path, texts: list[str], pooling: int) -> np.ndarray:
     """As llama_cpp's own class computes it, marks in the text read as characters."""
     import llama_cpp
 
-    made = llama_cpp.Llama(str(model), embedding=True, pooling_type=pooling, n_ctx=512, n_gpu_layers=0, verbose=False)
+    made = llama_cpp.Llama(
+        str(model), embedding=True, pooling_type=pooling, n_ctx=512, n_gpu_layers=0, verbose=False
+    )
     rows = []
     for text in texts:
         tokens = made.tokenize(text.encode(), add_bos=True, special=False)
         data = (llama_cpp.llama_token * len(tokens))(*tokens)
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(made.ctx), True)
-        assert llama_cpp.llama_decode(made.ctx, llama_cpp.llama_batch_get_one(data, len(tokens))) == 0
+        assert (
+            llama_cpp.llama_decode(made.ctx, llama_cpp.llama_batch_get_one(data, len(tokens))) == 0
+        )
         rows.append(np.array(llama_cpp.llama_get_embeddings_seq(made.ctx, 0)[: made.n_embd()]))
     made.close()
     return np.array([row / np.linalg.norm(row) for row in rows])
 
 
-@pytest.mark.parametrize(("setting", "number"), [("from the model", 1), ("mean", 1), ("cls", 2), ("last", 3)])
-def test_vectors_are_those_of_llama_cpp_whatever_is_pooled(model: Path, setting: str, number: int) -> None:
+@pytest.mark.parametrize(
+    ("setting", "number"), [("from the model", 1), ("mean", 1), ("cls", 2), ("last", 3)]
+)
+def test_vectors_are_those_of_llama_cpp_whatever_is_pooled(
+    model: Path, setting: str, number: int
+) -> None:
     made = encoder(model, pooling=setting)
     assert made.dimension == 64
-    np.testing.assert_allclose(made.encode_chunks(TEXTS), by_library(model, TEXTS, number), atol=NEAR)
+    np.testing.assert_allclose(
+        made.encode_chunks(TEXTS), by_library(model, TEXTS, number), atol=NEAR
+    )
 
 
 def test_queries_and_chunks_have_prompts_of_their_own(model: Path) -> None:
@@ -88,17 +98,22 @@ def test_a_long_text_is_cut_where_the_settings_say(model: Path) -> None:
     cut = encoder(model, tokens=16).encode_chunks([long, "x" * 15])
     np.testing.assert_allclose(cut[0], cut[1], atol=1e-6)
     sources = [
-        encoder_source(EncoderSettings(model=str(model))).vectors_fingerprint(tokens) for tokens in (16, 17, 512, 9999)
+        encoder_source(EncoderSettings(model=str(model))).vectors_fingerprint(tokens)
+        for tokens in (16, 17, 512, 9999)
     ]
     assert len(set(sources)) == 3, "the model reads 512 at most"
 
 
 def test_a_copy_is_the_same_encoder_and_other_weights_are_not(model: Path, tmp_path: Path) -> None:
-    copy, other = tmp_path / "copy.gguf", tmp_path / "other.gguf"
+    copy = tmp_path / "copy.gguf"
+    other = tmp_path / "other.gguf"
     data = model.read_bytes()
     copy.write_bytes(data)
     other.write_bytes(data[:-4] + b"\0\0\0\0")
-    named = [encoder_source(EncoderSettings(model=str(path))).fingerprint for path in (model, copy, other)]
+    named = [
+        encoder_source(EncoderSettings(model=str(path))).fingerprint
+        for path in (model, copy, other)
+    ]
     assert named[0] == named[1] != named[2]
 
 
@@ -106,11 +121,17 @@ def test_a_copy_is_the_same_encoder_and_other_weights_are_not(model: Path, tmp_p
     ("name", "known"),
     [
         ("nomic-embed-text-v1.5.Q8_0", Prompts("search_query: ", "search_document: ")),
-        ("embeddinggemma-300M-qat-Q4_0", Prompts("task: search result | query: ", "title: none | text: ")),
+        (
+            "embeddinggemma-300M-qat-Q4_0",
+            Prompts("task: search result | query: ", "title: none | text: "),
+        ),
         ("multilingual-e5-small-f16", Prompts("query: ", "passage: ")),
         ("e5-base-v2.Q4_K_M", Prompts("query: ", "passage: ")),
         ("Qwen3-Embedding-0.6B.i1-Q4_K_M", Prompts(f"{INSTRUCTION}\nQuery:", "")),
-        ("embeddinggemma-300M-UD-Q4_K_XL", Prompts("task: search result | query: ", "title: none | text: ")),
+        (
+            "embeddinggemma-300M-UD-Q4_K_XL",
+            Prompts("task: search result | query: ", "title: none | text: "),
+        ),
         ("nomic-embed-text-v1.5-fp16", Prompts("search_query: ", "search_document: ")),
         ("multilingual-e5-large-instruct-q8_0", Prompts(f"{INSTRUCTION}\nQuery: ", "")),
         ("tiny-f32", None),
@@ -124,8 +145,12 @@ def test_prompts_of_the_family_are_used_unless_settings_name_others(tmp_path: Pa
     file = build(tmp_path / "Qwen3-Embedding-0.6B-Q8_0.gguf", 3)
     own = encoder_source(EncoderSettings(model=str(file))).prompts
     assert (own.query.startswith("Instruct: "), own.document) == (True, "")
-    assert encoder_source(EncoderSettings(model=str(file), query_prompt="")).prompts == Prompts("", "")
-    renamed = build_tiny_gguf(tmp_path / "mine.gguf", name="Qwen3 Embedding 0.6B", llama__pooling_type=3)
+    assert encoder_source(EncoderSettings(model=str(file), query_prompt="")).prompts == Prompts(
+        "", ""
+    )
+    renamed = build_tiny_gguf(
+        tmp_path / "mine.gguf", name="Qwen3 Embedding 0.6B", llama__pooling_type=3
+    )
     assert encoder_source(EncoderSettings(model=str(renamed))).prompts == own
 
 
@@ -156,7 +181,9 @@ def test_its_death_is_an_error(model: Path, monkeypatch: pytest.MonkeyPatch) -> 
         made.encode_chunks(TEXTS)
     assert error.value.code == "model-crashed"
     monkeypatch.undo()
-    np.testing.assert_allclose(made.encode_chunks(TEXTS), encoder(model).encode_chunks(TEXTS), atol=NEAR)
+    np.testing.assert_allclose(
+        made.encode_chunks(TEXTS), encoder(model).encode_chunks(TEXTS), atol=NEAR
+    )
 
 
 def test_who_stops_waits_for_a_few_texts_at_most(model: Path) -> None:
@@ -185,7 +212,9 @@ def test_a_project_is_searched_with_one(model: Path, tmp_path: Path) -> None:
     wanted = store.chunks()[3]
     store.close()
     found = json.loads(
-        engine_here("search", str(project.path), wanted.embedded_text, "--mode", "semantic", "--json").stdout
+        engine_here(
+            "search", str(project.path), wanted.embedded_text, "--mode", "semantic", "--json"
+        ).stdout
     )["hits"]
     assert found[0]["chunk_id"] == wanted.id
     assert found[0]["score"] == pytest.approx(1.0, abs=1e-3)

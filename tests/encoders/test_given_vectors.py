@@ -36,7 +36,9 @@ def as_exported(folder: Path) -> Path:
 
 
 def tensors(folder: Path) -> Path:
-    save_file({"vectors": ROWS.astype(np.float16)}, folder / "given.safetensors", {"ids": "\n".join(IDS)})
+    save_file(
+        {"vectors": ROWS.astype(np.float16)}, folder / "given.safetensors", {"ids": "\n".join(IDS)}
+    )
     return folder / "given.safetensors"
 
 
@@ -57,7 +59,9 @@ def test_vectors_are_found_by_content_hash(tmp_path: Path, write: Callable[[Path
 
 def test_a_text_that_was_embedded_twice_is_no_error(tmp_path: Path) -> None:
     rows = np.concatenate([ROWS, ROWS[:1] * 1.00001])
-    np.testing.assert_array_equal(read_vectors(str(npy(tmp_path, rows, [*IDS, IDS[0]]))).find(IDS), [0, 1, 2])
+    np.testing.assert_array_equal(
+        read_vectors(str(npy(tmp_path, rows, [*IDS, IDS[0]]))).find(IDS), [0, 1, 2]
+    )
 
 
 def test_the_digest_follows_vectors_and_ids(tmp_path: Path) -> None:
@@ -86,7 +90,9 @@ def cut(path: Path) -> Path:
 def header_of(folder: Path, shape: tuple[int, ...]) -> Path:
     path = npy(folder)
     with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": shape}
+        )
     return path
 
 
@@ -98,8 +104,12 @@ def of_another_name(folder: Path) -> Path:
 def of_type(folder: Path, dtype: str, size: int) -> Path:
     """Numbers that NumPy does not have."""
     npy(folder)
-    header = json.dumps({"vectors": {"dtype": dtype, "shape": [3, 2], "data_offsets": [0, 6 * size]}}).encode()
-    (folder / "given.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(6 * size))
+    header = json.dumps(
+        {"vectors": {"dtype": dtype, "shape": [3, 2], "data_offsets": [0, 6 * size]}}
+    ).encode()
+    (folder / "given.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header + bytes(6 * size)
+    )
     return folder / "given.safetensors"
 
 
@@ -135,21 +145,30 @@ def broken_ids(folder: Path, text: bytes) -> Path:
         (lambda folder: npy(folder, ROWS * [[1], [0], [1]]), "vectors-not-finite"),
     ],
 )
-def test_what_cannot_be_used_is_refused(tmp_path: Path, write: Callable[[Path], Path], code: str) -> None:
+def test_what_cannot_be_used_is_refused(
+    tmp_path: Path, write: Callable[[Path], Path], code: str
+) -> None:
     with pytest.raises(EngineError) as refused:
         read_vectors(str(write(tmp_path)))
     assert refused.value.code == code
 
 
 @pytest.mark.parametrize(("name", "size"), [("BF16", 2), ("F8_E4M3", 1)])
-def test_numbers_that_numpy_knows_by_another_library_alone_are_refused(tmp_path: Path, name: str, size: int) -> None:
+def test_numbers_that_numpy_knows_by_another_library_alone_are_refused(
+    tmp_path: Path, name: str, size: int
+) -> None:
     with pytest.raises(EngineError) as refused:
         read_vectors(str(of_type(tmp_path, name, size)))
-    assert refused.value.code in ("vectors-unreadable", "vectors-invalid")  # whether onnx, which brings it, is imported
+    assert refused.value.code in (
+        "vectors-unreadable",
+        "vectors-invalid",
+    )  # whether onnx, which brings it, is imported
 
 
 def test_only_one_thing_stands_beside_an_encoder(tmp_path: Path, tiny_model: Path) -> None:
-    both = EncoderSettings(model=str(tiny_model), small_model=str(tiny_model), vectors=str(npy(tmp_path)))
+    both = EncoderSettings(
+        model=str(tiny_model), small_model=str(tiny_model), vectors=str(npy(tmp_path))
+    )
     with pytest.raises(EngineError) as refused:
         encoder_source(both)
     assert refused.value.code == "encoder-ambiguous"

@@ -16,7 +16,8 @@ AMPERE = Machine(4, "cores", cuda="A100", cuda_bf16=True, cuda_count=2)
 TURING = Machine(4, "cores", cuda="T4", cuda_count=1)
 
 HYPERTHREADED = "\n\n".join(
-    f"processor\t: {cpu}\nphysical id\t: 0\ncore id\t\t: {cpu % 2}\nflags\t\t: fpu sse2 avx512_bf16 amx_bf16"
+    f"processor\t: {cpu}\nphysical id\t: 0\ncore id\t\t: {cpu % 2}\nflags\t\t: fpu sse2 avx512_bf16"
+    " amx_bf16"
     for cpu in range(4)
 )
 
@@ -37,7 +38,9 @@ HYPERTHREADED = "\n\n".join(
         (TURING, "train", "cuda", "float32"),
     ],
 )
-def test_automatic_choice(machine: Machine, purpose: hardware.Purpose, device: str, dtype: str) -> None:
+def test_automatic_choice(
+    machine: Machine, purpose: hardware.Purpose, device: str, dtype: str
+) -> None:
     chosen = decide(machine, "auto", "auto", purpose)
     assert (chosen.device, chosen.dtype, chosen.threads) == (device, dtype, 4)
     assert [choice.setting for choice in chosen.choices] == ["device", "dtype", "threads"]
@@ -54,7 +57,9 @@ def test_automatic_choice(machine: Machine, purpose: hardware.Purpose, device: s
         (PLAIN, "auto", "bfloat16", ("cpu", "bfloat16")),
     ],
 )
-def test_wishes_are_respected(machine: Machine, device: str, dtype: str, expected: tuple[str, str]) -> None:
+def test_wishes_are_respected(
+    machine: Machine, device: str, dtype: str, expected: tuple[str, str]
+) -> None:
     chosen = decide(machine, device, dtype, "encode")
     assert (chosen.device, chosen.dtype) == expected
 
@@ -78,7 +83,9 @@ def test_slow_bfloat16_is_reported() -> None:
         (PLAIN, "auto", "int8", "encode"),
     ],
 )
-def test_impossible_wishes_are_refused(machine: Machine, device: str, dtype: str, purpose: hardware.Purpose) -> None:
+def test_impossible_wishes_are_refused(
+    machine: Machine, device: str, dtype: str, purpose: hardware.Purpose
+) -> None:
     with pytest.raises(UsageError) as caught:
         decide(machine, device, dtype, purpose)
     assert caught.value.what

@@ -36,12 +36,16 @@ def refusal(spec: str | Path) -> ModelError:
 def test_bundled_model() -> None:
     model = resolve_model()
     assert (model.name, model.dimension, model.max_tokens) == ("all-MiniLM-L6-v2", 384, 256)
-    assert model.weights_sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+    assert (
+        model.weights_sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+    )
     assert model.tokenizer_file.is_file()
     assert resolve_model("sentence-transformers/all-MiniLM-L6-v2") == model
 
 
-def test_bundled_model_with_other_weights_is_refused(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundled_model_with_other_weights_is_refused(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(model_folder, "bundled_folder", lambda: tiny_model)
     error = refusal("all-MiniLM-L6-v2")
     assert (error.code, "sha256" in error.why) == ("bundled-model-changed", True)
@@ -55,18 +59,29 @@ def test_bundled_package_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys; from engine.encoders.fingerprint import encoder_fingerprint; "
-        "from engine.encoders.model_folder import resolve_model; encoder_fingerprint(resolve_model()); "
-        "print(sorted({'torch', 'transformers', 'sentence_transformers', 'peft'} & set(sys.modules)))"
+        "import sys; from engine.encoders.fingerprint import encoder_fingerprint; from"
+        " engine.encoders.model_folder import resolve_model; encoder_fingerprint(resolve_model());"
+        " print(sorted({'torch', 'transformers', 'sentence_transformers', 'peft'} &"
+        " set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
 def test_folder(tiny_model: Path) -> None:
     model = resolve_model(str(tiny_model))
-    assert (model.path, model.name, model.dimension, model.max_tokens) == (tiny_model.resolve(), "tiny", 32, 128)
-    assert model.weights_sha256 == hashlib.sha256((tiny_model / "model.safetensors").read_bytes()).hexdigest()
+    assert (model.path, model.name, model.dimension, model.max_tokens) == (
+        tiny_model.resolve(),
+        "tiny",
+        32,
+        128,
+    )
+    assert (
+        model.weights_sha256
+        == hashlib.sha256((tiny_model / "model.safetensors").read_bytes()).hexdigest()
+    )
 
 
 def test_hub_name_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +95,9 @@ def test_missing_folder_and_file(tmp_path: Path) -> None:
     assert refusal(tmp_path / "file").code == "model-invalid"
 
 
-@pytest.mark.parametrize("name", ["modules.json", "config.json", "model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize(
+    "name", ["modules.json", "config.json", "model.safetensors", "tokenizer.json"]
+)
 def test_missing_file(model_copy: Path, name: str) -> None:
     (model_copy / name).unlink()
     error = refusal(model_copy)
@@ -137,7 +154,8 @@ def test_split_weights(model_copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["config.json", "1_Pooling/config.json", "tokenizer_config.json", "sentence_bert_config.json"]
+    "name",
+    ["config.json", "1_Pooling/config.json", "tokenizer_config.json", "sentence_bert_config.json"],
 )
 def test_configuration_that_is_no_object(model_copy: Path, name: str) -> None:
     (model_copy / name).write_text("[1]")
@@ -160,7 +178,9 @@ def test_missing_part_of_split_weights(model_copy: Path) -> None:
 
 @given(cut=st.integers(min_value=0, max_value=10**6))
 @settings(max_examples=60)
-def test_truncated_weights_are_found(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+def test_truncated_weights_are_found(
+    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
     whole = (tiny_model / "model.safetensors").read_bytes()
     path = tmp_path_factory.mktemp("cut") / "model.safetensors"
     path.write_bytes(whole[: cut % len(whole)])
@@ -177,7 +197,10 @@ def stored(header: object, data: bytes) -> bytes:
     ("header", "data"),
     [
         ([], b""),
-        ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, bytes(9)),  # one byte too many
+        (
+            {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}},
+            bytes(9),
+        ),  # one byte too many
         ({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}, bytes(8)),  # 12 bytes in 8
         ({"a": {"dtype": "F99", "shape": [2], "data_offsets": [0, 8]}}, bytes(8)),
         ({"a": {"dtype": "U8", "shape": [4], "data_offsets": [-4, 0]}}, bytes(4)),
@@ -208,11 +231,17 @@ def test_good_header(tmp_path: Path) -> None:
     assert tensor_names(tmp_path / "x.safetensors") == {"a", "b"}
 
 
-def test_fingerprint_follows_content_not_name(tiny_model: Path, model_copy: Path, edit_json: Edit) -> None:
+def test_fingerprint_follows_content_not_name(
+    tiny_model: Path, model_copy: Path, edit_json: Edit
+) -> None:
     first = resolve_model(str(tiny_model)).fingerprint
     (model_copy / "README.md").write_text("notes")
     assert resolve_model(str(model_copy)).fingerprint == first
-    edit_json(model_copy / "1_Pooling" / "config.json", pooling_mode_cls_token=True, pooling_mode_mean_tokens=False)
+    edit_json(
+        model_copy / "1_Pooling" / "config.json",
+        pooling_mode_cls_token=True,
+        pooling_mode_mean_tokens=False,
+    )
     second = resolve_model(str(model_copy)).fingerprint
     weights = bytearray((model_copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1
@@ -231,14 +260,20 @@ def test_digest_is_renewed_when_the_file_changes(tmp_path: Path) -> None:
 
 def add_dense(folder: Path) -> None:
     modules = json.loads((folder / "modules.json").read_text())
-    modules.insert(2, {"idx": 2, "name": "2d", "path": "2_Dense", "type": "sentence_transformers.models.Dense"})
+    modules.insert(
+        2, {"idx": 2, "name": "2d", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    )
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "2_Dense").mkdir()
     (folder / "2_Dense" / "config.json").write_text('{"in_features": 32, "out_features": 5}')
 
 
 def test_dimension(model_copy: Path, edit_json: Edit) -> None:
-    edit_json(model_copy / "1_Pooling" / "config.json", pooling_mode_cls_token=True, pooling_mode_mean_tokens=True)
+    edit_json(
+        model_copy / "1_Pooling" / "config.json",
+        pooling_mode_cls_token=True,
+        pooling_mode_mean_tokens=True,
+    )
     assert resolve_model(str(model_copy)).dimension == 64
     add_dense(model_copy)
     assert resolve_model(str(model_copy)).dimension == 5
@@ -263,7 +298,9 @@ def test_max_tokens_is_the_least_limit(model_copy: Path, edit_json: Edit) -> Non
         ({"prompts": {"any": "a: "}, "default_prompt_name": "any"}, "a: ", "a: "),
     ],
 )
-def test_prompts(model_copy: Path, edit_json: Edit, config: dict[str, object], query: str, document: str) -> None:
+def test_prompts(
+    model_copy: Path, edit_json: Edit, config: dict[str, object], query: str, document: str
+) -> None:
     (model_copy / "config_sentence_transformers.json").write_text(json.dumps(config))
     prompts = read_prompts(resolve_model(str(model_copy)))
     assert (prompts.query, prompts.document) == (query, document)

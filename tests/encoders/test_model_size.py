@@ -1,4 +1,6 @@
-"""Sizes read from headers are those of the loaded model, and GPUs are counted as the system lists them."""
+"""Sizes read from headers are those of the loaded model, and GPUs are counted as the system
+lists them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from engine.encoders.weights_file import tensor_names, tensor_shapes
 def test_the_bundled_model() -> None:
     # 6 blocks of 4 square matrices 384 × 384 and two of 384 × 1536
     size = model_size(resolve_model())
-    sides, in_blocks = 6 * (4 * (384 + 384) + 2 * (384 + 1536)), 6 * (4 * 384 * 384 + 2 * 384 * 1536)
+    sides = 6 * (4 * (384 + 384) + 2 * (384 + 1536))
+    in_blocks = 6 * (4 * 384 * 384 + 2 * 384 * 1536)
     assert size == ModelSize(22_713_216, 6, 384, 12, sides, 1536, in_blocks)
     assert size.adapter_parameters(16) == 663_552
     assert size.graph_bytes_per_token(256, 4) == 6 * (24 * 384 + 2 * 12 * 256) * 4
@@ -32,7 +35,9 @@ def bundled_lora_parameters() -> int:
     from engine.training.config import TrainingConfig
     from engine.training.model.lora import add_lora, lora_parameters
 
-    transformer = AutoModel.from_config(AutoConfig.from_pretrained(resolve_model().transformer_path))
+    transformer = AutoModel.from_config(
+        AutoConfig.from_pretrained(resolve_model().transformer_path)
+    )
     add_lora(transformer, TrainingConfig(lora_rank=16))
     return sum(parameter.numel() for parameter in lora_parameters(transformer).values())
 

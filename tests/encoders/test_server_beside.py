@@ -1,4 +1,6 @@
-"""A server's vectors joined with others: neither another model in its place nor its death leaves a wrong vector."""
+"""A server's vectors joined with others: neither another model in its place nor its death leaves
+a wrong vector.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ from engine.project.stage import StageContext
 
 TEXTS = [f"passage number {number}" for number in range(6)]
 HASHES = [sha256(text.encode()).hexdigest() for text in TEXTS]
-WIDTH, GIVEN = 16, 4
+WIDTH = 16
+GIVEN = 4
 
 
 @dataclass
@@ -41,11 +44,16 @@ class Server:
     left: float = float("inf")
 
     def vectors(self, texts: list[str]) -> np.ndarray:
-        rows = [[byte - 127.5 for byte in sha256(f"{self.model} {text}".encode()).digest()[:WIDTH]] for text in texts]
+        rows = [
+            [byte - 127.5 for byte in sha256(f"{self.model} {text}".encode()).digest()[:WIDTH]]
+            for text in texts
+        ]
         return np.array(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
 
     def joined(self, texts: list[str]) -> np.ndarray:
-        """With the first four numbers at unit length beside them: what the map of `adapter` makes."""
+        """With the first four numbers at unit length beside them: what the map of `adapter`
+        makes.
+        """
         own = self.vectors(texts)
         beside = own[:, :GIVEN] / np.linalg.norm(own[:, :GIVEN], axis=1, keepdims=True)
         return np.concatenate([own, beside], axis=1) / np.sqrt(2)
@@ -55,7 +63,9 @@ class Server:
         if self.left < 0:
             return Raw(503)
         return Raw(
-            body=json.dumps({"data": [{"embedding": row.tolist()} for row in self.vectors(request["input"])]}).encode()
+            body=json.dumps(
+                {"data": [{"embedding": row.tolist()} for row in self.vectors(request["input"])]}
+            ).encode()
         )
 
 
@@ -80,8 +90,13 @@ def project(server: Server, tmp_path: Path) -> ProjectFolder:
 def adapter(project: ProjectFolder, tmp_path: Path) -> Path:
     """The map from the server's vectors to the given ones."""
     (tmp_path / "map").mkdir()
-    file, given = tmp_path / "map" / "adapter_model.safetensors", str(tmp_path / "given.npy")
-    save_file({"query_map": np.eye(WIDTH, GIVEN, dtype=np.float32)}, file, {"vectors": vectors_digest(given)})
+    file = tmp_path / "map" / "adapter_model.safetensors"
+    given = str(tmp_path / "given.npy")
+    save_file(
+        {"query_map": np.eye(WIDTH, GIVEN, dtype=np.float32)},
+        file,
+        {"vectors": vectors_digest(given)},
+    )
     (tmp_path / "map" / "adapter_config.json").write_text('{"peft_type": "QUERY_MAP"}')
     return tmp_path / "map"
 
@@ -89,12 +104,16 @@ def adapter(project: ProjectFolder, tmp_path: Path) -> Path:
 @pytest.fixture
 def context(project: ProjectFolder) -> Iterator[StageContext]:
     with closing(project.store()) as store:
-        yield StageContext(project, project.settings(), store, "embed", "", "", lambda _event: None, lambda: False)
+        yield StageContext(
+            project, project.settings(), store, "embed", "", "", lambda _event: None, lambda: False
+        )
 
 
 def searching(project: ProjectFolder, adapter: Path | None) -> Encoder:
     """As a searcher loads it."""
-    return with_kept_queries(project, encoder_source(project.settings().encoder, WIDTH).load(256, adapter))
+    return with_kept_queries(
+        project, encoder_source(project.settings().encoder, WIDTH).load(256, adapter)
+    )
 
 
 def test_embedding_by_force_asks_the_other_model_for_every_vector(
@@ -112,7 +131,12 @@ def test_embedding_by_force_asks_the_other_model_for_every_vector(
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("writes", [False, True])
 def test_another_model_is_noticed_by_everyone_who_searches(
-    server: Server, project: ProjectFolder, adapter: Path, monkeypatch: pytest.MonkeyPatch, beside: bool, writes: bool
+    server: Server,
+    project: ProjectFolder,
+    adapter: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    beside: bool,
+    writes: bool,
 ) -> None:
     chosen = adapter if beside else None
     searching(project, chosen).encode_queries(["alarm"])
@@ -142,5 +166,7 @@ def test_a_server_that_dies_leaves_no_vectors_of_its_own_among_the_joined(
             encode_cached(encoder, HASHES, TEXTS, cache)
         server.left = float("inf")
         again = EmbeddingCache(project.path / "cache")
-        np.testing.assert_allclose(encode_cached(encoder, HASHES, TEXTS, again)[:], server.joined(TEXTS), atol=2e-3)
+        np.testing.assert_allclose(
+            encode_cached(encoder, HASHES, TEXTS, again)[:], server.joined(TEXTS), atol=2e-3
+        )
         assert again.damaged == 0

@@ -16,7 +16,10 @@ def make_project(tiny_model: Path) -> Callable[[Path], Path]:
     def make(path: Path, **sections: dict[str, Any]) -> Path:
         from engine.project.folder import ProjectFolder
 
-        chosen = {name: {**SETTINGS.get(name, {}), **sections.get(name, {})} for name in {*SETTINGS, *sections}}
+        chosen = {
+            name: {**SETTINGS.get(name, {}), **sections.get(name, {})}
+            for name in {*SETTINGS, *sections}
+        }
         chosen["encoder"] = {
             "model": str(tiny_model),
             "device": "cpu",

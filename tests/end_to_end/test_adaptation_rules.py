@@ -20,7 +20,13 @@ from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, QueriesInfo, VectorsInfo
+from engine.project.store.artifact_info import (
+    AdapterInfo,
+    EvaluationInfo,
+    InUseInfo,
+    QueriesInfo,
+    VectorsInfo,
+)
 from engine.queries.rejection import Reason
 from engine.search.searcher import Searcher
 
@@ -38,7 +44,9 @@ def states(project: Path) -> dict[str, str]:
         opened.close()
 
 
-def test_queries_made_anew_within_the_threshold_are_never_joined_to_former_rankings(project: Path) -> None:
+def test_queries_made_anew_within_the_threshold_are_never_joined_to_former_rankings(
+    project: Path,
+) -> None:
     set_key(project, "corpus.retrain_threshold", 0.9)
     copy_documents(project / "documents", ("minutes",), 2)
     engine_here("ingest", str(project))
@@ -49,7 +57,12 @@ def test_queries_made_anew_within_the_threshold_are_never_joined_to_former_ranki
     assert after["generate"] == "done", "what was made just now is up to date"
     assert after["rank"] == "stale"
     code, error = error_of("train", str(project))
-    assert (code, error["code"], error["stage"], error["command"]) == (3, "rankings-outdated", "rank", "adapt")
+    assert (code, error["code"], error["stage"], error["command"]) == (
+        3,
+        "rankings-outdated",
+        "rank",
+        "adapt",
+    )
 
 
 def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_threshold(project: Path) -> None:
@@ -77,7 +90,8 @@ def test_judged_questions_are_not_trained_on(project: Path, tmp_path: Path) -> N
     engine_here("generate", str(project), "--force")
     store = Project.open(project).folder.store()
     left = {query.text for query in store.queries()}
-    made, judged = store.artifact(QueriesInfo), len(store.judged())
+    made = store.artifact(QueriesInfo)
+    judged = len(store.judged())
     store.close()
     assert table["queries"] + table["left_out"] == judged - 5
     assert made
@@ -89,7 +103,10 @@ def test_stopping_and_choosing_use_different_documents(project: Path) -> None:
     store = Project.open(project).folder.store()
     queries = store.queries()
     store.close()
-    sides = {side: {q.document_id for q in queries if q.split == side} for side in ("train", "validation", "heldout")}
+    sides = {
+        side: {q.document_id for q in queries if q.split == side}
+        for side in ("train", "validation", "heldout")
+    }
     assert all(sides.values())
     assert not sides["train"] & sides["validation"]
     assert not sides["train"] & sides["heldout"]
@@ -98,17 +115,22 @@ def test_stopping_and_choosing_use_different_documents(project: Path) -> None:
 
 def test_an_adapter_of_another_model_is_not_used(project: Path, tmp_path: Path) -> None:
     store = Project.open(project).folder.store()
-    evaluation, adapter = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
+    evaluation = store.artifact(EvaluationInfo)
+    adapter = store.artifact(AdapterInfo)
     assert evaluation
     assert adapter
     served = InUseInfo("adapted", 1.0, adapter.folder)
-    store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served)))
+    store.put_artifact(
+        replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served))
+    )
     store.close()
     set_key(project, "encoder.model", str(build_tiny_model(tmp_path / "other", seed=1)))
     for stage in ("evaluate", "embed"):
         code, error = error_of(stage, str(project))
         assert (code, error["code"]) == (3, "adapter-mismatch")
-    assert json.loads(engine_here("search", str(project), "door", "--mode", "semantic", "--json").stdout)["hits"]
+    assert json.loads(
+        engine_here("search", str(project), "door", "--mode", "semantic", "--json").stdout
+    )["hits"]
 
 
 def test_hits_of_an_adapter_that_is_not_in_use_are_there_to_be_judged(project: Path) -> None:
@@ -116,24 +138,30 @@ def test_hits_of_an_adapter_that_is_not_in_use_are_there_to_be_judged(project: P
     engine_here("adapt", str(project))
     opened = Project.open(project)
     with closing(opened.folder.store()) as store:
-        trained, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
+        trained = store.artifact(AdapterInfo)
+        vectors = store.artifact(VectorsInfo)
         texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
     assert trained
     assert vectors
     assert (vectors.info.adapter, trained.info.adapter_scope) == (None, "queries")
     stir(project / (trained.info.adapter or ""), seed=1)
     model = resolve_model(opened.settings().encoder.model)
-    hardware, longest = choose_hardware("cpu", "float32"), opened.settings().encoder.max_tokens
+    hardware = choose_hardware("cpu", "float32")
+    longest = opened.settings().encoder.max_tokens
     base = TransformerEncoder.load(model, hardware=hardware, max_tokens=longest)
     adapted = TransformerEncoder.load(
         model, adapter=project / (trained.info.adapter or ""), hardware=hardware, max_tokens=longest
     )
-    found = base.encode_chunks(list(texts.values())) @ adapted.encode_queries(["customer complaint"])[0]
+    found = (
+        base.encode_chunks(list(texts.values())) @ adapted.encode_queries(["customer complaint"])[0]
+    )
     scores = dict(zip(texts, found.tolist(), strict=True))
     with closing(Searcher(opened.folder)) as searcher:
         hits = searcher.search_unused("customer complaint", 5)
     opened.close()
-    assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:5], abs=2e-3)
+    assert [hit.score for hit in hits] == pytest.approx(
+        sorted(scores.values(), reverse=True)[:5], abs=2e-3
+    )
     assert all(abs(scores[hit.chunk_id] - hit.score) < 2e-3 for hit in hits)
 
 
@@ -145,7 +173,8 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     engine_here("evaluate", str(project))
     opened = Project.open(project)
     store = opened.folder.store()
-    evaluation, trained = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
+    evaluation = store.artifact(EvaluationInfo)
+    trained = store.artifact(AdapterInfo)
     assert evaluation is not None
     assert trained is not None
     assert evaluation.info.hybrid.adapter_scope == trained.info.adapter_scope == "queries"
@@ -154,7 +183,11 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     )  # whatever is served: the chunks' vectors are the untouched encoder's from here on
     served = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter, "queries")
     store.put_artifact(
-        replace(evaluation, fingerprint="another", info=replace(evaluation.info, semantic=served, hybrid=served))
+        replace(
+            evaluation,
+            fingerprint="another",
+            info=replace(evaluation.info, semantic=served, hybrid=served),
+        )
     )
     engine_here("embed", str(project))
     vectors = store.artifact(VectorsInfo)
@@ -163,15 +196,23 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     assert vectors is not None
     assert vectors.info.chunk_encoder != vectors.info.encoder
     model = resolve_model(opened.settings().encoder.model)
-    hardware, longest = choose_hardware("cpu", "float32"), opened.settings().encoder.max_tokens
+    hardware = choose_hardware("cpu", "float32")
+    longest = opened.settings().encoder.max_tokens
     base = TransformerEncoder.load(model, hardware=hardware, max_tokens=longest)
     adapted = TransformerEncoder.load(
-        model, adapter=project / (trained.info.adapter or ""), adapter_scale=0.5, hardware=hardware, max_tokens=longest
+        model,
+        adapter=project / (trained.info.adapter or ""),
+        adapter_scale=0.5,
+        hardware=hardware,
+        max_tokens=longest,
     )
     assert vectors.info.chunk_encoder == base.fingerprint
     assert vectors.info.encoder == adapted.fingerprint
     hit = opened.search("customer complaint", mode="semantic", top=1).hits[0]
-    expected = adapted.encode_queries(["customer complaint"])[0] @ base.encode_chunks([texts[hit.chunk_id]])[0]
+    expected = (
+        adapted.encode_queries(["customer complaint"])[0]
+        @ base.encode_chunks([texts[hit.chunk_id]])[0]
+    )
     assert abs(hit.score - float(expected)) < 0.01
     opened.close()
 
@@ -198,25 +239,45 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
     assert {one.adapter_scope for one in evaluation.info.in_use.values()} == {"both-then-queries"}
     served = InUseInfo("interpolated-0.5", 0.5, info.adapter, "both-then-queries")
     store.put_artifact(
-        replace(evaluation, fingerprint="another", info=replace(evaluation.info, semantic=served, hybrid=served))
+        replace(
+            evaluation,
+            fingerprint="another",
+            info=replace(evaluation.info, semantic=served, hybrid=served),
+        )
     )
     engine_here("embed", str(project))
     vectors = store.artifact(VectorsInfo)
     texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
     assert vectors is not None
-    model, longest = resolve_model(opened.settings().encoder.model), opened.settings().encoder.max_tokens
+    model = resolve_model(opened.settings().encoder.model)
+    longest = opened.settings().encoder.max_tokens
     queries, chunks = (
         TransformerEncoder.load(
-            model, adapter=one, adapter_scale=0.5, hardware=choose_hardware("cpu", "float32"), max_tokens=longest
+            model,
+            adapter=one,
+            adapter_scale=0.5,
+            hardware=choose_hardware("cpu", "float32"),
+            max_tokens=longest,
         )
         for one in (adapter, adapter / "chunks")
     )
-    assert vectors.info.encoder == queries.fingerprint != chunks.fingerprint == vectors.info.chunk_encoder
+    assert (
+        vectors.info.encoder
+        == queries.fingerprint
+        != chunks.fingerprint
+        == vectors.info.chunk_encoder
+    )
     hit = opened.search("customer complaint", mode="semantic", top=1).hits[0]
-    expected = queries.encode_queries(["customer complaint"])[0] @ chunks.encode_chunks([texts[hit.chunk_id]])[0]
+    expected = (
+        queries.encode_queries(["customer complaint"])[0]
+        @ chunks.encode_chunks([texts[hit.chunk_id]])[0]
+    )
     assert abs(hit.score - float(expected)) < 0.01
     stir(adapter / "chunks", seed=7)
-    events = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
+    events = [
+        json.loads(line)
+        for line in engine_here("adapt", str(project), "--json").stdout.splitlines()
+    ]
     assert "train" in [event["stage"] for event in events if event["event"] == "stage_started"]
     store.close()
     opened.close()
@@ -226,12 +287,21 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
 def test_nothing_is_embedded_anew_for_another_adapter_for_queries(project: Path) -> None:
     set_key(project, "training.adapter_scope", "queries")
     set_key(project, "training.seed", 7)
-    told = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
+    told = [
+        json.loads(line)
+        for line in engine_here("adapt", str(project), "--json").stdout.splitlines()
+    ]
     assert "train" in {event["stage"] for event in told if "summary" in event}
     runs = [folder / "events.jsonl" for folder in sorted((project / "runs").iterdir())]
-    first, *_, last = ([json.loads(line) for line in file.read_text().splitlines()] for file in runs)
+    first, *_, last = (
+        [json.loads(line) for line in file.read_text().splitlines()] for file in runs
+    )
     encoded = [
-        {event["done"] for event in run if event["event"] == "progress" and event["unit"] == "chunks encoded"}
+        {
+            event["done"]
+            for event in run
+            if event["event"] == "progress" and event["unit"] == "chunks encoded"
+        }
         for run in (first, last)
     ]
     assert len(encoded[0]) > 1  # batch by batch

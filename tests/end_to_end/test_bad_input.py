@@ -1,4 +1,6 @@
-"""Bad documents, damaged files, a full disk: a clear error or warning, and what was searchable stays searchable."""
+"""Bad documents, damaged files, a full disk: a clear error or warning, and what was searchable
+stays searchable.
+"""
 
 from __future__ import annotations
 
@@ -79,14 +81,20 @@ def test_an_empty_folder(make_project: Callable[[Path], Path], tmp_path: Path) -
 def test_a_missing_folder_and_an_emptied_one_keep_what_was_searchable(small: Path) -> None:
     shutil.rmtree(small / "documents")
     code, error = error_of("ingest", str(small))
-    assert (code, error["code"], str(small / "documents") in error["what"]) == (3, "path-missing", True)
+    assert (code, error["code"], str(small / "documents") in error["what"]) == (
+        3,
+        "path-missing",
+        True,
+    )
     (small / "documents").mkdir()
     code, error = error_of("ingest", str(small))
     assert (code, error["code"]) == (3, "no-documents")
     assert hits(small)
 
 
-def test_a_corpus_of_three_words_is_searchable(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_a_corpus_of_three_words_is_searchable(
+    make_project: Callable[[Path], Path], tmp_path: Path
+) -> None:
     project = make_project(tmp_path / "tiny")
     (project / "documents").mkdir()
     (project / "documents" / "a.txt").write_text("cold blue freezer")
@@ -95,14 +103,19 @@ def test_a_corpus_of_three_words_is_searchable(make_project: Callable[[Path], Pa
     assert [hit["path"] for hit in hits(project, "freezer")] == ["a.txt"]
     (hit,) = hits(project, "blue freezer", "hybrid")
     assert set(hit["rankers"]) == {"bm25", "semantic"}
-    assert json.loads(engine_here("report", str(project), "--json").stdout)["in_use"]["hybrid"]["name"] == "base"
+    assert (
+        json.loads(engine_here("report", str(project), "--json").stdout)["in_use"]["hybrid"]["name"]
+        == "base"
+    )
 
 
 def test_unreadable_files_beside_good_ones_are_warned_of_once_and_listed(small: Path) -> None:
     documents = small / "documents"
     (documents / "noise.txt").write_bytes(NOISE)
     (documents / "empty.md").write_bytes(b"")
-    (documents / "latin.txt").write_bytes("Der Kühlraum der Straßenmeisterei ist größer als üblich.".encode("latin-1"))
+    (documents / "latin.txt").write_bytes(
+        "Der Kühlraum der Straßenmeisterei ist größer als üblich.".encode("latin-1")
+    )
     (documents / "scan.pdf").write_bytes(b"%PDF-1.4")
     first = engine_here("ingest", str(small))
     for name in ("noise.txt", "empty.md", ".pdf"):
@@ -111,7 +124,11 @@ def test_unreadable_files_beside_good_ones_are_warned_of_once_and_listed(small: 
     assert "!" not in engine_here("ingest", str(small)).stderr
     status = json.loads(engine_here("status", str(small), "--json").stdout)
     assert set(status["quarantined"]) == {"noise.txt", "empty.md", "scan.pdf"}
-    assert (status["counts"]["quarantined"], status["counts"]["skipped"], status["skipped"]) == (3, 0, {})
+    assert (status["counts"]["quarantined"], status["counts"]["skipped"], status["skipped"]) == (
+        3,
+        0,
+        {},
+    )
     engine_here("index", str(small))
     assert [hit["path"] for hit in hits(small, "Straßenmeisterei Kühlraum")][:1] == ["latin.txt"]
 
@@ -212,7 +229,9 @@ def test_every_harm_to_an_adapter_is_seen(project: Path, harm: str, code: str) -
 
 
 def verdict(project: Path) -> str:
-    """The code of the error that makes `train` run, without running it; empty where there is none."""
+    """The code of the error that makes `train` run, without running it; empty where there is
+    none.
+    """
     from engine.project.folder import ProjectFolder
     from engine.project.stage import ProjectSnapshot
     from engine.runs.pipeline import stage_status, verified
@@ -243,9 +262,13 @@ def test_a_damaged_database_is_restored_or_rebuilt(small: Path, harm: str, copy:
         database.unlink()
     code, error = error_of("search", str(small), "door", "--mode", "bm25")
     assert (code, error["code"].startswith("database-"), error["command"]) == (7, True, "run")
-    events = [json.loads(line) for line in engine_here("ingest", str(small), "--json").stdout.splitlines()]
+    events = [
+        json.loads(line) for line in engine_here("ingest", str(small), "--json").stdout.splitlines()
+    ]
     assert any(event["event"] == "warning" for event in events)
-    (read,) = (event["summary"]["files_read"] for event in events if event["event"] == "stage_finished")
+    (read,) = (
+        event["summary"]["files_read"] for event in events if event["event"] == "stage_finished"
+    )
     assert read == (0 if copy else 12)
     status = json.loads(engine_here("status", str(small), "--json").stdout)
     assert (status["counts"]["documents"], status["counts"]["judged_queries"]) == (12, 130)
@@ -265,7 +288,11 @@ def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
         ("[ranking]", "[ranking", "settings-not-toml", ""),
     ]:
         settings.write_text(good.replace(written, typo))
-        for command in (["status", str(small)], ["ingest", str(small)], ["search", str(small), "x", "--mode", "bm25"]):
+        for command in (
+            ["status", str(small)],
+            ["ingest", str(small)],
+            ["search", str(small), "x", "--mode", "bm25"],
+        ):
             code, error = error_of(*command)
             assert (code, error["code"]) == (2, kind)
             assert value in error["what"] + error["why"] + error["to_do"]
@@ -276,12 +303,17 @@ def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
 
 def test_a_model_folder_that_is_gone(small: Path, tiny_model: Path) -> None:
     settings = small / "project.toml"
-    settings.write_text(settings.read_text().replace(str(tiny_model), str(tiny_model.parent / "gone")))
+    settings.write_text(
+        settings.read_text().replace(str(tiny_model), str(tiny_model.parent / "gone"))
+    )
     code, error = error_of("adapt", str(small))
     assert (code, error["code"]) == (3, "model-missing")
     assert "gone" in error["what"]
     assert hits(small)
-    states = {row["stage"]: row for row in json.loads(engine_here("status", str(small), "--json").stdout)["stages"]}
+    states = {
+        row["stage"]: row
+        for row in json.loads(engine_here("status", str(small), "--json").stdout)["stages"]
+    }
     assert states["embed"]["state"] != "done"
     assert "gone" in states["embed"]["reason"]
 
@@ -291,7 +323,9 @@ def mounted(folder: Path, *options: str) -> Iterator[Path]:
     folder.mkdir(exist_ok=True)
     if shutil.which("mount") is None:
         pytest.skip("there is no mount command")
-    done = subprocess.run(["mount", *options, str(folder)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["mount", *options, str(folder)], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
     try:
@@ -343,7 +377,10 @@ def test_a_read_only_project_can_be_looked_at(indexed: Path, tmp_path: Path) -> 
         found = json.loads(engine_here("status", str(project), "--json").stdout)
         answer = methods(ProjectFolder(project))["status"]()()
     for status in (found, answer):
-        assert (status["running"], [row["state"] for row in status["stages"]][:2]) == (False, ["done", "done"])
+        assert (status["running"], [row["state"] for row in status["stages"]][:2]) == (
+            False,
+            ["done", "done"],
+        )
         assert status["counts"]["chunks"] > 0
     assert answer["problem"] is None
 

@@ -1,4 +1,6 @@
-"""`engine benchmark`: what a kept project may be used for again, and how a measurement is stopped."""
+"""`engine benchmark`: what a kept project may be used for again, and how a measurement is
+stopped.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BEIR folder of some of the sample's documents, each with one query."""
     folder = tmp_path_factory.mktemp("beir") / "data"
     (folder / "qrels").mkdir(parents=True)
-    texts = [path.read_text() for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:8]]
+    texts = [
+        path.read_text() for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:8]
+    ]
     corpus = [{"_id": f"d{n}", "title": "", "text": text} for n, text in enumerate(texts)]
     queries = [{"_id": f"q{n}", "text": text[:60]} for n, text in enumerate(texts)]
     for name, rows in (("corpus", corpus), ("queries", queries)):
@@ -37,20 +41,26 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def small(model: Path) -> dict[str, dict[str, Any]]:
-    settings = {name: dict(SETTINGS[name]) for name in ("queries", "ranking", "training", "evaluation")}
+    settings = {
+        name: dict(SETTINGS[name]) for name in ("queries", "ranking", "training", "evaluation")
+    }
     settings["training"].update(steps=2, seed=1)
     settings["encoder"] = {"model": str(model), "device": "cpu", "dtype": "float32"}
     return settings
 
 
 def write_queries(path: Path, *texts: str) -> Path:
-    path.write_text("".join(json.dumps({"query": text, "evidence": "freezer"}) + "\n" for text in texts))
+    path.write_text(
+        "".join(json.dumps({"query": text, "evidence": "freezer"}) + "\n" for text in texts)
+    )
     return path
 
 
 @pytest.fixture(scope="module")
 def kept(dataset: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project as a benchmark makes it, its stages not run: that it may be used again is decided before them."""
+    """A project as a benchmark makes it, its stages not run: that it may be used again is
+    decided before them.
+    """
     place = tmp_path_factory.mktemp("kept") / "project"
     with pytest.raises(StoppedError):
         benchmark(dataset, settings=small(tiny_model), keep=place, on_event=stop)
@@ -65,14 +75,21 @@ def stop(_event: object) -> None:
     raise StoppedError
 
 
-def test_the_same_measurement_may_use_a_kept_project(kept: Path, dataset: Path, tiny_model: Path) -> None:
+def test_the_same_measurement_may_use_a_kept_project(
+    kept: Path, dataset: Path, tiny_model: Path
+) -> None:
     with pytest.raises(StoppedError):
         benchmark(dataset, settings=small(tiny_model), keep=kept, on_event=stop)
 
 
 @pytest.mark.parametrize(
     ("section", "key", "value"),
-    [("training", "preset", "paper"), ("training", "seed", 2), ("encoder", "model", None), ("queries", "per_chunk", 1)],
+    [
+        ("training", "preset", "paper"),
+        ("training", "seed", 2),
+        ("encoder", "model", None),
+        ("queries", "per_chunk", 1),
+    ],
 )
 def test_other_settings_are_refused(
     kept: Path, dataset: Path, tiny_model: Path, section: str, key: str, value: object
@@ -96,7 +113,8 @@ def test_another_data_set_and_other_queries_are_refused(
     with fails(UsageError, "folder-taken") as caught:
         benchmark(other, settings=small(tiny_model), keep=kept, on_event=stop)
     assert "corpus.paths" in caught.value.why
-    first, second = write_queries(tmp_path / "a.jsonl", "a", "b"), write_queries(tmp_path / "b.jsonl", "a", "c")
+    first = write_queries(tmp_path / "a.jsonl", "a", "b")
+    second = write_queries(tmp_path / "b.jsonl", "a", "c")
     with pytest.raises(UsageError) as caught:
         benchmark(dataset, queries=first, settings=small(tiny_model), keep=kept, on_event=stop)
     assert "queries.backend" in caught.value.why
@@ -113,9 +131,22 @@ def test_another_data_set_and_other_queries_are_refused(
 
 def test_the_command_refuses_another_preset_seed_or_model(kept: Path, dataset: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "engine", "benchmark", str(dataset), "--keep", str(kept), "--seed", "7"],
-        env=environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "engine",
+            "benchmark",
+            str(dataset),
+            "--keep",
+            str(kept),
+            "--seed",
+            "7",
+        ],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert all(key in done.stderr for key in ("training.seed", "training.preset", "encoder.model"))
 
@@ -125,10 +156,23 @@ def test_a_signal_stops_a_benchmark_and_removes_its_folder(
     dataset: Path, tiny_model: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     run = subprocess.Popen(
-        [sys.executable, "-m", "engine", "benchmark", str(dataset), "--model", str(tiny_model), "--preset", "paper"],
+        [
+            sys.executable,
+            "-m",
+            "engine",
+            "benchmark",
+            str(dataset),
+            "--model",
+            str(tiny_model),
+            "--preset",
+            "paper",
+        ],
         env={**environment(), "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 60
     while not (found := list(tmp_path.glob("*/project/runs/*/stage.json"))):
         assert run.poll() is None, run.communicate()[1]
@@ -154,11 +198,15 @@ def test_a_temporary_project_is_removed_when_the_measurement_fails(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_benchmark_can_be_stopped_by_its_caller(dataset: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_a_benchmark_can_be_stopped_by_its_caller(
+    dataset: Path, tiny_model: Path, tmp_path: Path
+) -> None:
     from engine.core.errors import CancelledError
 
     with pytest.raises(CancelledError) as caught:
-        benchmark(dataset, settings=small(tiny_model), keep=tmp_path / "kept", should_stop=lambda: True)
+        benchmark(
+            dataset, settings=small(tiny_model), keep=tmp_path / "kept", should_stop=lambda: True
+        )
     assert caught.value.command == "benchmark"
     (record,) = ProjectFolder.open(tmp_path / "kept").path.glob("runs/*/run.json")
     assert json.loads(record.read_text())["state"] == "cancelled"
@@ -167,7 +215,11 @@ def test_a_benchmark_can_be_stopped_by_its_caller(dataset: Path, tiny_model: Pat
 @pytest.mark.parametrize(
     ("change", "code", "values"),
     [
-        ("training.stps=2", "settings-unknown-key", ("--set training.stps=2", "'training.stps'", "'training.steps'")),
+        (
+            "training.stps=2",
+            "settings-unknown-key",
+            ("--set training.stps=2", "'training.stps'", "'training.steps'"),
+        ),
         ("training.steps", "settings-no-value", ("training.steps=60",)),
     ],
 )
@@ -176,4 +228,6 @@ def test_the_command_refuses_a_setting_that_is_none(
 ) -> None:
     status, error = error_of("benchmark", str(dataset), "--set", change)
     assert (status, error["code"]) == (2, code)
-    assert all(value in "\n".join((error["what"], error["why"], error["to_do"])) for value in values)
+    assert all(
+        value in "\n".join((error["what"], error["why"], error["to_do"])) for value in values
+    )

@@ -24,13 +24,46 @@ from engine.core.text import day
 from engine.project.folder import ProjectFolder, projects_root
 
 COMMANDS = (
-    "new", "run", "adapt", "ingest", "index", "generate", "rank", "train", "evaluate", "embed", "search", "serve", "status",
-    "cancel", "pause", "resume", "finish", "report", "import-queries", "import-judgments", "benchmark", "doctor", "demo", "config",
-)  # fmt: skip
+    "new",
+    "run",
+    "adapt",
+    "ingest",
+    "index",
+    "generate",
+    "rank",
+    "train",
+    "evaluate",
+    "embed",
+    "search",
+    "serve",
+    "status",
+    "cancel",
+    "pause",
+    "resume",
+    "finish",
+    "report",
+    "import-queries",
+    "import-judgments",
+    "benchmark",
+    "doctor",
+    "demo",
+    "config",
+)
 HEAVY = (
-    "torch", "transformers", "sentence_transformers", "peft", "tantivy", "usearch", "numpy", "pydantic", "matplotlib",
-    "jinja2", "semantic_text_splitter", "lxml", "sqlite3",
-)  # fmt: skip
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "peft",
+    "tantivy",
+    "usearch",
+    "numpy",
+    "pydantic",
+    "matplotlib",
+    "jinja2",
+    "semantic_text_splitter",
+    "lxml",
+    "sqlite3",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -64,7 +97,9 @@ def test_help_loads_no_heavy_library() -> None:
         "except SystemExit: pass\n"
         f"print(sorted(set(sys.modules) & {set(HEAVY)!r}), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
+    )
     assert all(command in done.stdout for command in COMMANDS)
     assert done.stderr.strip() == "[]"
 
@@ -85,7 +120,12 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["find", "PROJECT", "-drill"], 2, "wrong-use", "'--'"),
         (["search", "PROJECT", "x", "--mode", "foo"], 2, "wrong-use", "keywords"),
         (["search", "PROJECT", "x", "--mode", "bm25", "--top", "0"], 2, "hits-too-few", "1"),
-        (["search", "PROJECT", "x", "--mode", "bm25", "--after", "soon"], 2, "date-invalid", "YYYY-MM-DD"),
+        (
+            ["search", "PROJECT", "x", "--mode", "bm25", "--after", "soon"],
+            2,
+            "date-invalid",
+            "YYYY-MM-DD",
+        ),
         (["run", "nowhere"], 2, "project-missing", "engine new"),
         (["serve", "PROJECT"], 2, "stdio-required", "--stdio"),
         (["cancel", "PROJECT"], 2, "no-run", "cancel"),
@@ -94,8 +134,18 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["finish", "PROJECT"], 2, "no-run", "finish"),
         (["run", "PROJECT", "--only", "ingest,indx"], 2, "stage-unknown", "'index'"),
         (["run", "PROJECT", "--only", ""], 2, "stage-unknown", "''"),
-        (["import-queries", "PROJECT", "/no/file.jsonl"], 3, "dataset-unreadable", "/no/file.jsonl"),
-        (["import-judgments", "PROJECT", "/no/file.jsonl"], 3, "dataset-unreadable", "/no/file.jsonl"),
+        (
+            ["import-queries", "PROJECT", "/no/file.jsonl"],
+            3,
+            "dataset-unreadable",
+            "/no/file.jsonl",
+        ),
+        (
+            ["import-judgments", "PROJECT", "/no/file.jsonl"],
+            3,
+            "dataset-unreadable",
+            "/no/file.jsonl",
+        ),
         (["benchmark", "/no/folder"], 3, "dataset-incomplete", "/no/folder"),
         (["doctor", "nowhere"], 2, "project-missing", "nowhere"),
     ],
@@ -112,10 +162,18 @@ def test_a_misspelt_name_suggests_the_nearest_project(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
     engine_here("new", "handbook-of-rules", str(tmp_path / "documents"))
     code, error = error_of("status", "handbok-of-rules")
-    assert (code, error["code"], "'handbook-of-rules'" in error["to_do"]) == (2, "project-missing", True)
+    assert (code, error["code"], "'handbook-of-rules'" in error["to_do"]) == (
+        2,
+        "project-missing",
+        True,
+    )
     for command in ("list", "status"):
         assert "handbook-of-rules" in json.loads(engine_here(command, "--json").stdout)
-    asked = {"_ENGINE_COMPLETE": "complete_bash", "COMP_WORDS": "engine status handbook-", "COMP_CWORD": "2"}
+    asked = {
+        "_ENGINE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "engine status handbook-",
+        "COMP_CWORD": "2",
+    }
     with mock.patch.dict(os.environ, asked):
         assert engine_here().stdout.split() == ["handbook-of-rules"]
     wrong = engine_here("status", "handbok-of-rules", "--json", check=False)
@@ -130,7 +188,12 @@ def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
     for arguments, status, code, value in [
         ([str(finished), documents], 2, "project-exists", str(finished)),
         ([str(tmp_path / "a"), "/no/such/folder"], 3, "path-missing", "/no/such/folder"),
-        ([str(tmp_path / "a"), documents, "--model", str(tmp_path)], 3, "model-unsupported", "modules.json"),
+        (
+            [str(tmp_path / "a"), documents, "--model", str(tmp_path)],
+            3,
+            "model-unsupported",
+            "modules.json",
+        ),
         ([str(tmp_path / "a"), documents, "--preset", "quikc"], 2, "settings-invalid", "preset"),
     ]:
         ended, error = error_of("new", *arguments)
@@ -160,7 +223,10 @@ def test_status_and_report_as_json(finished: Path) -> None:
     assert in_use.keys() == {"semantic", "hybrid"}
     for table in report["tables"].values():
         assert table["systems"]["weighted_served"] == table["systems"]["weighted_in_use"]
-        assert table["pairs"]["weighted_served − weighted_base"] == table["pairs"]["weighted_in_use − weighted_base"]
+        assert (
+            table["pairs"]["weighted_served − weighted_base"]
+            == table["pairs"]["weighted_in_use − weighted_base"]
+        )
     assert (Path(report["folder"]) / "report.html").is_file()
     short = engine_here("report", str(finished)).stdout.splitlines()
     assert len(short) <= 16
@@ -181,13 +247,24 @@ def test_status_and_report_as_json(finished: Path) -> None:
     assert "nDCG@10" in text
     assert label_of("interpolated-0.5") in text  # which the gate compared
     fusion = report["fusion"]
-    assert told["in_use"] == {"encoders": in_use, "fusion": fusion["method"], "weight": fusion["weight"]}
+    assert told["in_use"] == {
+        "encoders": in_use,
+        "fusion": fusion["method"],
+        "weight": fusion["weight"],
+    }
     for gate in report["gates"].values():
-        assert {row["encoder"] for row in gate["candidates"]} - {"base"} == {"interpolated-0.5", "adapted"}
+        assert {row["encoder"] for row in gate["candidates"]} - {"base"} == {
+            "interpolated-0.5",
+            "adapted",
+        }
 
 
-def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(project: Path) -> None:
-    ProjectFolder(project).change_settings({"evaluation.robustness": True, "search.hide_weak": True})
+def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(
+    project: Path,
+) -> None:
+    ProjectFolder(project).change_settings(
+        {"evaluation.robustness": True, "search.hide_weak": True}
+    )
     before = json.loads(engine_here("report", str(project), "--json").stdout)
     engine_here("evaluate", str(project))
     after = json.loads(engine_here("report", str(project), "--json").stdout)
@@ -201,15 +278,22 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
     assert found == {"bm25", "base", "in_use", "hybrid base", "hybrid in use"}
     for system in ("bm25", "base", "in_use"):  # a clean query is ranked as in the comparison
         clean = robustness["rows"][0]["systems"][system]["ndcg@10"]["value"]
-        assert clean == pytest.approx(after["tables"]["judged"]["systems"][system]["ndcg@10"]["value"])
+        assert clean == pytest.approx(
+            after["tables"]["judged"]["systems"][system]["ndcg@10"]["value"]
+        )
     assert report["general"]["questions"] == 60
     assert {"alignment", "uniformity", "COE, percent"} <= set(report["diagnostics"]["adapted"])
     assert "weighted_in_use − weighted_base" in after["tables"]["judged"]["pairs"]
     text = engine_here("report", str(project), "--full").stdout
-    compared = "adapted" if after["in_use"]["hybrid"]["name"] == "base" else "in use"
+    if after["in_use"]["hybrid"]["name"] == "base":
+        compared = "adapted"
+    else:
+        compared = "in use"
     assert f"hybrid (weighted), {compared} − hybrid (weighted), base: " in text, "as users search"
     assert "(p " in text
-    found = json.loads(engine_here("search", str(project), "cold room door", "--mode", "semantic", "--json").stdout)
+    found = json.loads(
+        engine_here("search", str(project), "cold room door", "--mode", "semantic", "--json").stdout
+    )
     assert len(found["notes"]) == 1
     assert "hidden" in found["notes"][0]
 
@@ -217,7 +301,15 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
 def test_search_filters(finished: Path) -> None:
     def found(*options: str) -> list[dict[str, Any]]:
         done = engine_here(
-            "search", str(finished), "cold room door", "--mode", "bm25", "--json", "--top", "50", *options
+            "search",
+            str(finished),
+            "cold room door",
+            "--mode",
+            "bm25",
+            "--json",
+            "--top",
+            "50",
+            *options,
         )
         assert done.stderr == ""
         hits: list[dict[str, Any]] = json.loads(done.stdout)["hits"]
@@ -237,11 +329,17 @@ def test_search_filters(finished: Path) -> None:
     assert [hit["rank"] for hit in everything] == list(range(1, len(everything) + 1))
     passages = found("--passages", "--top", "100")
     assert {hit["id"] for hit in passages} <= {hit["id"] for hit in everything}
-    assert sum(hit["more"] for hit in everything) == len(passages) - len({hit["id"] for hit in passages}) > 0
+    assert (
+        sum(hit["more"] for hit in everything)
+        == len(passages) - len({hit["id"] for hit in passages})
+        > 0
+    )
     few = found("--min-score", str(everything[1]["score"]))
     assert [hit["id"] for hit in few] == [hit["id"] for hit in everything[:2]]
     assert found("--like", everything[0]["id"])[0]["path"] != everything[0]["path"]
-    newest = [day(hit["changed"] or hit["created"] or hit["modified"]) for hit in found("--sort", "date")]
+    newest = [
+        day(hit["changed"] or hit["created"] or hit["modified"]) for hit in found("--sort", "date")
+    ]
     assert newest == sorted(newest, reverse=True)
 
 
@@ -261,9 +359,12 @@ def test_paths_of_what_is_found_in_one_project_and_in_all(finished: Path, tmp_pa
     assert [*map(os.path.basename, done.stdout.splitlines())] == [*map(os.path.basename, phrase)]
     assert "not-read" in done.stderr
     link.unlink()
-    done = engine_here("search", "--all", "--json", "--also", str(finished), "--mode", "bm25", "--", "cold room")
+    done = engine_here(
+        "search", "--all", "--json", "--also", str(finished), "--mode", "bm25", "--", "cold room"
+    )
     of = {row["project"]: row for row in json.loads(done.stdout)}
-    unread, found = of["not-read"], of[finished.name]
+    unread = of["not-read"]
+    found = of[finished.name]
     assert (unread["found"], unread["problem"]["code"]) == (None, "not-built")
     assert (found["path"], found["problem"]) == (str(finished), None)
     assert found["found"]["hits"]
@@ -278,7 +379,9 @@ def test_that_nothing_was_found_goes_to_standard_error(finished: Path) -> None:
 def test_doctor_as_json(finished: Path) -> None:
     done = engine("doctor", str(finished), "--json", check=False)
     findings = json.loads(done.stdout)
-    assert {"python", "device", "memory", "model", "network", "project"} <= {item["topic"] for item in findings}
+    assert {"python", "device", "memory", "model", "network", "project"} <= {
+        item["topic"] for item in findings
+    }
     problems = [item for item in findings if item["state"] == "problem"]
     assert done.returncode == (3 if problems else 0)
     assert all(item["follows"] for item in findings)
@@ -290,7 +393,12 @@ def test_doctor_as_json(finished: Path) -> None:
         ("import-queries", '{"query": "a"}\n{"quer": "b"}\n', "dataset-invalid", "line 2"),
         ("import-queries", '{"query": "a"}\nnot json\n', "dataset-invalid", "line 2"),
         ("import-queries", "", "dataset-empty", ""),
-        ("import-judgments", '{"query": "a", "evidence": ["b"]}\n{"query": 3}\n', "dataset-invalid", "line 2"),
+        (
+            "import-judgments",
+            '{"query": "a", "evidence": ["b"]}\n{"query": 3}\n',
+            "dataset-invalid",
+            "line 2",
+        ),
         ("import-judgments", "[]\n", "dataset-invalid", "line 1"),
         ("import-judgments", "", "dataset-without-judgments", ""),
     ],
@@ -306,29 +414,51 @@ def test_a_malformed_import_names_file_and_line(
     assert sorted((finished / "imports").iterdir()) == before
 
 
-def test_stages_alone_in_order_on_imported_queries(make_project: Callable[..., Path], tmp_path: Path) -> None:
+def test_stages_alone_in_order_on_imported_queries(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
     project = make_project(
         tmp_path / "alone",
         queries={"backend": "imported", "consistency_top": 0},
         training={"steps": 2, "eval_every": 2},
     )
     copy_documents(project / "documents", ("mail",), 6)
-    needs = {"index": "ingest", "generate": "index", "rank": "generate", "train": "rank", "evaluate": "train"}
+    needs = {
+        "index": "ingest",
+        "generate": "index",
+        "rank": "generate",
+        "train": "rank",
+        "evaluate": "train",
+    }
     for stage, before in {**needs, "embed": "ingest"}.items():
         code, error = error_of(stage, str(project))
         assert (code, error["code"], error["stage"]) == (3, "not-built", before)
-    for arguments, before in {("search", "x", "--mode", "bm25"): "index", ("report",): "evaluate"}.items():
+    for arguments, before in {
+        ("search", "x", "--mode", "bm25"): "index",
+        ("report",): "evaluate",
+    }.items():
         code, error = error_of(arguments[0], str(project), *arguments[1:])
         assert (code, error["code"], error["stage"]) == (3, "not-built", before)
-    lines = [line for path in sorted(project.rglob("documents/**/*.txt")) for line in path.read_text().splitlines()]
+    lines = [
+        line
+        for path in sorted(project.rglob("documents/**/*.txt"))
+        for line in path.read_text().splitlines()
+    ]
     evidence = [line for line in dict.fromkeys(lines) if len(line) > 50][:40]
     assert len(evidence) > 25
     rows = [{"query": f"what about {text[:30]}", "evidence": text} for text in evidence]
-    rows.append({"query": "what is nowhere", "evidence": "this sentence stands in no document of the corpus"})
+    rows.append(
+        {
+            "query": "what is nowhere",
+            "evidence": "this sentence stands in no document of the corpus",
+        }
+    )
     (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     told = engine_here("import-queries", str(project), str(tmp_path / "queries.jsonl"))
     assert f"{len(rows)} queries" in told.stderr
-    outputs = {stage: engine_here(stage, str(project)) for stage in (*needs.values(), "evaluate", "embed")}
+    outputs = {
+        stage: engine_here(stage, str(project)) for stage in (*needs.values(), "evaluate", "embed")
+    }
     assert all(done.stdout == "" for done in outputs.values())
     assert f"kept: {len(evidence)}" in outputs["generate"].stderr
     assert "1 of" in outputs["generate"].stderr, "the query whose evidence is nowhere must be told"

@@ -23,11 +23,17 @@ from engine.project.folder import ProjectFolder
 def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "engine", *arguments],
-        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
-def wait_for(project: Path, wanted: type[events.Event], before: set[Path], run: subprocess.Popen[str]) -> Path:
+def wait_for(
+    project: Path, wanted: type[events.Event], before: set[Path], run: subprocess.Popen[str]
+) -> Path:
     """The folder of the new run, once it has told an event of the wanted kind."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
@@ -50,29 +56,52 @@ def is_alive(pid: int) -> bool:
 def test_hits_piped_are_whole_lines(finished: Path) -> None:
     env = {name: value for name, value in environment().items() if name != "COLUMNS"}
     done = subprocess.run(
-        [sys.executable, "-m", "engine", "search", str(finished), "freezer door left open", "--mode", "bm25"],
-        capture_output=True, text=True, env=env, check=True,
-    )  # fmt: skip
-    heads, bodies = done.stdout.splitlines()[::2], done.stdout.splitlines()[1::2]
+        [
+            sys.executable,
+            "-m",
+            "engine",
+            "search",
+            str(finished),
+            "freezer door left open",
+            "--mode",
+            "bm25",
+        ],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=True,
+    )
+    heads = done.stdout.splitlines()[::2]
+    bodies = done.stdout.splitlines()[1::2]
     assert all(re.match(r"\d+\. .* \[keywords #\d+\]$", head) for head in heads)
     assert all(body.startswith("   ") for body in bodies)
     assert "\x1b" not in done.stdout
 
 
 def test_a_reader_that_has_enough_is_no_fault(finished: Path) -> None:
-    for arguments in (["--help"], ["search", str(finished), "door", "--mode", "bm25", "--top", "300", "--json"]):
+    for arguments in (
+        ["--help"],
+        ["search", str(finished), "door", "--mode", "bm25", "--top", "300", "--json"],
+    ):
         command = " ".join([sys.executable, "-m", "engine", *arguments])
         done = subprocess.run(
             ["bash", "-c", f"set -o pipefail; {command} | head -1 >/dev/null"],
-            env=environment(), capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0
         assert done.stderr == ""
 
 
 def test_events_whose_reader_is_gone_stop_the_run(project: Path) -> None:
-    command = f"set -o pipefail; {sys.executable} -m engine index {project} --force --json | head -1"
-    done = subprocess.run(["bash", "-c", command], env=environment(), capture_output=True, text=True, check=False)
+    command = (
+        f"set -o pipefail; {sys.executable} -m engine index {project} --force --json | head -1"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment(), capture_output=True, text=True, check=False
+    )
     assert json.loads(done.stdout)["event"] == "run_started"
     assert done.returncode in (0, 130)  # 0: the stage was quicker
     assert "Traceback" not in done.stderr
@@ -82,14 +111,23 @@ def test_events_whose_reader_is_gone_stop_the_run(project: Path) -> None:
 def test_serve_answers_from_a_shell_pipe(finished: Path) -> None:
     requests = [
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
-        {"jsonrpc": "2.0", "id": 2, "method": "search", "params": {"query": "freezer door", "mode": "bm25", "top": 2}},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "search",
+            "params": {"query": "freezer door", "mode": "bm25", "top": 2},
+        },
         {"jsonrpc": "2.0", "id": 3, "method": "nonsense"},
     ]
     done = subprocess.run(
         [sys.executable, "-m", "engine", "serve", str(finished), "--stdio"],
         input="".join(json.dumps(request) + "\n" for request in requests) + "not json\n",
-        capture_output=True, text=True, env=environment(), check=True, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=True,
+        timeout=120,
+    )
     answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
     assert answers[1]["result"] == "pong"
     assert len(answers[2]["result"]["hits"]) == 2
@@ -109,8 +147,10 @@ def test_on_a_terminal_there_is_progress_and_the_terminal_is_left_sane(project: 
     run = subprocess.Popen(
         [sys.executable, "-m", "engine", "index", str(project), "--force"],
         env={**environment(), "COLUMNS": "80", "TERM": "xterm-256color"},
-        stdin=follower, stdout=follower, stderr=follower,
-    )  # fmt: skip
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    )
     shown = b""
     while run.poll() is None or select.select([leader], [], [], 0.2)[0]:
         if select.select([leader], [], [], 0.2)[0]:
@@ -143,7 +183,9 @@ def test_cancel_lock_and_resume(project: Path) -> None:
     assert json.loads((folder / "run.json").read_text())["state"] == "cancelled"
     assert not is_alive(json.loads((folder / "stage.json").read_text())["pid"])
     told = engine_here("train", str(project), "--json").stdout
-    steps = [line["step"] for line in map(json.loads, told.splitlines()) if line["event"] == "train_step"]
+    steps = [
+        line["step"] for line in map(json.loads, told.splitlines()) if line["event"] == "train_step"
+    ]
     assert steps[0] > 1, "training began again instead of resuming"
 
 
@@ -165,10 +207,15 @@ def test_a_training_whose_terminal_is_closed_or_that_is_killed_leaves_a_trace(
 
     leader, follower = pty.openpty()
     run = subprocess.Popen(
-        [sys.executable, "-m", "engine", "train", str(project)], env={**environment(), "TERM": "xterm-256color"},
-        stdin=follower, stdout=follower, stderr=follower, start_new_session=True, text=True,
+        [sys.executable, "-m", "engine", "train", str(project)],
+        env={**environment(), "TERM": "xterm-256color"},
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        start_new_session=True,
+        text=True,
         preexec_fn=take_terminal,
-    )  # fmt: skip
+    )
     os.close(follower)
     folder = wait_for(project, events.TrainStep, before, run)
     made = [event for event, _ in events.read(folder / "events.jsonl")]
@@ -195,7 +242,8 @@ def test_a_training_whose_terminal_is_closed_or_that_is_killed_leaves_a_trace(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> None:
-    before, folder = set((project / "runs").iterdir()), ProjectFolder(project)
+    before = set((project / "runs").iterdir())
+    folder = ProjectFolder(project)
     with folder.locked("stage"):  # the stage waits for it: it cannot end before it is held
         run = start("index", str(project), "--force")
         wait_for(project, events.StageStarted, before, run)
@@ -208,4 +256,6 @@ def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> 
     assert "Traceback" not in stderr
     assert json.loads((made / "run.json").read_text())["state"] == "cancelled"
     assert not is_alive(json.loads((made / "stage.json").read_text())["pid"])
-    assert json.loads(engine_here("search", str(project), "freezer", "--mode", "bm25", "--json").stdout)["hits"]
+    assert json.loads(
+        engine_here("search", str(project), "freezer", "--mode", "bm25", "--json").stdout
+    )["hits"]

@@ -1,4 +1,6 @@
-"""A search from a cold process needs no model library; where its graph is damaged, the encoder itself gives the same hits."""
+"""A search from a cold process needs no model library; where its graph is damaged, the encoder
+itself gives the same hits.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,17 @@ except SystemExit:
     pass
 heavy = {"torch", "transformers", "sentence_transformers", "peft", "matplotlib", "pandas", "scipy", "sklearn"}
 print(*sorted(heavy & set(sys.modules)), file=sys.stderr)
-"""
+"""  # noqa: E501
 
 
 def scores(output: str) -> dict[int, float]:
     """Of the chunks that were found by meaning."""
     found = json.loads(output)["hits"]
-    return {hit["chunk_id"]: hit["rankers"]["semantic"]["score"] for hit in found if "semantic" in hit["rankers"]}
+    return {
+        hit["chunk_id"]: hit["rankers"]["semantic"]["score"]
+        for hit in found
+        if "semantic" in hit["rankers"]
+    }
 
 
 @pytest.mark.usefixtures("own_data_folder")
@@ -45,7 +51,9 @@ def test_it_loads_no_model_library_and_a_damaged_graph_is_made_anew(project: Pat
     os.truncate(graph, graph.stat().st_size // 2)
     cold = scores(done.stdout)
     assert cold
-    assert scores(engine_here("search", str(project), QUERY, "--json").stdout) == pytest.approx(cold, abs=1e-4)
+    assert scores(engine_here("search", str(project), QUERY, "--json").stdout) == pytest.approx(
+        cold, abs=1e-4
+    )
     assert not is_settled(index)
     assert "✓ embed" in engine_here("embed", str(project)).stderr
     (index,) = project.glob("vectors/*")

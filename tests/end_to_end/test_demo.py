@@ -16,11 +16,15 @@ MOST_LINES = 55  # of 60; the others are those of make (tests/test_makefile.py)
 BESIDE = 15  # lines of a question with both lists side by side, where there is one that tells
 
 
-def test_the_demo_is_short_and_shows_no_automatic_choice(make_project: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_demo_is_short_and_shows_no_automatic_choice(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
     project = make_project(
-        tmp_path / "sample", corpus={"paths": [str(SAMPLE / "documents")], "chunk_tokens": 256}, queries={"max_queries": 100},
+        tmp_path / "sample",
+        corpus={"paths": [str(SAMPLE / "documents")], "chunk_tokens": 256},
+        queries={"max_queries": 100},
         training={"steps": 2, "eval_every": 2},
-    )  # fmt: skip
+    )
     done = engine_here("demo", "--project", str(project))
     (log,) = project.glob("runs/*/events.jsonl")
     reported = [event for event, _ in events.read(log)]
@@ -29,18 +33,29 @@ def test_the_demo_is_short_and_shows_no_automatic_choice(make_project: Callable[
     tells = "(semantic search)" in done.stdout
     assert len(lines) <= MOST_LINES + BESIDE * tells
     assert choices
-    assert not [one for one in choices if any(f"{one.setting}: {one.value} — {one.reason}" in line for line in lines)]
-    done_with = [event.stage for event in reported if isinstance(event, events.StageFinished | events.StageSkipped)]
+    assert not [
+        one
+        for one in choices
+        if any(f"{one.setting}: {one.value} — {one.reason}" in line for line in lines)
+    ]
+    done_with = [
+        event.stage
+        for event in reported
+        if isinstance(event, events.StageFinished | events.StageSkipped)
+    ]
     assert [line.split()[1] for line in lines if line.startswith("✓")] == done_with
     assert {*done_with} == {*ORDER}
     assert str(project) in done.stdout
     found = Project.open(project).report()
-    measured, shown = found.tables["measuring"], " ".join(done.stdout.split())
+    measured = found.tables["measuring"]
+    shown = " ".join(done.stdout.split())
     assert [one.mode for one in found.verdict.modes] == ["hybrid", "semantic"]
     for one in found.verdict.modes:
         assert one.sentence in shown
         assert (one.kind, one.queries) == ("measuring", measured.queries)
-        assert [bar.figure for bar in one.bars] == [measured.systems[bar.system]["ndcg@10"] for bar in one.bars]
+        assert [bar.figure for bar in one.bars] == [
+            measured.systems[bar.system]["ndcg@10"] for bar in one.bars
+        ]
         assert one.format_difference in shown
     change = telling_change(found)
     assert (change is not None) == ("(semantic search)" in shown)

@@ -50,7 +50,11 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def wait_for_end(folder: Path) -> str:
-    return str(wait_until(lambda: (state := record(folder)["state"]) != "running" and state, "an end of the run"))
+    return str(
+        wait_until(
+            lambda: (state := record(folder)["state"]) != "running" and state, "an end of the run"
+        )
+    )
 
 
 def is_gone(pid: int) -> bool:
@@ -69,7 +73,9 @@ def steps_logged(folder: Path) -> list[int]:
 @pytest.fixture(scope="module")
 def ranked(make_project: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that is ready to train. Tests copy it."""
-    path = make_project(tmp_path_factory.mktemp("ranked") / "project", queries={"consistency_top": 0})
+    path = make_project(
+        tmp_path_factory.mktemp("ranked") / "project", queries={"consistency_top": 0}
+    )
     copy_documents(path / "documents", ("incidents", "policies"), 6)
     for stage in ("ingest", "index", "generate", "rank"):
         stage_here(path, stage)
@@ -102,26 +108,39 @@ def start(project: Path, *options: str) -> Path:
 
 def test_a_detached_run_outlives_whoever_started_it(project: Path) -> None:
     command = (
-        f"trap '' HUP; {sys.executable} -m engine run {project} --only rank --force --detach --json; exec sleep 60"
+        f"trap '' HUP; {sys.executable} -m engine run {project} --only rank --force --detach"
+        " --json; exec sleep 60"
     )
-    at_work = ProjectFolder(project).locked("stage")  # the stage waits for it: it cannot end before the signals come
-    with at_work, subprocess.Popen(
-        ["bash", "-c", command], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as caller:  # fmt: skip
+    at_work = ProjectFolder(project).locked(
+        "stage"
+    )  # the stage waits for it: it cannot end before the signals come
+    with (
+        at_work,
+        subprocess.Popen(
+            ["bash", "-c", command],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as caller,
+    ):
         assert caller.stdout is not None
         begun = json.loads(caller.stdout.readline())
         folder = Path(begun["folder"])
         wait_until(has_logged(folder, events.StageStarted), "a stage at work")
         assert os.getsid(begun["pid"]) == begun["pid"] != os.getsid(caller.pid)
         os.killpg(caller.pid, signal.SIGHUP)
-        os.kill(begun["pid"], signal.SIGHUP)  # as the end of a login session sends it to every process
+        os.kill(
+            begun["pid"], signal.SIGHUP
+        )  # as the end of a login session sends it to every process
         os.killpg(caller.pid, signal.SIGKILL)
         assert caller.wait(60) == -signal.SIGKILL
         assert record(folder)["state"] == "running"
     assert wait_for_end(folder) == "done"
     assert log_of(folder)[0] == events.RunStarted(run=begun["run"], stages=["rank"])
-    assert [event.stage for event in log_of(folder) if isinstance(event, events.StageFinished)] == ["rank"]
+    assert [event.stage for event in log_of(folder) if isinstance(event, events.StageFinished)] == [
+        "rank"
+    ]
     wait_until(lambda: is_gone(begun["pid"]), "the end of its process")
 
 
@@ -130,8 +149,11 @@ def test_a_detached_run_that_cannot_begin_has_an_error(project: Path) -> None:
     (project / "runs").write_text("no folder")
     done = subprocess.run(
         [sys.executable, "-m", "engine", "adapt", str(project), "--detach", "--json"],
-        env={**environment(), "BMEMBED_ERRORS": "json"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={**environment(), "BMEMBED_ERRORS": "json"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     error = json.loads(done.stderr.splitlines()[-1])
     assert done.returncode != 0
     assert set(error) == {"type", "code", "what", "why", "to_do", "stage", "command"}
@@ -143,7 +165,10 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     train_for(project, 400)
     folder = start(project, "--only", "train")
     if sys.platform == "linux":
-        opened = {name: os.readlink(f"/proc/{record(folder)['pid']}/fd/{name}") for name in ("0", "1", "2")}
+        opened = {
+            name: os.readlink(f"/proc/{record(folder)['pid']}/fd/{name}")
+            for name in ("0", "1", "2")
+        }
         assert opened["0"] == opened["1"] == "/dev/null"
         assert "deleted" in opened["2"], "errors go to a file that nobody else can open"
     wait_until(lambda: max(steps_logged(folder), default=0) >= 3, "three steps")
@@ -167,7 +192,9 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     wait_until(lambda: isinstance(log_of(folder)[-1], events.Paused), "another pause")
     engine_here("cancel", str(project))
     assert wait_for_end(folder) == "cancelled"
-    paused = [event.name for event in log_of(folder) if isinstance(event, events.Paused | events.Resumed)]
+    paused = [
+        event.name for event in log_of(folder) if isinstance(event, events.Paused | events.Resumed)
+    ]
     assert paused == ["paused", "resumed", "paused"]
     status = status_of(Project.open(project))
     assert status.progress is None
@@ -191,15 +218,23 @@ pipeline.run(project, stages=[sys.argv[2]], force=[sys.argv[2]], on_event=listen
 """
 
 
-@pytest.mark.parametrize(("stage", "by"), [("index", "cancel"), ("rank", "kill"), ("rank", "resume")])
+@pytest.mark.parametrize(
+    ("stage", "by"), [("index", "cancel"), ("rank", "kill"), ("rank", "resume")]
+)
 def test_a_stage_waits_at_its_first_safe_point(project: Path, stage: str, by: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PAUSING, str(project), stage],
-        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    ) as run:  # fmt: skip
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as run:
         assert run.stdout is not None
         assert [run.stdout.readline().strip() for _ in range(2)] == ["run_started", "stage_started"]
-        assert next(line for line in run.stdout if line not in ("choice\n", "progress\n")) == "paused\n"
+        assert (
+            next(line for line in run.stdout if line not in ("choice\n", "progress\n"))
+            == "paused\n"
+        )
         folder = max((project / "runs").iterdir())
         child = json.loads((folder / "stage.json").read_text())["pid"]
         assert not is_gone(child)
@@ -223,13 +258,26 @@ def test_a_training_finished_early_is_done_and_the_run_goes_on(project: Path) ->
     wait_until(lambda: max(steps_logged(folder), default=0) >= 3, "three steps")
     engine_here("finish", str(project))
     assert wait_for_end(folder) == "done"
-    (choice,) = (event for event in log_of(folder) if isinstance(event, events.Choice) and event.setting == "steps")
+    (choice,) = (
+        event
+        for event in log_of(folder)
+        if isinstance(event, events.Choice) and event.setting == "steps"
+    )
     assert 3 <= int(choice.value) < 600
     assert f"step {choice.value}" in choice.reason
-    summaries = {event.stage: event.summary for event in log_of(folder) if isinstance(event, events.StageFinished)}
+    summaries = {
+        event.stage: event.summary
+        for event in log_of(folder)
+        if isinstance(event, events.StageFinished)
+    }
     assert list(summaries) == ["train", "evaluate"]
-    assert (summaries["train"]["ended"], summaries["train"]["steps"]) == ("asked", int(choice.value))
+    assert (summaries["train"]["ended"], summaries["train"]["steps"]) == (
+        "asked",
+        int(choice.value),
+    )
     again: list[events.Event] = []
     pipeline.run(ProjectFolder(project), stages=["train"], on_event=again.append)
-    assert any(isinstance(event, events.StageSkipped) for event in again), "what was finished early is up to date"
+    assert any(isinstance(event, events.StageSkipped) for event in again), (
+        "what was finished early is up to date"
+    )
     assert not (project / "checkpoints").exists(), "a forced training would start from one"

@@ -1,4 +1,6 @@
-"""docs/METHODS.md §6 against the program: every study, with trainings of two steps, on a small BEIR folder."""
+"""docs/METHODS.md §6 against the program: every study, with trainings of two steps, on a small
+BEIR folder.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BEIR folder, sentence pairs, and two tiny models."""
     root = tmp_path_factory.mktemp("studies")
     (root / "data" / "qrels").mkdir(parents=True)
-    texts = [path.read_text()[:1500] for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:10]]
-    corpus = [json.dumps({"_id": f"d{number}", "title": "", "text": text}) for number, text in enumerate(texts)]
-    questions = [json.dumps({"_id": f"q{number}", "text": text[40:120]}) for number, text in enumerate(texts)]
+    texts = [
+        path.read_text()[:1500]
+        for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:10]
+    ]
+    corpus = [
+        json.dumps({"_id": f"d{number}", "title": "", "text": text})
+        for number, text in enumerate(texts)
+    ]
+    questions = [
+        json.dumps({"_id": f"q{number}", "text": text[40:120]}) for number, text in enumerate(texts)
+    ]
     (root / "data" / "corpus.jsonl").write_text("\n".join(corpus))
     (root / "data" / "queries.jsonl").write_text("\n".join(questions))
     judgments = [f"q{number}\td{number}\t1" for number in range(len(texts))]
-    (root / "data" / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judgments]))
-    pairs = [f"the pump number {number} leaks\tpump {number} is not tight\t{number}" for number in range(12)]
+    (root / "data" / "qrels" / "test.tsv").write_text(
+        "\n".join(["query-id\tcorpus-id\tscore", *judgments])
+    )
+    pairs = [
+        f"the pump number {number} leaks\tpump {number} is not tight\t{number}"
+        for number in range(12)
+    ]
     (root / "pairs.tsv").write_text("\n".join(pairs))
     build_tiny_model(root / "model")
     build_tiny_model(root / "small", seed=3)
@@ -66,10 +81,14 @@ def make_study(folder: Path, study: Study) -> dict[str, Any]:
 
 
 def find_system(study: Study, row: dict[str, Any]) -> str:
-    """The system of a row; of two with one label, such as RRF, the untrained one has no training."""
+    """The system of a row; of two with one label, such as RRF, the untrained one has no
+    training.
+    """
     names = [system for system, label in study.systems.items() if label == row["system"]]
     if len(names) > 1:
-        names = [name for name in names if (name.partition(",")[0] in UNTRAINED) == (not row["training"])]
+        names = [
+            name for name in names if (name.partition(",")[0] in UNTRAINED) == (not row["training"])
+        ]
     return next(iter(names), "")
 
 
@@ -84,7 +103,11 @@ def is_explained(study: Study, system: str, column: str) -> bool:
         return system == "small model, tuned"
     if column.startswith(("Δ", "loss of")):
         return change == "clean" or (not change and name in COMPARED_WITH)
-    return column in ("accuracy@5 at τ", "threshold τ(ψ)", "ψ of τ")  # of so few questions none may hold
+    return column in (
+        "accuracy@5 at τ",
+        "threshold τ(ψ)",
+        "ψ of τ",
+    )  # of so few questions none may hold
 
 
 @pytest.mark.timeout(1200)
@@ -100,7 +123,9 @@ def test_no_cell_is_empty_without_a_reason(folder: Path, study: Study) -> None:
     assert page["finished"] == len(study.trainings) == len(page["cells"])
     assert all(not cell["error"] for cell in page["cells"])
     assert page["rows"]
-    untrained = {cell["label"] for cell in page["cells"] if cell["reason"]}  # such as a quarter of few queries
+    untrained = {
+        cell["label"] for cell in page["cells"] if cell["reason"]
+    }  # such as a quarter of few queries
     for row in page["rows"]:
         if row["training"] and row["training"] in untrained:
             continue

@@ -1,4 +1,6 @@
-"""`engine export`: what is taken away works without this program, holds what it says, and is complete or absent."""
+"""`engine export`: what is taken away works without this program, holds what it says, and is
+complete or absent.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,21 @@ from engine.settings.schema import EncoderSettings
 from engine.written_queries.beir import READER, read_beir_judgments
 
 CPU = Hardware("cpu", "float32", 1, ())
-TEXTS = ["freezer door left open", "Who signs off a PHX-121 retrofit?", "contract law " * 200, "é", "."]
+TEXTS = [
+    "freezer door left open",
+    "Who signs off a PHX-121 retrofit?",
+    "contract law " * 200,
+    "é",
+    ".",
+]
 
 
 def serve(project: Path, strength: float, side: str) -> ProjectFolder:
     """Let search serve the trained adapter at a strength, on a side, and embed anew."""
     folder = ProjectFolder.open(project)
     store = folder.store()
-    evaluation, trained = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
+    evaluation = store.artifact(EvaluationInfo)
+    trained = store.artifact(AdapterInfo)
     assert evaluation is not None
     assert trained is not None
     adapter = trained.info.adapter if strength else None
@@ -51,17 +60,26 @@ def serve(project: Path, strength: float, side: str) -> ProjectFolder:
     if side == "both-then-queries":
         shutil.copytree(own, own / "chunks")
         stir(own / "chunks", seed=1)
-    store.put_artifact(replace(trained, info=replace(trained.info, adapter_scope=side, digest=stir(own))))
+    store.put_artifact(
+        replace(trained, info=replace(trained.info, adapter_scope=side, digest=stir(own)))
+    )
     served = InUseInfo("adapted", strength, adapter, side)
-    store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served)))
+    store.put_artifact(
+        replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served))
+    )
     store.close()
     stage_here(project, "embed")
     return folder
 
 
 @pytest.fixture(scope="module")
-def projects(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[float, str], ProjectFolder]:
-    """Projects that serve (strength, side). Tests do not change them, but for the list of exports."""
+def projects(
+    finished: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[float, str], ProjectFolder]:
+    """Projects that serve (strength, side).
+
+    Tests do not change them, but for the list of exports.
+    """
     made: dict[tuple[float, str], ProjectFolder] = {}
 
     def give(strength: float, side: str) -> ProjectFolder:
@@ -77,9 +95,14 @@ def projects(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 def everything(
     projects: Callable[..., ProjectFolder], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[ProjectFolder, Exported]:
-    """A project that serves its adapter for queries alone, and all that can be taken of it. Tests only read them."""
+    """A project that serves its adapter for queries alone, and all that can be taken of it.
+
+    Tests only read them.
+    """
     project = projects(1.0, "query")
-    return project, export_project(project, tmp_path_factory.mktemp("everything") / "taken", ["all"])
+    return project, export_project(
+        project, tmp_path_factory.mktemp("everything") / "taken", ["all"]
+    )
 
 
 def own_encoder(project: ProjectFolder, *, adapted: bool) -> TransformerEncoder:
@@ -88,11 +111,17 @@ def own_encoder(project: ProjectFolder, *, adapted: bool) -> TransformerEncoder:
     store.close()
     assert vectors is not None
     info = vectors.info
-    adapter = project.path / info.adapter if adapted and info.adapter else None
+    if adapted and info.adapter:
+        adapter = project.path / info.adapter
+    else:
+        adapter = None
     return TransformerEncoder.load(
-        resolve_model(info.model), adapter=adapter, adapter_scale=info.interpolation_weight, hardware=CPU,
+        resolve_model(info.model),
+        adapter=adapter,
+        adapter_scale=info.interpolation_weight,
+        hardware=CPU,
         max_tokens=info.max_tokens,
-    )  # fmt: skip
+    )
 
 
 def loaded(folder: Path) -> Any:
@@ -118,7 +147,8 @@ def test_the_merged_model_gives_the_products_own_vectors(
     project = projects(strength, "both")
     made = export_project(project, tmp_path / "taken")
     assert made.kinds == ("adapter", "model")
-    model, own = loaded(made.folder / "model"), own_encoder(project, adapted=True)
+    model = loaded(made.folder / "model")
+    own = own_encoder(project, adapted=True)
     assert_same(model.encode_query(TEXTS), own.encode_queries(TEXTS))
     assert_same(model.encode_document(TEXTS), own.encode_chunks(TEXTS))
     base = own_encoder(project, adapted=False).encode_queries(TEXTS)
@@ -151,9 +181,16 @@ def test_of_an_adapter_for_queries_both_encoders_come_with_cards_of_their_own(
     made = export_project(project, tmp_path / "taken")
     assert not (made.folder / "model").exists()
     adapted, base = own_encoder(project, adapted=True), own_encoder(project, adapted=False)
-    assert_same(loaded(made.folder / "query-encoder").encode_query(TEXTS), adapted.encode_queries(TEXTS))
-    assert_same(loaded(made.folder / "chunk-encoder").encode_document(TEXTS), base.encode_chunks(TEXTS))
-    cards = [(made.folder / part / "README.md").read_text("utf-8") for part in ("query-encoder", "chunk-encoder")]
+    assert_same(
+        loaded(made.folder / "query-encoder").encode_query(TEXTS), adapted.encode_queries(TEXTS)
+    )
+    assert_same(
+        loaded(made.folder / "chunk-encoder").encode_document(TEXTS), base.encode_chunks(TEXTS)
+    )
+    cards = [
+        (made.folder / part / "README.md").read_text("utf-8")
+        for part in ("query-encoder", "chunk-encoder")
+    ]
     assert cards[0] != cards[1]
     whole = (made.folder / "README.md").read_text("utf-8")
     assert all(f"`{part}/`" in whole for part in ("query-encoder", "chunk-encoder"))
@@ -170,18 +207,25 @@ def test_where_chunks_have_an_adapter_of_their_own_both_come(
     made = export_project(project, tmp_path / "taken")
     assert made.kinds == ("adapter", "model")
     store = project.store()
-    trained, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
+    trained = store.artifact(AdapterInfo)
+    vectors = store.artifact(VectorsInfo)
     store.close()
     assert trained is not None
     assert vectors is not None
     adapter = project.path / (trained.info.adapter or "")
     queries, chunks = (
-        TransformerEncoder.load(resolve_model(vectors.info.model), adapter=folder, adapter_scale=strength, hardware=CPU)
+        TransformerEncoder.load(
+            resolve_model(vectors.info.model), adapter=folder, adapter_scale=strength, hardware=CPU
+        )
         for folder in (adapter, adapter / "chunks")
     )
     assert np.abs(queries.encode_queries(TEXTS) - chunks.encode_chunks(TEXTS)).max() > 1e-3
-    assert_same(loaded(made.folder / "query-encoder").encode_query(TEXTS), queries.encode_queries(TEXTS))
-    assert_same(loaded(made.folder / "chunk-encoder").encode_document(TEXTS), chunks.encode_chunks(TEXTS))
+    assert_same(
+        loaded(made.folder / "query-encoder").encode_query(TEXTS), queries.encode_queries(TEXTS)
+    )
+    assert_same(
+        loaded(made.folder / "chunk-encoder").encode_document(TEXTS), chunks.encode_chunks(TEXTS)
+    )
     for part, own in (("adapter", queries), ("adapter/chunks", chunks)):
         assert_same(with_peft(vectors.info.model, made.folder / part), own.encode_queries(TEXTS))
     assert "`chunks/`" in (made.folder / "adapter" / "README.md").read_text("utf-8")
@@ -200,24 +244,44 @@ def with_peft(model: str, adapter: Path) -> np.ndarray:
     return vectors
 
 
-def test_where_base_is_in_use_the_model_is_the_base(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+def test_where_base_is_in_use_the_model_is_the_base(
+    projects: Callable[..., ProjectFolder], tmp_path: Path
+) -> None:
     project = projects(0.0, "query")
     made = export_project(project, tmp_path / "taken")
     assert made.kinds == ("adapter", "model")
     own = own_encoder(project, adapted=False)
     assert_same(loaded(made.folder / "model").encode_query(TEXTS), own.encode_queries(TEXTS))
     manifest = json.loads((made.folder / "manifest.json").read_text("utf-8"))
-    assert (manifest["adapter"]["weight_in_use"], manifest["encoder"]["interpolation_weight"]) == (0, 0)
-    assert [note.code for note in made.notes] == [note["code"] for note in manifest["notes"]] == ["adapter-unused"]
-    assert [note.code for note in export_project(project, tmp_path / "alone", ["model"]).notes] == ["model-base"]
+    assert (manifest["adapter"]["weight_in_use"], manifest["encoder"]["interpolation_weight"]) == (
+        0,
+        0,
+    )
+    assert (
+        [note.code for note in made.notes]
+        == [note["code"] for note in manifest["notes"]]
+        == ["adapter-unused"]
+    )
+    assert [note.code for note in export_project(project, tmp_path / "alone", ["model"]).notes] == [
+        "model-base"
+    ]
 
 
-def test_vectors_stand_beside_what_they_belong_to(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+def test_vectors_stand_beside_what_they_belong_to(
+    projects: Callable[..., ProjectFolder], tmp_path: Path
+) -> None:
     project = projects(1.0, "both")
     made = export_project(project, tmp_path / "taken", ["vectors", "chunks"])
     vectors = np.load(made.folder / "vectors" / "vectors.npy", allow_pickle=False)
-    ids = [json.loads(line) for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()]
-    chunks = [json.loads(line) for line in (made.folder / "chunks.jsonl").read_text("utf-8").split("\n") if line]
+    ids = [
+        json.loads(line)
+        for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()
+    ]
+    chunks = [
+        json.loads(line)
+        for line in (made.folder / "chunks.jsonl").read_text("utf-8").split("\n")
+        if line
+    ]
     assert vectors.dtype == np.float32
     assert len(vectors) == len(ids) == len(chunks) > 50
     text = {chunk["chunk_id"]: chunk["text"] for chunk in chunks}
@@ -227,16 +291,23 @@ def test_vectors_stand_beside_what_they_belong_to(projects: Callable[..., Projec
     store = project.store()
     documents = {document.path: document.text for document in store.documents(with_text=True)}
     store.close()
-    assert all(documents[one["path"]][one["start"] : one["end"]] == text[one["chunk_id"]] for one in ids)
+    assert all(
+        documents[one["path"]][one["start"] : one["end"]] == text[one["chunk_id"]] for one in ids
+    )
 
 
 @needs_pyarrow
-def test_parquet_holds_the_same_rows(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+def test_parquet_holds_the_same_rows(
+    projects: Callable[..., ProjectFolder], tmp_path: Path
+) -> None:
     from pyarrow import parquet
 
     made = export_project(projects(1.0, "both"), tmp_path / "taken", ["vectors", "parquet"])
     table = parquet.read_table(made.folder / "parquet" / "chunks.parquet").to_pylist()
-    ids = [json.loads(line) for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()]
+    ids = [
+        json.loads(line)
+        for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()
+    ]
     assert [{name: row[name] for name in ids[0]} for row in table] == ids
     assert all(row["text"] and len(row["terms"]) == len(row["impacts"]) > 0 for row in table)
     stacked = np.array([row["vector"] for row in table], dtype=np.float32)
@@ -248,34 +319,54 @@ def test_the_graph_is_made_where_the_index_was_opened_first(project: Path, tmp_p
     assert done.returncode == 0
     assert list((tmp_path / "taken").glob("*-onnx/model.onnx"))
     names = {path.name for path in (tmp_path / "taken").iterdir()}
-    assert {name for name in names if not name.endswith("-onnx")} == {"README.md", "manifest.json", "vectors"}
+    assert {name for name in names if not name.endswith("-onnx")} == {
+        "README.md",
+        "manifest.json",
+        "vectors",
+    }
 
 
-def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(everything: tuple[ProjectFolder, Exported]) -> None:
+def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(
+    everything: tuple[ProjectFolder, Exported],
+) -> None:
     import onnxruntime
     from tokenizers import Tokenizer
 
     project, made = everything
-    assert {path.name for path in made.folder.glob("*-onnx")} == {"chunk-encoder-onnx", "query-encoder-onnx"}
+    assert {path.name for path in made.folder.glob("*-onnx")} == {
+        "chunk-encoder-onnx",
+        "query-encoder-onnx",
+    }
     for name, adapted in (("query-encoder-onnx", True), ("chunk-encoder-onnx", False)):
         session = onnxruntime.InferenceSession(str(made.folder / name / "model.onnx"))
         tokenizer = Tokenizer.from_file(str(made.folder / name / "tokenizer.json"))
         tokenizer.enable_padding()
         tokenizer.enable_truncation(128)
         rows = tokenizer.encode_batch(TEXTS)
-        inputs = {"input_ids": [row.ids for row in rows], "attention_mask": [row.attention_mask for row in rows]}
-        found = session.run(None, {key: np.array(value, dtype=np.int64) for key, value in inputs.items()})[0]
-        np.testing.assert_allclose(found, own_encoder(project, adapted=adapted).encode_queries(TEXTS), atol=1e-5)
+        inputs = {
+            "input_ids": [row.ids for row in rows],
+            "attention_mask": [row.attention_mask for row in rows],
+        }
+        found = session.run(
+            None, {key: np.array(value, dtype=np.int64) for key, value in inputs.items()}
+        )[0]
+        np.testing.assert_allclose(
+            found, own_encoder(project, adapted=adapted).encode_queries(TEXTS), atol=1e-5
+        )
         assert "ONNX" in (made.folder / name / "README.md").read_text("utf-8")
 
 
-def test_queries_and_judgments_can_be_read_as_beir(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+def test_queries_and_judgments_can_be_read_as_beir(
+    projects: Callable[..., ProjectFolder], tmp_path: Path
+) -> None:
     project = projects(1.0, "query")
     made = export_project(project, tmp_path / "taken", ["beir"])
     folder = made.folder / "beir" / "chunks"
     corpus = {entry.external_id: entry.text for entry in READER.read(folder / "corpus.jsonl")}
     store = project.store()
-    queries, judged, chunks = store.queries(), store.judged(), {str(chunk.id): chunk for chunk in store.chunks()}
+    queries = store.queries()
+    judged = store.judged()
+    chunks = {str(chunk.id): chunk for chunk in store.chunks()}
     known = relevant_chunks(judged, list(chunks.values()), store.documents(with_text=True))
     store.close()
     assert corpus.keys() == chunks.keys()
@@ -291,16 +382,24 @@ def test_queries_and_judgments_can_be_read_as_beir(projects: Callable[..., Proje
         return "".join(text.split())
 
     held = [
-        any(squeezed(string) in squeezed(corpus[key]) for string in evidence[one.text] for key, _ in one.grades)
+        any(
+            squeezed(string) in squeezed(corpus[key])
+            for string in evidence[one.text]
+            for key, _ in one.grades
+        )
         for one in test
     ]
     assert sum(held) > 0.5 * len(held)  # the others are cut by a chunk's border
     assert {one.key: dict(one.grades) for one in test} == {
-        one.key: {str(chunk): grade for chunk, grade in one.grades.items()} for one in known if one.usable
+        one.key: {str(chunk): grade for chunk, grade in one.grades.items()}
+        for one in known
+        if one.usable
     }
 
 
-def test_judgments_of_whole_documents_have_a_corpus_of_documents(project: Path, tmp_path: Path) -> None:
+def test_judgments_of_whole_documents_have_a_corpus_of_documents(
+    project: Path, tmp_path: Path
+) -> None:
     folder = ProjectFolder.open(project)
     from engine.core.records import JudgedQuery
 
@@ -311,13 +410,17 @@ def test_judgments_of_whole_documents_have_a_corpus_of_documents(project: Path, 
     made = export_project(folder, tmp_path / "taken", ["beir"])
     (one,) = read_beir_judgments(made.folder / "beir" / "documents", "test")
     assert (one.key, one.text, one.grades) == ("tab here", "about it all", ((path, 2),))
-    assert path in {entry.external_id for entry in READER.read(made.folder / "beir" / "documents" / "corpus.jsonl")}
+    assert path in {
+        entry.external_id
+        for entry in READER.read(made.folder / "beir" / "documents" / "corpus.jsonl")
+    }
 
 
 def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, Exported]) -> None:
     project, made = everything
     store = project.store()
-    counts, evaluation = store.counts(), store.artifact(EvaluationInfo)
+    counts = store.counts()
+    evaluation = store.artifact(EvaluationInfo)
     queries = [query.text for query in store.queries()] + [query.text for query in store.judged()]
     store.close()
     assert evaluation is not None
@@ -338,7 +441,11 @@ def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, 
         assert evaluation.info.hybrid.reason in page
         assert known["encoder"]["base_weights_sha256"] in page
         assert known["adapter"]["digest"] in page
-    files = [path.read_text("utf-8") for path in (project.path / "documents").rglob("*") if path.is_file()]
+    files = [
+        path.read_text("utf-8")
+        for path in (project.path / "documents").rglob("*")
+        if path.is_file()
+    ]
     runs = runs_of_words(" ".join(files))
     assert len(runs) > 1000
     assert len(pages) < len(texts)
@@ -355,10 +462,17 @@ def test_the_card_shows_no_path_that_a_setting_holds(project: Path, tmp_path: Pa
     passwords = tmp_path / "Clients" / "ACME" / "passwords.txt"
     passwords.write_text("")
     passwords.chmod(0o600)
-    changes = {"corpus.passwords_file": str(passwords), "queries.endpoint_model": "/mnt/ACME/model `x`\n# head"}
+    changes = {
+        "corpus.passwords_file": str(passwords),
+        "queries.endpoint_model": "/mnt/ACME/model `x`\n# head",
+    }
     folder.change_settings({**changes, "queries.endpoint": "http://127.0.0.1:9/ACME"})
     made = export_project(folder, tmp_path / "taken", ["adapter"])
-    for path in (made.folder / "README.md", made.folder / "adapter" / "README.md", made.folder / "manifest.json"):
+    for path in (
+        made.folder / "README.md",
+        made.folder / "adapter" / "README.md",
+        made.folder / "manifest.json",
+    ):
         assert "ACME" not in path.read_text("utf-8"), path
     page = (made.folder / "README.md").read_text("utf-8")
     assert "endpoint_model = `model x# head`" in page
@@ -370,7 +484,11 @@ def test_the_manifest_names_every_file_with_its_hash_and_all_are_private(
 ) -> None:
     made = export_project(projects(1.0, "both"), tmp_path / "taken", ["adapter", "model", "chunks"])
     listed = json.loads((made.folder / "manifest.json").read_text("utf-8"))["files"]
-    files = {path.relative_to(made.folder).as_posix(): path for path in made.folder.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(made.folder).as_posix(): path
+        for path in made.folder.rglob("*")
+        if path.is_file()
+    }
     assert listed.keys() == files.keys() - {"manifest.json"}
     assert made.files == len(files)
     assert made.bytes == sum(path.stat().st_size for path in files.values())
@@ -381,7 +499,9 @@ def test_the_manifest_names_every_file_with_its_hash_and_all_are_private(
     assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
 
 
-def test_no_path_of_this_machine_is_in_a_model(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+def test_no_path_of_this_machine_is_in_a_model(
+    projects: Callable[..., ProjectFolder], tmp_path: Path
+) -> None:
     project = projects(1.0, "query")
     made = export_project(project, tmp_path / "taken")
     for path in (*made.folder.rglob("*.json"), *made.folder.rglob("*.safetensors")):
@@ -398,9 +518,12 @@ def test_where_an_export_may_not_go(project: Path, tmp_path: Path, place: str) -
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "own").write_text("mine")
     targets = {
-        "inside": project / "reports" / "taken", "documents": project / "documents" / "taken",
-        "file": tmp_path / "file", "full": tmp_path / "full", "nowhere": tmp_path / "no" / "taken",
-    }  # fmt: skip
+        "inside": project / "reports" / "taken",
+        "documents": project / "documents" / "taken",
+        "file": tmp_path / "file",
+        "full": tmp_path / "full",
+        "nowhere": tmp_path / "no" / "taken",
+    }
     with pytest.raises((UsageError, InputError)):
         export_project(folder, targets[place], ["chunks"])
     assert (tmp_path / "full" / "own").read_text() == "mine"
@@ -409,10 +532,17 @@ def test_where_an_export_may_not_go(project: Path, tmp_path: Path, place: str) -
 
 def test_llama_cpp_gives_the_same_vectors(everything: tuple[ProjectFolder, Exported]) -> None:
     project, made = everything
-    assert {path.name for path in made.folder.glob("*-gguf")} == {"chunk-encoder-gguf", "query-encoder-gguf"}
+    assert {path.name for path in made.folder.glob("*-gguf")} == {
+        "chunk-encoder-gguf",
+        "query-encoder-gguf",
+    }
     for name, adapted in (("query-encoder-gguf", True), ("chunk-encoder-gguf", False)):
         file = made.folder / name / "model-f16.gguf"
-        found = encoder_source(EncoderSettings(model=str(file), device="cpu")).load(128).encode_queries(TEXTS)
+        found = (
+            encoder_source(EncoderSettings(model=str(file), device="cpu"))
+            .load(128)
+            .encode_queries(TEXTS)
+        )
         expected = own_encoder(project, adapted=adapted).encode_queries(TEXTS)
         assert (found * expected).sum(axis=1).min() >= 0.9999
         assert "GGUF" in (made.folder / name / "README.md").read_text("utf-8")
@@ -421,9 +551,12 @@ def test_llama_cpp_gives_the_same_vectors(everything: tuple[ProjectFolder, Expor
 def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, optional = importlib.util.find_spec, ("pyarrow", "qdrant_client", "lancedb")
+    real = importlib.util.find_spec
+    optional = ("pyarrow", "qdrant_client", "lancedb")
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name in optional else real(name, *rest)
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name in optional else real(name, *rest),
     )
     folder = ProjectFolder.open(project)
     with fails(UsageError, "package-missing", "pyarrow"):
@@ -437,7 +570,9 @@ def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
     assert made.with_text == ("vectors", "opensearch", "chunks", "beir")
 
 
-def test_a_project_that_never_ran_has_nothing_to_export(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_a_project_that_never_ran_has_nothing_to_export(
+    make_project: Callable[[Path], Path], tmp_path: Path
+) -> None:
     folder = ProjectFolder.open(make_project(tmp_path / "new"))
     for kinds in (None, ["all"], ["chunks"], ["vectors"], ["beir"]):
         with fails(NotBuiltError, "not-built"):
@@ -448,11 +583,14 @@ def test_a_project_that_never_ran_has_nothing_to_export(make_project: Callable[[
 def test_figures_and_model_must_belong_together(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
     store = folder.store()
-    evaluation, trained = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
+    evaluation = store.artifact(EvaluationInfo)
+    trained = store.artifact(AdapterInfo)
     assert evaluation is not None
     assert trained is not None
     served = InUseInfo("interpolated-0.25", 0.25, trained.info.adapter)
-    store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served)))
+    store.put_artifact(
+        replace(evaluation, info=replace(evaluation.info, semantic=served, hybrid=served))
+    )
     store.close()
     with fails(NotBuiltError, "index-outdated"):
         export_project(folder, tmp_path / "taken", ["model"])

@@ -44,7 +44,9 @@ def leftovers(parent: Path) -> list[str]:
         ("onnx", 40_000),
     ],
 )
-def test_a_full_disk_leaves_nothing(project: Path, small_disk: Path, disk_filler: Any, kind: str, free: int) -> None:
+def test_a_full_disk_leaves_nothing(
+    project: Path, small_disk: Path, disk_filler: Any, kind: str, free: int
+) -> None:
     folder = ProjectFolder.open(project)
     disk_filler(small_disk, free)
     with pytest.raises(ResourceError) as caught:
@@ -54,19 +56,35 @@ def test_a_full_disk_leaves_nothing(project: Path, small_disk: Path, disk_filler
     assert leftovers(small_disk) == []
     assert known_exports(folder) == []
     (small_disk / "ballast").unlink()
-    fits = kind if kind not in ("qdrant", "opensearch") else "chunks"  # these never do
+    # these never do
+    if kind not in ("qdrant", "opensearch"):
+        fits = kind
+    else:
+        fits = "chunks"
     assert isinstance(export_project(folder, small_disk / "taken", [fits]), Exported)
 
 
-def broken_off(project: Path, target: Path, kinds: str, point: str, by: str) -> subprocess.CompletedProcess[str]:
-    """`engine export` that gets a signal at a chosen point, whatever the tests' own process has been told to ignore."""
-    path = os.pathsep.join([str(ROOT / "tests" / "fixtures" / "killing"), environment()["PYTHONPATH"]])
+def broken_off(
+    project: Path, target: Path, kinds: str, point: str, by: str
+) -> subprocess.CompletedProcess[str]:
+    """`engine export` that gets a signal at a chosen point, whatever the tests' own process has
+    been told to ignore.
+    """
+    path = os.pathsep.join(
+        [str(ROOT / "tests" / "fixtures" / "killing"), environment()["PYTHONPATH"]]
+    )
     variables = {"PYTHONPATH": path, "KILL_STAGE": "export", "KILL_POINT": point, "KILL_SIGNAL": by}
     return subprocess.run(
         [sys.executable, "-m", "engine", "export", str(project), str(target), "--only", kinds],
-        env={**environment(), **variables}, capture_output=True, text=True, check=False, timeout=240,
-        preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
-    )  # fmt: skip
+        env={**environment(), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+        preexec_fn=lambda: [
+            signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)
+        ],
+    )
 
 
 @pytest.mark.parametrize("point", ["before-rename", "renamed"])
@@ -84,7 +102,10 @@ def test_a_killed_export_is_absent_or_complete(project: Path, tmp_path: Path, po
         assert leftovers(target.parent) != ["taken"]
         assert not target.exists()
     export_project(folder, target, ["chunks"])
-    kept = ["second", "taken"] if point == "renamed" else ["taken"]
+    if point == "renamed":
+        kept = ["second", "taken"]
+    else:
+        kept = ["taken"]
     assert leftovers(target.parent) == kept
     assert sorted(Path(one["folder"]).name for one in known_exports(folder)) == kept
 
@@ -97,7 +118,9 @@ def check_complete(target: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["SIGTERM", "SIGHUP", "SIGINT"])
-def test_a_signal_takes_away_what_an_export_has_begun(project: Path, tmp_path: Path, by: str) -> None:
+def test_a_signal_takes_away_what_an_export_has_begun(
+    project: Path, tmp_path: Path, by: str
+) -> None:
     """Also the end of the terminal: what it has written so far is text of the documents."""
     target = tmp_path / "away" / "taken"
     target.parent.mkdir()
@@ -111,17 +134,35 @@ def test_a_signal_takes_away_what_an_export_has_begun(project: Path, tmp_path: P
 @needs_pyarrow
 @pytest.mark.parametrize(
     "moment",
-    ["adapter/adapter_model.safetensors", "*/model.safetensors", "*-onnx", "vectors/vectors.npy", "parquet/*.parquet",
-     "chunks.jsonl", "beir/chunks/corpus.jsonl", "README.md", "manifest.json"],
-)  # fmt: skip
-def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(project: Path, tmp_path: Path, moment: str) -> None:
+    [
+        "adapter/adapter_model.safetensors",
+        "*/model.safetensors",
+        "*-onnx",
+        "vectors/vectors.npy",
+        "parquet/*.parquet",
+        "chunks.jsonl",
+        "beir/chunks/corpus.jsonl",
+        "README.md",
+        "manifest.json",
+    ],
+)
+def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(
+    project: Path, tmp_path: Path, moment: str
+) -> None:
     target = tmp_path / "away" / "taken"
     target.parent.mkdir()
     command = [sys.executable, "-m", "engine", "export", str(project), str(target), "--only", "all"]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
-        while child.poll() is None and not list(target.parent.glob(f".taken.*.part/export/{moment}")):
+    with subprocess.Popen(
+        command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as child:
+        while child.poll() is None and not list(
+            target.parent.glob(f".taken.*.part/export/{moment}")
+        ):
             time.sleep(0.005)
-        of_it = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
+        if child.poll() is None:
+            of_it = psutil.Process(child.pid).children(recursive=True)
+        else:
+            of_it = []
         child.kill()
     _, alive = psutil.wait_procs(of_it, timeout=60)
     assert not alive  # nobody writes on
@@ -137,7 +178,9 @@ def test_the_command_prints_where_it_is_and_what_holds_text(project: Path, tmp_p
     done = engine_here("export", str(project), str(tmp_path / "taken"), "--only", "adapter,chunks")
     assert done.stdout == f"{tmp_path / 'taken'}\n"
     assert "chunks" in done.stderr
-    other = engine_here("export", str(project), str(tmp_path / "second"), "--only", "adapter", "--json")
+    other = engine_here(
+        "export", str(project), str(tmp_path / "second"), "--only", "adapter", "--json"
+    )
     assert json.loads(other.stdout)["kinds"] == ["adapter"]
     assert "chunks" not in other.stderr
     code, error = error_of("export", str(project), str(tmp_path / "taken"))

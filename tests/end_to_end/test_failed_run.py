@@ -1,4 +1,7 @@
-"""A run that failed while nobody looked: why is in the project's status. What can be seen before it begins ends it at once."""
+"""A run that failed while nobody looked: why is in the project's status.
+
+What can be seen before it begins ends it at once.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from fixtures.pipeline import engine_here
 from engine.project.folder import ProjectFolder
 
 
-def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_are_in_its_status(project: Path) -> None:
+def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_are_in_its_status(
+    project: Path,
+) -> None:
     (project / "pairs.csv").write_text("one,other,1\n")
     ProjectFolder.open(project).change_settings({"evaluation.sentence_pairs": "pairs.csv"})
     done = engine_here("adapt", str(project), "--force", "--json", check=False)
@@ -34,7 +39,11 @@ def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_are_in_its_statu
         ({"queries.backend": "gguf"}, "generate", "language-model-not-chosen"),
         ({"queries.backend": "endpoint"}, "generate", "endpoint-not-chosen"),
         ({"training.teacher": "cross-encoder"}, "train", "cross-encoder-not-chosen"),
-        ({"training.teacher": "cross-encoder", "training.cross_encoder": "no"}, "train", "cross-encoder-invalid"),
+        (
+            {"training.teacher": "cross-encoder", "training.cross_encoder": "no"},
+            "train",
+            "cross-encoder-invalid",
+        ),
     ],
 )
 def test_what_a_later_stage_lacks_ends_a_run_before_it_begins(
@@ -44,16 +53,24 @@ def test_what_a_later_stage_lacks_ends_a_run_before_it_begins(
     folder.change_settings(changes)
     done = engine_here("adapt", str(project), "--json", check=False)
     started, failed, finished = (json.loads(line) for line in done.stdout.splitlines())
-    assert (started["event"], failed["event"], finished["state"]) == ("run_started", "stage_failed", "failed")
+    assert (started["event"], failed["event"], finished["state"]) == (
+        "run_started",
+        "stage_failed",
+        "failed",
+    )
     assert failed["stage"] == stage
     assert (failed["error"]["code"], failed["error"]["stage"]) == (code, stage)
 
 
 def test_a_device_that_is_not_there_ends_a_run_that_would_use_it(project: Path) -> None:
     ProjectFolder.open(project).change_settings({"encoder.device": "cuda:99"})
-    done = engine_here("adapt", str(project), "--json")  # all of it is up to date: no stage wants a device
+    done = engine_here(
+        "adapt", str(project), "--json"
+    )  # all of it is up to date: no stage wants a device
     assert "stage_failed" not in done.stdout
-    done = engine_here("run", str(project), "--only", "ingest,index,evaluate", "--force", "--json", check=False)
+    done = engine_here(
+        "run", str(project), "--only", "ingest,index,evaluate", "--force", "--json", check=False
+    )
     failed = [json.loads(line) for line in done.stdout.splitlines()][1]
     assert (failed["event"], failed["stage"]) == ("stage_failed", "evaluate")
     assert failed["error"]["code"] == "device-missing"

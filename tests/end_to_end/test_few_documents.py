@@ -1,4 +1,6 @@
-"""Corpora that cannot be parted by document: what is learnt is still chosen on queries that it was not learnt from."""
+"""Corpora that cannot be parted by document: what is learnt is still chosen on queries that it
+was not learnt from.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from engine.project.folder import ProjectFolder
 from engine.queries.heldout import least_of
 
 TEXTS = [
-    path.read_text() for name in ("incidents", "policies") for path in sorted((SAMPLE / "documents" / name).iterdir())
+    path.read_text()
+    for name in ("incidents", "policies")
+    for path in sorted((SAMPLE / "documents" / name).iterdir())
 ]
 
 
@@ -28,7 +32,9 @@ def corpus(place: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["untitled", "one title", "one file"])
 def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, kind: str) -> None:
-    """Before, all untitled entries of a small set, and all entries of one title, were on one side: base was always served."""
+    """Before, all untitled entries of a small set, and all entries of one title, were on one
+    side: base was always served.
+    """
     project = ProjectFolder.create(
         tmp_path / "project",
         {
@@ -39,15 +45,22 @@ def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, k
     )
     (project.path / "documents").mkdir()
     corpus(project.path / "documents", kind)
-    told = engine_here("run", str(project.path), "--only", "ingest,index,generate", "--verbose").stderr
+    told = engine_here(
+        "run", str(project.path), "--only", "ingest,index,generate", "--verbose"
+    ).stderr
     store = project.store()
-    queries, chunks = store.queries(), store.chunks()
+    queries = store.queries()
+    chunks = store.chunks()
     store.close()
     run = max(1, len(chunks) // 20)
     first: dict[str, int] = {}
-    part = {chunk.id: first.setdefault(chunk.content_hash, place) // run for place, chunk in enumerate(chunks)}
+    part = {
+        chunk.id: first.setdefault(chunk.content_hash, place) // run
+        for place, chunk in enumerate(chunks)
+    }
     sides = {
-        side: {part[q.chunk_id] for q in queries if q.split == side} for side in ("train", "validation", "heldout")
+        side: {part[q.chunk_id] for q in queries if q.split == side}
+        for side in ("train", "validation", "heldout")
     }
     assert all(sides.values()), "one side has no queries"
     assert not sides["train"] & sides["validation"]

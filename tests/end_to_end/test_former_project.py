@@ -1,4 +1,6 @@
-"""A finished project as version 0.1 left it: tables of figures in the database, and the keys of then."""
+"""A finished project as version 0.1 left it: tables of figures in the database, and the keys of
+then.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,31 @@ def former_layout(info: Any) -> Any:
     found = {keys[name]: former_layout(value) for name, value in info.items()}
     if "semantic" in found:  # an evaluation had one encoder for both modes
         chosen = info["hybrid"]
-        served = {"name": former_name(chosen["name"]), "scale": chosen["interpolation_weight"], "adapter": chosen["adapter"],
-                  "side": FORMER_SCOPES.get(chosen["adapter_scope"], chosen["adapter_scope"])}  # fmt: skip
+        served = {
+            "name": former_name(chosen["name"]),
+            "scale": chosen["interpolation_weight"],
+            "adapter": chosen["adapter"],
+            "side": FORMER_SCOPES.get(chosen["adapter_scope"], chosen["adapter_scope"]),
+        }
         del found["semantic"], found["hybrid"]
         found |= {"served": served, "reason": chosen["reason"]}
-    return found | ({"side": FORMER_SCOPES.get(found["side"], found["side"])} if "side" in found else {})
+    return found | (
+        {"side": FORMER_SCOPES.get(found["side"], found["side"])} if "side" in found else {}
+    )
 
 
 def former_report(file: Path) -> None:
     """Rewrite a report in schema 1."""
     report = former_names(json.loads(file.read_bytes())) | {"training": CURVES}
     chosen = report["selection"]["hybrid"]
-    choice = {"served": former_name(chosen["encoder"]), "strength": chosen["weight"], "reason": chosen["reason"]}
-    choice["table"] = [{"name": choice["served"], "strength": choice["strength"], "standing": "served"}]
+    choice = {
+        "served": former_name(chosen["encoder"]),
+        "strength": chosen["weight"],
+        "reason": chosen["reason"],
+    }
+    choice["table"] = [
+        {"name": choice["served"], "strength": choice["strength"], "standing": "served"}
+    ]
     report["selection"] = choice
     for part in report["query_sets"]:
         part["synthetic"] = part["comparison"].pop("synthetic")
@@ -55,13 +69,17 @@ def former_report(file: Path) -> None:
 def former_names(data: Any) -> Any:
     if isinstance(data, list):
         return [former_names(one) for one in data]
-    return {former_name(key): former_names(value) for key, value in data.items()} if isinstance(data, dict) else data
+    if isinstance(data, dict):
+        return {former_name(key): former_names(value) for key, value in data.items()}
+    return data
 
 
 @pytest.fixture
 def former(project: Path) -> Path:
     with closing(sqlite3.connect(project / "project.db")) as database, database:
-        for kind, folder, text in database.execute("SELECT kind, folder, info FROM artifacts").fetchall():
+        for kind, folder, text in database.execute(
+            "SELECT kind, folder, info FROM artifacts"
+        ).fetchall():
             info = former_layout(json.loads(text))
             for name in FORMERLY_MISSING.get(kind, ()):
                 del info[name]
@@ -71,11 +89,14 @@ def former(project: Path) -> Path:
                 file.unlink()
             if kind == "evaluation":
                 info["tables"] = {
-                    name: asdict(table) for name, table in tables_of(read_report(project / folder)).items()
+                    name: asdict(table)
+                    for name, table in tables_of(read_report(project / folder)).items()
                 }
                 info["adapter"] = info["served"]["adapter"]
                 former_report(project / folder / "report.json")
-            database.execute("UPDATE artifacts SET info = ? WHERE kind = ?", (json.dumps(info), kind))
+            database.execute(
+                "UPDATE artifacts SET info = ? WHERE kind = ?", (json.dumps(info), kind)
+            )
         database.execute("UPDATE files SET chunking = 'former'")
         database.execute("UPDATE artifacts SET fingerprint = 'former' WHERE kind = 'corpus'")
     return project
@@ -101,8 +122,12 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     project.close()
     shown = json.loads(engine_here("report", str(former), "--json").stdout)
     assert shown["tables"] == with_former_names(json.loads(before["evaluation"])["tables"])
-    events = [json.loads(line) for line in engine_here("adapt", str(former), "--json").stdout.splitlines()]
-    finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}
+    events = [
+        json.loads(line) for line in engine_here("adapt", str(former), "--json").stdout.splitlines()
+    ]
+    finished = {
+        event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"
+    }
     assert finished.keys() == {"ingest"}
     assert finished["ingest"]["files_read"] == finished["ingest"]["documents"]
     assert finished["ingest"]["new_chunks"] == 0
@@ -118,11 +143,15 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
 
 
 def semantic_scores(project: Path) -> list[float]:
-    answer = engine_here("search", str(project), "leave of absence", "--mode", "semantic", "--top", "20", "--json")
+    answer = engine_here(
+        "search", str(project), "leave of absence", "--mode", "semantic", "--top", "20", "--json"
+    )
     return [hit["score"] for hit in json.loads(answer.stdout)["hits"]]
 
 
-def test_a_former_index_leaves_keyword_search_and_is_made_anew_by_the_next_run(project: Path) -> None:
+def test_a_former_index_leaves_keyword_search_and_is_made_anew_by_the_next_run(
+    project: Path,
+) -> None:
     plain = semantic_scores(project)
     with closing(ProjectFolder(project).store()) as store:
         artifact = store.artifact(VectorsInfo)

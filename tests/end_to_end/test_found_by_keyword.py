@@ -84,7 +84,10 @@ NAMES = {
     ],
 )
 def test_a_file_is_found_by_its_name(
-    searching: Callable[[Path], Search], folder_of: Callable[[dict[str, str]], Path], query: str, first: str
+    searching: Callable[[Path], Search],
+    folder_of: Callable[[dict[str, str]], Path],
+    query: str,
+    first: str,
 ) -> None:
     found = searching(folder_of(NAMES))(query)
     assert paths(found)[0] == first
@@ -108,15 +111,26 @@ def test_a_file_is_found_by_its_new_name(tmp_path: Path) -> None:
 
 
 STOP_WORDS = {
-    "fleet.txt": "Herr Weber fährt einen neuen MAN für die Spedition. Das Fahrzeug steht am Tor drei und wird dort von der "
-    "Werkstatt jede Woche geprüft und gewaschen.",
-    "usage.txt": "In der Werkstatt nimmt man die Bremsen ab. Die Fahrer warten so lange im Büro, bis die Fahrzeuge fertig sind "
-    "und man sie wieder fahren darf.",
-    "help.txt": "Ask Will or Ida about the harbour. The report says that to be or not to be\nis the question, and nobody knew "
-    "what the answer to it was.",
-    "plan.txt": "Will the crane arrive on Monday? The foreman will know, as he and the driver will meet in the morning at the "
-    "gate of the yard.",
-    "The Who.txt": "A band from London played in the hall of the harbour and the neighbours of the hall complained about it.",
+    "fleet.txt": (
+        "Herr Weber fährt einen neuen MAN für die Spedition. Das Fahrzeug steht am Tor drei und"
+        " wird dort von der Werkstatt jede Woche geprüft und gewaschen."
+    ),
+    "usage.txt": (
+        "In der Werkstatt nimmt man die Bremsen ab. Die Fahrer warten so lange im Büro, bis die"
+        " Fahrzeuge fertig sind und man sie wieder fahren darf."
+    ),
+    "help.txt": (
+        "Ask Will or Ida about the harbour. The report says that to be or not to be\nis the"
+        " question, and nobody knew what the answer to it was."
+    ),
+    "plan.txt": (
+        "Will the crane arrive on Monday? The foreman will know, as he and the driver will meet in"
+        " the morning at the gate of the yard."
+    ),
+    "The Who.txt": (
+        "A band from London played in the hall of the harbour and the neighbours of the hall"
+        " complained about it."
+    ),
 }
 
 
@@ -153,7 +167,9 @@ def test_nothing_is_said_of_stop_words_beside_others(
     assert not any("leaves out" in note for note in found.notes)
 
 
-def test_files_with_the_same_text_take_one_place(searching: Callable[[Path], Search], tmp_path: Path) -> None:
+def test_files_with_the_same_text_take_one_place(
+    searching: Callable[[Path], Search], tmp_path: Path
+) -> None:
     folder = tmp_path / "documents"
     (folder / "old").mkdir(parents=True)
     for name in ("lease.txt", "old/lease.txt", "lease (1).md"):
@@ -207,7 +223,12 @@ def test_files_with_the_same_text_take_one_place(searching: Callable[[Path], Sea
         ),
         (
             "13-stop-words",
-            {'"to be or not to be"': "help.txt", "MAN": "fuhrpark.txt", "Will": "help.txt", "IT": "fuhrpark.txt"},
+            {
+                '"to be or not to be"': "help.txt",
+                "MAN": "fuhrpark.txt",
+                "Will": "help.txt",
+                "IT": "fuhrpark.txt",
+            },
         ),
         (
             "19-short-umlauts",
@@ -223,17 +244,24 @@ def test_files_with_the_same_text_take_one_place(searching: Callable[[Path], Sea
     ],
 )
 def test_the_files_of_others_are_found(
-    searching: Callable[[Path], Search], shared_data: Path, tmp_path: Path, fault: str, queries: dict[str, str]
+    searching: Callable[[Path], Search],
+    shared_data: Path,
+    tmp_path: Path,
+    fault: str,
+    queries: dict[str, str],
 ) -> None:
     shutil.copytree(shared_data / "faults" / fault / "docs", tmp_path / "documents")
     search = searching(tmp_path / "documents")
-    assert {query: paths(search(query))[:1] for query in queries} == {query: [path] for query, path in queries.items()}
+    assert {query: paths(search(query))[:1] for query in queries} == {
+        query: [path] for query, path in queries.items()
+    }
 
 
 @pytest.mark.shared
 def test_lock_files_of_others_are_left_out(shared_data: Path, tmp_path: Path) -> None:
     project = ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(shared_data / "faults/18-owner-files/docs")]}}
+        tmp_path / "project",
+        {"corpus": {"paths": [str(shared_data / "faults/18-owner-files/docs")]}},
     )
     ingest_here(project.path)
     with closing(project.store()) as store:

@@ -1,4 +1,6 @@
-"""Vectors of the chunks that a model elsewhere made: a map to them, compared, searched with, not exported."""
+"""Vectors of the chunks that a model elsewhere made: a map to them, compared, searched with, not
+exported.
+"""
 
 from __future__ import annotations
 
@@ -39,45 +41,75 @@ def test_from_an_export_to_search(project: Path, tmp_path: Path) -> None:
     ).load(256)
     made = elsewhere.encode_chunks([chunk["text"] for chunk in exported])
     given = tmp_path / "given.npy"
-    np.save(given, np.concatenate([made[1:], made[:1]]) * 7)  # of the first chunk none, but of a text that is no chunk
+    np.save(
+        given, np.concatenate([made[1:], made[:1]]) * 7
+    )  # of the first chunk none, but of a text that is no chunk
     ids = tmp_path / "given.ids.txt"
     ids.write_text("\n".join([*(chunk["content_hash"] for chunk in exported[1:]), "0" * 64]))
     folder.change_settings({"encoder.vectors": str(given)})
     assert any(
-        given.name in found.found for found in examine(folder) if (found.topic, found.state) == ("model", "good")
+        given.name in found.found
+        for found in examine(folder)
+        if (found.topic, found.state) == ("model", "good")
     )
 
-    events = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
-    finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}
+    events = [
+        json.loads(line)
+        for line in engine_here("adapt", str(project), "--json").stdout.splitlines()
+    ]
+    finished = {
+        event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"
+    }
     assert finished["ingest"]["new_chunks"] == 0
     assert {"train", "evaluate"} <= finished.keys() <= {"ingest", "train", "evaluate", "embed"}
     counts = {name: finished["train"][name] for name in ("chunks", "given", "spare")}
     assert counts == {"chunks": len(made), "given": len(made) - 1, "spare": 1}
 
     # The gate compares the encoder alone with what was joined.
-    report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
+    report = read_report(
+        Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"])
+    )
     decision = report["selection"]["semantic"]["decision"]
     assert (decision["reference"], [found["name"] for found in decision["candidates"]]) == (
-        "base", ["interpolated-0.5", "adapted"],
-    )  # fmt: skip
+        "base",
+        ["interpolated-0.5", "adapted"],
+    )
 
-    # In use, it is the sum of both similarities, and the chunk without a vector has that of the map.
+    # In use, it is the sum of both similarities, and the chunk without a vector has that of the
+    # map.
     with closing(folder.store()) as store:
-        trained, evaluation = store.artifact(AdapterInfo), store.artifact(EvaluationInfo)
+        trained = store.artifact(AdapterInfo)
+        evaluation = store.artifact(EvaluationInfo)
         assert trained is not None
         assert evaluation is not None
         in_use = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter)
-        store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use)))
-    events = [json.loads(line) for line in engine_here("embed", str(project), "--json").stdout.splitlines()]
-    assert [event["code"] for event in events if event["event"] == "warning"] == ["vectors-incomplete"]
+        store.put_artifact(
+            replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use))
+        )
+    events = [
+        json.loads(line)
+        for line in engine_here("embed", str(project), "--json").stdout.splitlines()
+    ]
+    assert [event["code"] for event in events if event["event"] == "warning"] == [
+        "vectors-incomplete"
+    ]
     with closing(folder.store()) as store:
-        vectors, chunks = store.artifact(VectorsInfo), store.chunks()
+        vectors = store.artifact(VectorsInfo)
+        chunks = store.chunks()
     assert vectors is not None
-    assert (vectors.info.dimension, vectors.info.small_dimension, vectors.info.given_vectors) == (64, 32, str(given))
+    assert (vectors.info.dimension, vectors.info.small_dimension, vectors.info.given_vectors) == (
+        64,
+        32,
+        str(given),
+    )
     own = base_source(folder.settings().encoder).load(256)
     of_chunks = own.encode_chunks([chunk.embedded_text for chunk in chunks])
-    fitted = load_file(project / (trained.info.adapter or "") / "adapter_model.safetensors")["query_map"]
-    np.testing.assert_allclose(fitted, ridge_map(of_chunks[1:], made[1:], RIDGE), atol=2e-2)  # the run's were float16
+    fitted = load_file(project / (trained.info.adapter or "") / "adapter_model.safetensors")[
+        "query_map"
+    ]
+    np.testing.assert_allclose(
+        fitted, ridge_map(of_chunks[1:], made[1:], RIDGE), atol=2e-2
+    )  # the run's were float16
     second = np.concatenate([unit_rows(of_chunks[:1] @ fitted), made[1:]])
     keys, rows = VectorIndex.open(folder.folder_of(vectors)).stored()
     np.testing.assert_array_equal(keys, [chunk.id for chunk in chunks])
@@ -116,4 +148,10 @@ def test_from_an_export_to_search(project: Path, tmp_path: Path) -> None:
 
 def refusal(project: Path) -> str:
     failed = engine_here("train", str(project), "--json", check=False).stdout.splitlines()
-    return str(next(event["error"]["code"] for event in map(json.loads, failed) if event["event"] == "stage_failed"))
+    return str(
+        next(
+            event["error"]["code"]
+            for event in map(json.loads, failed)
+            if event["event"] == "stage_failed"
+        )
+    )

@@ -1,4 +1,5 @@
-"""The whole run on an emulated GPU gives what the CPU gives: no tensor is where another one of its operation is not.
+"""The whole run on an emulated GPU gives what the CPU gives: no tensor is where another one of
+its operation is not.
 
 Losses and vectors are compared, not weights, in which two processors differ (`check_same_encoder`).
 """
@@ -29,25 +30,36 @@ engine_here("adapt", sys.argv[1])
 print(OnGpu.made)
 """
 LOSS_TOLERANCE = 2e-4
-"""Relative. Measured: other kernels differ by 5e-7, in hyperbolic space, whose acosh amplifies rounding, by 1e-5."""
+"""Relative.
+
+Measured: other kernels differ by 5e-7, in hyperbolic space, whose acosh amplifies rounding, by
+1e-5.
+"""
 RECIPES: dict[str, dict[str, Any]] = {
-    "GradCache, hyperbolic": {"adapter_scope": "both", "graph_memory_mb": 0.01, "similarity": "lorentz"},
+    "GradCache, hyperbolic": {
+        "adapter_scope": "both",
+        "graph_memory_mb": 0.01,
+        "similarity": "lorentz",
+    },
     "all weights pre-trained": {"method": "PT-FT", "pretrain_steps": 3, "pretrain_weights": "all"},
 }
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_run_on_a_gpu_gives_what_the_cpu_gives(tmp_path: Path, tiny_model: Path, recipe: str) -> None:
+def test_a_run_on_a_gpu_gives_what_the_cpu_gives(
+    tmp_path: Path, tiny_model: Path, recipe: str
+) -> None:
     (tmp_path / "documents").mkdir()
     for document in sorted((SAMPLE / "documents").rglob("*.md"))[:20]:
         shutil.copy(document, tmp_path / "documents")
     projects = []
     for device in ("cpu", "cuda"):
         settings = {
-            **SETTINGS, "encoder": {"model": str(tiny_model), "device": device, "dtype": "float32"},
+            **SETTINGS,
+            "encoder": {"model": str(tiny_model), "device": device, "dtype": "float32"},
             "corpus": {"paths": [str(tmp_path / "documents")]},
             "training": {**SETTINGS["training"], "steps": 4, "eval_every": 2, **RECIPES[recipe]},
-        }  # fmt: skip
+        }
         project = ProjectFolder.create(tmp_path / device, settings)
         if device == "cpu":
             engine_here("adapt", str(project.path))
@@ -56,15 +68,22 @@ def test_a_run_on_a_gpu_gives_what_the_cpu_gives(tmp_path: Path, tiny_model: Pat
         projects.append(project)
     here, there = projects
     np.testing.assert_allclose(losses(there), losses(here), rtol=LOSS_TOLERANCE)
-    texts = [path.read_text(encoding="utf-8")[:400] for path in sorted((tmp_path / "documents").iterdir())]
+    texts = [
+        path.read_text(encoding="utf-8")[:400]
+        for path in sorted((tmp_path / "documents").iterdir())
+    ]
     check_same_encoder(resolve_model(str(tiny_model)), adapter(here), adapter(there), texts)
 
 
 def on_gpu(project: ProjectFolder) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", ON_GPU, str(project.path)], env={**environment(), "PYTHONPATH": import_path()},
-        capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", ON_GPU, str(project.path)],
+        env={**environment(), "PYTHONPATH": import_path()},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[-1]) > 1000
 

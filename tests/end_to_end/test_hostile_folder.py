@@ -1,4 +1,6 @@
-"""What lies in the folder the user stands in is not executed; what files are called does not steer the terminal."""
+"""What lies in the folder the user stands in is not executed; what files are called does not
+steer the terminal.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,18 @@ import pytest
 from fixtures.pipeline import copy_documents, engine_here, environment
 
 POISONED = (
-    "tokenizers", "semantic_text_splitter", "rich", "pydantic", "typer", "filelock", "pathspec", "torch", "psutil",
-    "charset_normalizer", "engine_plugin",
-)  # fmt: skip
+    "tokenizers",
+    "semantic_text_splitter",
+    "rich",
+    "pydantic",
+    "typer",
+    "filelock",
+    "pathspec",
+    "torch",
+    "psutil",
+    "charset_normalizer",
+    "engine_plugin",
+)
 ESCAPES = "\x1b[2Jgone\x1b]0;title\x07"
 
 
@@ -26,7 +37,10 @@ def hostile(tmp_path: Path) -> Path:
     folder = tmp_path / "hostile"
     folder.mkdir()
     for name in POISONED:
-        code = f"open({str(tmp_path / 'marks')!r}, 'a').write({name!r} + '\\n')\nraise SystemExit('poisoned')\n"
+        code = (
+            f"open({str(tmp_path / 'marks')!r}, 'a').write({name!r} + '\\n')\nraise"
+            " SystemExit('poisoned')\n"
+        )
         (folder / f"{name}.py").write_text(code)
     return folder
 
@@ -39,7 +53,8 @@ def small(make_project: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("how", "trailing"), [("module", os.pathsep), ("script", ""), pytest.param("module", "", marks=pytest.mark.slow)]
+    ("how", "trailing"),
+    [("module", os.pathsep), ("script", ""), pytest.param("module", "", marks=pytest.mark.slow)],
 )
 def test_modules_of_the_current_folder_are_not_executed(
     small: Path, hostile: Path, tmp_path: Path, how: str, trailing: str
@@ -47,27 +62,45 @@ def test_modules_of_the_current_folder_are_not_executed(
     script = Path(sys.executable).parent / "engine"
     if how == "script" and not script.exists():
         pytest.skip("the command is not installed")
-    command = [sys.executable, "-m", "engine"] if how == "module" else [str(script)]
+    if how == "module":
+        command = [sys.executable, "-m", "engine"]
+    else:
+        command = [str(script)]
     env = environment()
     if how == "script":
         env["PYTHONPATH"] = ""
     elif trailing:
         env["PYTHONPATH"] += trailing
     done = subprocess.run(
-        [*command, "ingest", str(small)], cwd=hostile, env=env, capture_output=True, text=True, check=False
+        [*command, "ingest", str(small)],
+        cwd=hostile,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert not (tmp_path / "marks").exists(), (tmp_path / "marks").read_text()
     assert done.returncode == 0, done.stderr
-    assert json.loads(engine_here("status", str(small), "--json").stdout)["counts"]["documents"] == 3
+    assert (
+        json.loads(engine_here("status", str(small), "--json").stdout)["counts"]["documents"] == 3
+    )
 
 
 def test_the_repository_itself_may_be_the_current_folder(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parents[2] / "engine", tmp_path / "copy" / "engine")
-    code = "import runpy, sys; sys.argv = ['engine', '--help']; runpy.run_module('engine', run_name='__main__')"
+    code = (
+        "import runpy, sys; sys.argv = ['engine', '--help']; runpy.run_module('engine',"
+        " run_name='__main__')"
+    )
     env = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
     for command in (["-m", "engine", "--help"], ["-c", code]):
         done = subprocess.run(
-            [sys.executable, *command], cwd=tmp_path / "copy", env=env, capture_output=True, text=True, check=False
+            [sys.executable, *command],
+            cwd=tmp_path / "copy",
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         assert "import-queries" in done.stdout
@@ -76,7 +109,9 @@ def test_the_repository_itself_may_be_the_current_folder(tmp_path: Path) -> None
 def test_a_files_name_does_not_steer_the_terminal(small: Path) -> None:
     (small / "documents" / f"noise{ESCAPES}.txt").write_bytes(bytes(range(256)) * 8)
     (small / "documents" / f"scan{ESCAPES}.pdf").write_bytes(b"%PDF-1.4")
-    (small / "documents" / f"good{ESCAPES}.txt").write_text("The qqqzebra freezer was opened at night.")
+    (small / "documents" / f"good{ESCAPES}.txt").write_text(
+        "The qqqzebra freezer was opened at night."
+    )
     told = engine_here("ingest", str(small)).stderr
     assert "gone" in told
     engine_here("index", str(small))

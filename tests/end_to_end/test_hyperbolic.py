@@ -32,15 +32,24 @@ CPU = Hardware("cpu", "float32", 1, ())
 
 
 def take_into_use(project: Path) -> Path:
-    """Let search use the adapter, with weights that matter, whatever the gate says of it; its folder."""
+    """Let search use the adapter, with weights that matter, whatever the gate says of it; its
+    folder.
+    """
     with closing(ProjectFolder.open(project).store()) as store:
-        evaluation, trained = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
+        evaluation = store.artifact(EvaluationInfo)
+        trained = store.artifact(AdapterInfo)
         assert evaluation is not None
         assert trained is not None
         assert trained.info.adapter
-        store.put_artifact(replace(trained, info=replace(trained.info, digest=stir(project / trained.info.adapter))))
+        store.put_artifact(
+            replace(
+                trained, info=replace(trained.info, digest=stir(project / trained.info.adapter))
+            )
+        )
         in_use = InUseInfo("adapted", 1.0, trained.info.adapter, "both")
-        store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use)))
+        store.put_artifact(
+            replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use))
+        )
     stage_here(project, "embed")
     return project / trained.info.adapter
 
@@ -53,12 +62,17 @@ def index_of(project: Path) -> VectorIndex:
 
 
 def check_hits(project: Path, encoder: TransformerEncoder) -> dict[str, float]:
-    """Semantic search finds what has the least distance of all chunks; document → the length of its longest vector."""
+    """Semantic search finds what has the least distance of all chunks; document → the length of
+    its longest vector.
+    """
     with closing(ProjectFolder.open(project).store()) as store:
-        chunks, paths = store.chunks(), {one.id: one.path for one in store.documents()}
+        chunks = store.chunks()
+        paths = {one.id: one.path for one in store.documents()}
     vectors = encoder.encode_chunks([chunk.embedded_text for chunk in chunks])
     distances = -scores(Lorentz(), encoder.encode_queries([QUERY]), vectors)[0]
-    answer = engine_here("search", str(project), QUERY, "--mode", "semantic", "--top", "10", "--passages", "--json")
+    answer = engine_here(
+        "search", str(project), QUERY, "--mode", "semantic", "--top", "10", "--passages", "--json"
+    )
     hits = json.loads(answer.stdout)["hits"]
     found = {hit["chunk_id"]: hit["score"] for hit in hits}
     own = {chunk.id: -float(distance) for chunk, distance in zip(chunks, distances, strict=True)}
@@ -67,7 +81,9 @@ def check_hits(project: Path, encoder: TransformerEncoder) -> dict[str, float]:
     assert min(found.values()) >= sorted(own.values())[-len(found)] - 5e-3
     lengths = np.linalg.norm(vectors, axis=1)
     return {
-        paths[chunk.document_id]: float(lengths[place]) for place in np.argsort(lengths) for chunk in [chunks[place]]
+        paths[chunk.document_id]: float(lengths[place])
+        for place in np.argsort(lengths)
+        for chunk in [chunks[place]]
     }
 
 
@@ -76,7 +92,9 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
         {"training.similarity": "lorentz", "training.curvature": 1.0, "vectors.dtype": "i8"}
     )
     engine_here("adapt", str(project))
-    report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
+    report = read_report(
+        Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"])
+    )
     assert [one["name"] for one in report["selection"]["semantic"]["decision"]["candidates"]] == [
         "interpolated-0.5",
         "adapted",
@@ -113,7 +131,9 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
 
 def check_export(project: Path, encoder: TransformerEncoder, adapter: Path, folder: Path) -> None:
     """What is taken away gives the points, with what its note says."""
-    exported = export_project(ProjectFolder.open(project), folder / "taken", ["adapter", "model", "vectors"])
+    exported = export_project(
+        ProjectFolder.open(project), folder / "taken", ["adapter", "model", "vectors"]
+    )
     assert [note.code for note in exported.notes] == ["encoder-hyperbolic", "model-adapted"]
     geometry = read_geometry(folder / "taken" / "adapter")
     assert geometry is not None

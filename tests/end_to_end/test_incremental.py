@@ -23,7 +23,10 @@ from engine.corpus.ingest import ingest as corpus_ingest
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import LexicalInfo
 
-POLICY = "The zanzibar clause: {} must be countersigned by the quarry warden before the lorry leaves the yard.\n"
+POLICY = (
+    "The zanzibar clause: {} must be countersigned by the quarry warden before the lorry leaves the"
+    " yard.\n"
+)
 
 
 def events_of(*arguments: str) -> list[dict[str, Any]]:
@@ -50,7 +53,12 @@ def paths(project: Path, query: str) -> list[str]:
 def set_threshold(project: Path, threshold: float) -> None:
     settings = project / "project.toml"
     settings.write_text(
-        re.sub(r"^retrain_threshold = .*$", f"retrain_threshold = {threshold}", settings.read_text(), flags=re.M)
+        re.sub(
+            r"^retrain_threshold = .*$",
+            f"retrain_threshold = {threshold}",
+            settings.read_text(),
+            flags=re.M,
+        )
     )
 
 
@@ -60,7 +68,9 @@ def indexed(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[[Pa
     path = make_project(tmp_path_factory.mktemp("indexed") / "project")
     (path / "documents").mkdir()
     for number in range(20):
-        (path / "documents" / f"{number:02}.md").write_text(f"# Rule {number}\n\n" + POLICY.format(f"order {number}"))
+        (path / "documents" / f"{number:02}.md").write_text(
+            f"# Rule {number}\n\n" + POLICY.format(f"order {number}")
+        )
     assert summary("ingest", str(path))["files_read"] == 20
     assert summary("index", str(path))["added"] == 20
     return path
@@ -91,16 +101,24 @@ def test_an_updated_index_finds_what_one_built_anew_does(project: Path) -> None:
     documents = project / "documents"
     for round_ in ("first", "second"):
         (documents / "policies" / "new.txt").write_text(POLICY.format(round_))
-        (documents / "policies" / f"{round_}.txt").write_text(POLICY.format("every order of the yard"))
+        (documents / "policies" / f"{round_}.txt").write_text(
+            POLICY.format("every order of the yard")
+        )
         shutil.rmtree(documents / "incidents", ignore_errors=True)
         engine_here("run", str(project))
 
     def found() -> list[list[tuple[str, float]]]:
-        searches = [(mode, query) for mode in MODES for query in ("quarry warden", "freezer door", "first order")]
+        searches = [
+            (mode, query)
+            for mode in MODES
+            for query in ("quarry warden", "freezer door", "first order")
+        ]
         answers = [
-            json.loads(engine_here("search", str(project), query, "--mode", mode, "--passages", "--json").stdout)[
-                "hits"
-            ]
+            json.loads(
+                engine_here(
+                    "search", str(project), query, "--mode", mode, "--passages", "--json"
+                ).stdout
+            )["hits"]
             for mode, query in searches
         ]
         return [[(hit["path"], round(hit["score"], 5)) for hit in hits] for hits in answers]
@@ -133,7 +151,9 @@ def test_a_deleted_file_is_never_shown_again_once_ingest_has_run(small: Path) ->
 
 
 def test_a_changed_file_is_still_found_between_ingest_and_index(small: Path) -> None:
-    (small / "documents" / "07.md").write_text("# Rule 7\n\nNothing about the yard any more: pelicans only.\n")
+    (small / "documents" / "07.md").write_text(
+        "# Rule 7\n\nNothing about the yard any more: pelicans only.\n"
+    )
     engine_here("ingest", str(small))
     assert paths(small, "zanzibar order 7"), "the former index must go on answering"
     engine_here("index", str(small))
@@ -144,7 +164,12 @@ def test_a_changed_file_is_still_found_between_ingest_and_index(small: Path) -> 
 def test_a_renamed_file_is_found_under_its_new_name_only(small: Path) -> None:
     (small / "documents" / "07.md").rename(small / "documents" / "seven.md")
     done = summary("ingest", str(small))
-    assert (done["files_read"], done["files_removed"], done["files_renamed"], done["new_chunks"]) == (0, 0, 1, 0)
+    assert (
+        done["files_read"],
+        done["files_removed"],
+        done["files_renamed"],
+        done["new_chunks"],
+    ) == (0, 0, 1, 0)
     found = paths(small, "rule 7")
     assert "seven.md" in found
     assert "07.md" not in found
@@ -156,7 +181,12 @@ def test_a_name_that_a_file_had_which_is_gone_is_free_for_another_one(small: Pat
     engine_here("ingest", str(small))  # not indexed: the former index still names what 07.md said
     (documents / "08.md").rename(documents / "07.md")
     done = summary("ingest", str(small))
-    assert (done["files_read"], done["files_removed"], done["files_renamed"], done["new_chunks"]) == (0, 0, 1, 0)
+    assert (
+        done["files_read"],
+        done["files_removed"],
+        done["files_renamed"],
+        done["new_chunks"],
+    ) == (0, 0, 1, 0)
     assert paths(small, "rule 8")[0] == "07.md"
     engine_here("index", str(small))
     assert paths(small, "rule 8")[0] == "07.md"
@@ -165,7 +195,8 @@ def test_a_name_that_a_file_had_which_is_gone_is_free_for_another_one(small: Pat
 
 def test_files_that_exchange_their_names_are_seen_to_be_changed(small: Path) -> None:
     """As long, and of the same time of change."""
-    one, other = small / "documents" / "07.md", small / "documents" / "08.md"
+    one = small / "documents" / "07.md"
+    other = small / "documents" / "08.md"
     assert one.stat().st_size == other.stat().st_size
     for file in (one, other):
         os.utime(file, (1e9, 1e9))
@@ -191,17 +222,24 @@ def test_a_file_that_comes_back_is_found_again(small: Path) -> None:
 
 def test_below_the_threshold_the_adapter_is_kept_and_the_reason_shown(project: Path) -> None:
     set_threshold(project, 0.3)
-    shutil.copy(SAMPLE / "documents" / "mail" / "2031-03-03-heron-decision.txt", project / "documents")
+    shutil.copy(
+        SAMPLE / "documents" / "mail" / "2031-03-03-heron-decision.txt", project / "documents"
+    )
     engine_here("ingest", str(project))
     engine_here("index", str(project))
-    (skipped,) = [event for event in events_of("generate", str(project)) if event["event"] == "stage_skipped"]
+    (skipped,) = [
+        event for event in events_of("generate", str(project)) if event["event"] == "stage_skipped"
+    ]
     assert "kept" in skipped["reason"]
     assert "30 %" in skipped["reason"]
     assert "corpus.retrain_threshold" in skipped["reason"]
     for stage in ("rank", "train", "evaluate"):
-        assert [event["event"] for event in events_of(stage, str(project))].count("stage_skipped") == 1, stage
+        assert [event["event"] for event in events_of(stage, str(project))].count(
+            "stage_skipped"
+        ) == 1, stage
     states = {
-        row["stage"]: row["state"] for row in json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
+        row["stage"]: row["state"]
+        for row in json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
     }
     assert states == {**dict.fromkeys(states, "done"), "embed": "stale"}
 
@@ -223,7 +261,9 @@ def test_above_the_threshold_the_adapter_is_made_anew(project: Path) -> None:
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Names of files that the system refuses to open, as it does for an owner without the right or a failing disk."""
+    """Names of files that the system refuses to open, as it does for an owner without the right
+    or a failing disk.
+    """
     names: set[str] = set()
     opened = corpus_ingest.hash_file
 
@@ -236,7 +276,9 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def test_a_file_that_cannot_be_opened_stays_searchable_and_is_tried_again(small: Path, refused: set[str]) -> None:
+def test_a_file_that_cannot_be_opened_stays_searchable_and_is_tried_again(
+    small: Path, refused: set[str]
+) -> None:
     changed = small / "documents" / "07.md"
     changed.write_text("# Rule 7\n\nNothing about the yard any more: pelicans only.\n")
     refused.add("07.md")
@@ -254,7 +296,9 @@ def test_a_file_that_cannot_be_opened_stays_searchable_and_is_tried_again(small:
     assert paths(small, "pelicans") == ["07.md"]
 
 
-def test_an_unchanged_file_that_is_open_again_is_not_read_twice(small: Path, refused: set[str]) -> None:
+def test_an_unchanged_file_that_is_open_again_is_not_read_twice(
+    small: Path, refused: set[str]
+) -> None:
     file = small / "documents" / "07.md"
     before = file.stat()
     os.utime(file)
@@ -266,7 +310,9 @@ def test_an_unchanged_file_that_is_open_again_is_not_read_twice(small: Path, ref
     assert (done["files_read"], done["files_unchanged"], done["files_skipped"]) == (0, 20, 0)
 
 
-def test_a_new_file_that_cannot_be_opened_is_read_once_it_can_be(small: Path, refused: set[str]) -> None:
+def test_a_new_file_that_cannot_be_opened_is_read_once_it_can_be(
+    small: Path, refused: set[str]
+) -> None:
     (small / "documents" / "new.md").write_text("# New\n\nPelicans may enter the yard.\n")
     refused.add("new.md")
     assert ingest_here(small)[0]["documents"] == 20
@@ -282,12 +328,16 @@ def test_a_file_that_holds_no_text_any_more_leaves_search(small: Path) -> None:
     (warning,) = told
     assert "07.md" in warning
     with closing(ProjectFolder.open(small).store()) as store:
-        assert [(row.path, row.kind) for row in store.ledger("quarantined")] == [("07.md", "binary")]
+        assert [(row.path, row.kind) for row in store.ledger("quarantined")] == [
+            ("07.md", "binary")
+        ]
     assert "07.md" not in paths(small, "rule 7")
     assert ingest_here(small)[1] == []
 
 
-def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (small / "documents" / "deep").mkdir()
     (small / "documents" / "07.md").rename(small / "documents" / "deep" / "07.md")
     (small / "documents" / "deeper.md").write_text("# Deeper\n\nNot in that folder.\n")
@@ -309,10 +359,14 @@ def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(small: Path, mo
     assert "deep/07.md" in paths(small, "rule 7")
 
 
-def test_an_ingest_that_was_stopped_does_not_look_done(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ingest_that_was_stopped_does_not_look_done(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(corpus_ingest, "FILES_PER_TRANSACTION", 1)
     for number in range(3):
-        (small / "documents" / f"new-{number}.md").write_text(f"# New {number}\n\nPelicans may enter the yard.\n")
+        (small / "documents" / f"new-{number}.md").write_text(
+            f"# New {number}\n\nPelicans may enter the yard.\n"
+        )
     (small / "documents" / "07.md").unlink()
     store = ProjectFolder.open(small).store()
     with pytest.raises(CancelledError):
@@ -320,10 +374,15 @@ def test_an_ingest_that_was_stopped_does_not_look_done(small: Path, monkeypatch:
     store.close()
     code, error = error_of("index", str(small))
     assert (code, error["code"], error["stage"]) == (3, "stage-unfinished", "ingest")
-    stages = {row["stage"]: row for row in json.loads(engine_here("status", str(small), "--json").stdout)["stages"]}
+    stages = {
+        row["stage"]: row
+        for row in json.loads(engine_here("status", str(small), "--json").stdout)["stages"]
+    }
     assert stages["ingest"]["state"] != "done"
     assert "07.md" not in paths(small, "rule 7"), "its file is gone"
-    (small / "documents" / "07.md").write_text("What was read before is searched until the next ingest.")
+    (small / "documents" / "07.md").write_text(
+        "What was read before is searched until the next ingest."
+    )
     assert "07.md" in paths(small, "rule 7")
     (small / "documents" / "07.md").unlink()
     done = summary("ingest", str(small))
@@ -331,7 +390,9 @@ def test_an_ingest_that_was_stopped_does_not_look_done(small: Path, monkeypatch:
     assert summary("index", str(small))["added"] == 3
 
 
-def test_an_ingest_that_is_stopped_before_it_changes_anything_leaves_the_project_done(small: Path) -> None:
+def test_an_ingest_that_is_stopped_before_it_changes_anything_leaves_the_project_done(
+    small: Path,
+) -> None:
     os.utime(small / "documents" / "07.md")
     with pytest.raises(CancelledError):
         ingest_here(small, lambda: True)
@@ -343,7 +404,9 @@ def test_an_index_of_another_version_or_built_by_force_is_built_anew(small: Path
 
     assert summary("index", str(small), "--force")["updated"] is False
     for version in (0, None):
-        (small / "documents" / "07.md").write_text(f"# Rule 7\n\nPelicans only, by version {version}.\n")
+        (small / "documents" / "07.md").write_text(
+            f"# Rule 7\n\nPelicans only, by version {version}.\n"
+        )
         engine_here("ingest", str(small))
         store = ProjectFolder.open(small).store()
         former = store.artifact(LexicalInfo)
@@ -357,12 +420,20 @@ def test_an_index_of_another_version_or_built_by_force_is_built_anew(small: Path
 
 
 def test_a_title_is_searched_with_every_chunk_and_a_new_title_takes_its_place(small: Path) -> None:
-    body = "\n".join(f"Paragraph {number} tells of granite and lorries.\n" * 20 for number in range(6))
-    (small / "documents" / "titled.html").write_text(f"<title>The walrus agreement</title><pre>{body}")
+    body = "\n".join(
+        f"Paragraph {number} tells of granite and lorries.\n" * 20 for number in range(6)
+    )
+    (small / "documents" / "titled.html").write_text(
+        f"<title>The walrus agreement</title><pre>{body}"
+    )
     chunks = summary("ingest", str(small))["new_chunks"]
     assert summary("index", str(small))["updated"]
-    assert len(paths(small, "walrus")) == min(chunks, 10) > 1, "only the first chunk knows the title"
-    (small / "documents" / "titled.html").write_text(f"<title>The narwhal agreement</title><pre>{body}")
+    assert len(paths(small, "walrus")) == min(chunks, 10) > 1, (
+        "only the first chunk knows the title"
+    )
+    (small / "documents" / "titled.html").write_text(
+        f"<title>The narwhal agreement</title><pre>{body}"
+    )
     read = summary("ingest", str(small))
     assert (read["files_read"], read["new_chunks"]) == (1, 0)
     retitled = summary("index", str(small))
@@ -374,7 +445,9 @@ def test_a_title_is_searched_with_every_chunk_and_a_new_title_takes_its_place(sm
 
 def test_titles_are_left_out_where_the_user_does_not_want_them(small: Path) -> None:
     (small / "documents" / "titled.txt").write_text("The walrus agreement\n\nNothing else.")
-    (small / "documents" / "walrus.html").write_text("<title>The walrus agreement</title><p>Granite.")
+    (small / "documents" / "walrus.html").write_text(
+        "<title>The walrus agreement</title><p>Granite."
+    )
     ProjectFolder.open(small).change_settings({"lexical.titles": False})
     summary("ingest", str(small))
     summary("index", str(small))
@@ -385,13 +458,15 @@ def test_titles_are_left_out_where_the_user_does_not_want_them(small: Path) -> N
 
 
 GERMAN = (
-    "Die Kündigungsfrist des Vertrags beträgt drei Monate. Der Pächter der Mole hat die Schlüssel des Hafenhauses am Ende "
-    "der Pacht beim Hafenmeister abzugeben.\n"
+    "Die Kündigungsfrist des Vertrags beträgt drei Monate. Der Pächter der Mole hat die Schlüssel"
+    " des Hafenhauses am Ende der Pacht beim Hafenmeister abzugeben.\n"
 )
 
 
 def test_a_document_is_stemmed_in_its_own_language(small: Path) -> None:
-    """A query finds other forms of its words in a German letter of an English corpus; English is found as before."""
+    """A query finds other forms of its words in a German letter of an English corpus; English is
+    found as before.
+    """
     before = paths(small, "countersigning the clauses")
     (small / "documents" / "brief.txt").write_text(GERMAN)
     summary("ingest", str(small))
@@ -409,11 +484,16 @@ def test_a_document_is_stemmed_in_its_own_language(small: Path) -> None:
         assert hit["snippet"][start:end] in ("Kündigungsfrist", "Vertrags", "Hafenhauses")
     assert paths(small, "countersigning the clauses") == before
 
-    (project.path / artifact.folder / "languages.json").unlink()  # an index of before, which knew one language only
+    (
+        project.path / artifact.folder / "languages.json"
+    ).unlink()  # an index of before, which knew one language only
     (small / "documents" / "01.md").write_text("# Rule 1\n\nPelicans only.\n")
     summary("ingest", str(small))
     again = summary("index", str(small))
-    assert (again["updated"], again["added"]) == (True, 1 + len(hits(small, "Kündigungsfristen Hafenhäuser")))
+    assert (again["updated"], again["added"]) == (
+        True,
+        1 + len(hits(small, "Kündigungsfristen Hafenhäuser")),
+    )
     assert set(paths(small, "Hafenhäuser")) == {"brief.txt"}
     (small / "documents" / "brief.txt").write_text("The harbour house is closed. " * 10)
     summary("ingest", str(small))
@@ -443,20 +523,27 @@ def test_languages_that_an_older_version_found_are_found_anew(small: Path) -> No
         store.put_languages([(brief.id, "gsw")])
     summary("index", str(small), "--force")
     with closing(project.store()) as store:
-        assert {document.language for document in store.documents()} == {"en", "gsw"}, "what is told is kept"
+        assert {document.language for document in store.documents()} == {
+            "en",
+            "gsw",
+        }, "what is told is kept"
         store.put_artifact(replace(artifact, info=replace(artifact.info, detection=0)))
     summary("index", str(small), "--force")
     with closing(project.store()) as store:
         assert {document.language for document in store.documents()} == {"en", "de"}
 
 
-def test_a_deleted_file_leaves_search_before_anything_runs_and_comes_back_with_it(small: Path) -> None:
-    (found, *_) = paths(small, "countersigning the clauses")
+def test_a_deleted_file_leaves_search_before_anything_runs_and_comes_back_with_it(
+    small: Path,
+) -> None:
+    found, *_ = paths(small, "countersigning the clauses")
     file = small / "documents" / found
     kept = file.read_bytes()
     file.unlink()
     answer = json.loads(
-        engine_here("search", str(small), "countersigning the clauses", "--mode", "bm25", "--json").stdout
+        engine_here(
+            "search", str(small), "countersigning the clauses", "--mode", "bm25", "--json"
+        ).stdout
     )
     assert found not in [hit["path"] for hit in answer["hits"]]
     first, last = answer["notes"]

@@ -1,4 +1,6 @@
-"""What the program that starts `engine` has told the system to do with signals, which a process inherits."""
+"""What the program that starts `engine` has told the system to do with signals, which a process
+inherits.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +47,10 @@ def test_a_stage_that_fails_ends_the_run_where_sigchld_was_ignored(tmp_path: Pat
     (project.path / "documents").mkdir()
     done = run_ignoring_child_signal("-m", "engine", "run", str(project.path), "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    failed = [(event["stage"], event["error"]["code"]) for event in events if event["event"] == "stage_failed"]
+    failed = [
+        (event["stage"], event["error"]["code"])
+        for event in events
+        if event["event"] == "stage_failed"
+    ]
     assert failed == [("ingest", "no-documents")]
     assert done.returncode == 3

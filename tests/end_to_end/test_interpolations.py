@@ -15,7 +15,9 @@ def test_the_weights_that_are_wanted_are_candidates_and_stand_in_the_report(proj
     changes = {"training.adapter_scope": "both", "evaluation.interpolation_weights": [0.75, 0.25]}
     ProjectFolder.open(project).change_settings(changes)
     engine_here("adapt", str(project))
-    report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
+    report = read_report(
+        Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"])
+    )
     semantic, hybrid = (report["selection"][mode]["decision"] for mode in ("semantic", "hybrid"))
     encoders = ["interpolated-0.25", "interpolated-0.75", "adapted"]
     assert [one["name"] for one in semantic["candidates"]] == encoders
@@ -48,7 +50,9 @@ def test_judged_questions_alone_weigh_shares_of_the_score(project: Path) -> None
     few = {"training.steps": 2, "evaluation.use_judged": False}
     ProjectFolder.open(project).change_settings(few)
     engine_here("adapt", str(project))
-    report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
+    report = read_report(
+        Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"])
+    )
     decision = report["selection"]["hybrid"]["decision"]
     assert "judged" not in {one["rung"] for one in decision["ladder"]}
     measured = {one["share"] for one in decision["candidates"] if one["difference"]}

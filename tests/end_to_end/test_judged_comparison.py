@@ -1,4 +1,6 @@
-"""What people answer about two lists, or about the passages in which these differ, decides what is in use after the next run."""
+"""What people answer about two lists, or about the passages in which these differ, decides what
+is in use after the next run.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,43 @@ from engine.service.pooling import FocusedPooler
 from engine.service.system_lists import SystemLists
 
 WORDS = (
-    "alarm", "audit", "batch", "boiler", "bridge", "cable", "claim", "cleaning", "contract", "customer", "delivery", "door",
-    "driver", "fire", "freezer", "gate", "holiday", "invoice", "key", "label", "leak", "leave", "night", "order", "pallet",
-    "pump", "repair", "roof", "shift", "truck",
-)  # fmt: skip
+    "alarm",
+    "audit",
+    "batch",
+    "boiler",
+    "bridge",
+    "cable",
+    "claim",
+    "cleaning",
+    "contract",
+    "customer",
+    "delivery",
+    "door",
+    "driver",
+    "fire",
+    "freezer",
+    "gate",
+    "holiday",
+    "invoice",
+    "key",
+    "label",
+    "leak",
+    "leave",
+    "night",
+    "order",
+    "pallet",
+    "pump",
+    "repair",
+    "roof",
+    "shift",
+    "truck",
+)
 
 
 @pytest.fixture
-def judge(adapted: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def judge(
+    adapted: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
     """Answer `engine judge` about some questions, a letter a line; return its summary."""
 
     def run(questions: list[str], letters: list[str], *arguments: str) -> Any:
@@ -55,7 +86,9 @@ def choice_of(project: ProjectFolder, mode: str) -> Any:
 
 
 def answer_lists(project: ProjectFolder, judge: Callable[..., Any], better: bool) -> int:
-    """Say of thirty questions that the candidate's list is better, or the reference's; return the number of answers."""
+    """Say of thirty questions that the candidate's list is better, or the reference's; return
+    the number of answers.
+    """
     questions = [f"what happened with the {word}" for word in WORDS]
     lists = SystemLists(project)
     letters = []
@@ -71,7 +104,9 @@ def answer_lists(project: ProjectFolder, judge: Callable[..., Any], better: bool
     return len(letters)
 
 
-def test_what_people_prefer_comes_into_use(adapted: ProjectFolder, judge: Callable[..., Any]) -> None:
+def test_what_people_prefer_comes_into_use(
+    adapted: ProjectFolder, judge: Callable[..., Any]
+) -> None:
     assert evaluation(adapted).hybrid.name == "base"
     contender = evaluation(adapted).hybrid_contender
     assert contender is not None
@@ -101,7 +136,9 @@ def test_judged_passages_in_which_two_lists_differ_decide(
     adapted: ProjectFolder, judge: Callable[..., Any], better: bool
 ) -> None:
     questions = [
-        f"{start} the {word}" for start in ("who looks after", "what is said of", "when was") for word in WORDS
+        f"{start} the {word}"
+        for start in ("who looks after", "what is said of", "when was")
+        for word in WORDS
     ]
     lists = SystemLists(adapted)
     pooler = FocusedPooler(adapted, lists)
@@ -123,10 +160,14 @@ def test_judged_passages_in_which_two_lists_differ_decide(
 
 
 def _rank(chunk_id: int, ids: list[int]) -> int:
-    return ids.index(chunk_id) if chunk_id in ids else len(ids)
+    if chunk_id in ids:
+        return ids.index(chunk_id)
+    return len(ids)
 
 
-def test_wrong_answers_alone_are_measured_by_the_next_run(adapted: ProjectFolder, judge: Callable[..., Any]) -> None:
+def test_wrong_answers_alone_are_measured_by_the_next_run(
+    adapted: ProjectFolder, judge: Callable[..., Any]
+) -> None:
     def state() -> str:
         stages = json.loads(engine_here("status", str(adapted.path), "--json").stdout)["stages"]
         return next(one["state"] for one in stages if one["stage"] == "evaluate")

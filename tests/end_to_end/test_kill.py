@@ -1,4 +1,6 @@
-"""kill -9 at any moment: the next run finishes with the same figures, and search answers in the meantime."""
+"""kill -9 at any moment: the next run finishes with the same figures, and search answers in the
+meantime.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,19 @@ from engine.core import events
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER
 
-MOMENTS = [  # of each stage, those after which the stage alone is done again, and those after which a whole run follows
+# of each stage, those after which the stage alone is done again, and those after which a whole run
+# follows
+MOMENTS = [
     ("ingest", "transaction-1", "stage"),  # what is gone is being forgotten
-    pytest.param("ingest", "transaction-2", "run", marks=pytest.mark.slow),  # what is new is being read
+    pytest.param(
+        "ingest", "transaction-2", "run", marks=pytest.mark.slow
+    ),  # what is new is being read
     ("ingest", "before-row", "stage"),
     ("index", "before-rename", "stage"),
     pytest.param("index", "renamed", "run", marks=pytest.mark.slow),
-    pytest.param("generate", "transaction-1", "run", marks=pytest.mark.slow),  # the queries are being replaced
+    pytest.param(
+        "generate", "transaction-1", "run", marks=pytest.mark.slow
+    ),  # the queries are being replaced
     ("generate", "row", "stage"),
     ("rank", "before-rename", "stage"),
     pytest.param("rank", "renamed", "run", marks=pytest.mark.slow),
@@ -53,8 +61,11 @@ def changed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def before(changed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Stage → a copy of the changed project in which the stages before it are done; `end`: all are."""
-    root, copies = tmp_path_factory.mktemp("before"), {}
+    """Stage → a copy of the changed project in which the stages before it are done; `end`: all
+    are.
+    """
+    root = tmp_path_factory.mktemp("before")
+    copies = {}
     path = Path(shutil.copytree(changed, root / "walk"))
     for stage in ORDER:
         copies[stage] = Path(shutil.copytree(path, root / stage))
@@ -70,15 +81,22 @@ def expected(before: dict[str, Path]) -> dict[str, object]:
 
 def killed(project: Path, stage: str, point: str, *arguments: str) -> None:
     """Run `engine` until it, and the stage's process, are killed at that moment."""
-    path = os.pathsep.join([str(ROOT / "tests" / "fixtures" / "killing"), environment()["PYTHONPATH"]])
+    path = os.pathsep.join(
+        [str(ROOT / "tests" / "fixtures" / "killing"), environment()["PYTHONPATH"]]
+    )
     run = subprocess.run(
         [sys.executable, "-m", "engine", *arguments, str(project)],
         env={**environment(), "PYTHONPATH": path, "KILL_STAGE": stage, "KILL_POINT": point},
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert run.returncode == -signal.SIGKILL, f"it went past {point}: {run.stderr}"
     newest = max((project / "runs").iterdir())
-    assert json.loads((newest / "run.json").read_text())["state"] == "running", "the run had time to tidy up"
+    assert json.loads((newest / "run.json").read_text())["state"] == "running", (
+        "the run had time to tidy up"
+    )
 
 
 OF_THE_FILES = re.compile(
@@ -104,13 +122,18 @@ def assert_tidy(project: Path) -> None:
     store = folder.store(check=True)
     named = in_use(store)
     store.close()
-    there = {f"{root}/{path.name}" for root in ("lexical", "rankings", "adapters", "reports", "vectors")
-             for path in (project / root).iterdir()}  # fmt: skip
+    there = {
+        f"{root}/{path.name}"
+        for root in ("lexical", "rankings", "adapters", "reports", "vectors")
+        for path in (project / root).iterdir()
+    }
     assert there == named
 
 
 def built(path: Path) -> dict[str, object]:
-    """Kind of artifact → all that decides what later stages make of it, without anything that names a run or folder."""
+    """Kind of artifact → all that decides what later stages make of it, without anything that
+    names a run or folder.
+    """
     store = ProjectFolder.open(path).store()
     try:
         artifacts = store.artifacts()
@@ -120,7 +143,10 @@ def built(path: Path) -> dict[str, object]:
         store.close()
     left_out = ("adapter", "seconds")  # a folder, and a time
     found = {
-        kind: (made.fingerprint, {key: value for key, value in made.info.to_dict().items() if key not in left_out})
+        kind: (
+            made.fingerprint,
+            {key: value for key, value in made.info.to_dict().items() if key not in left_out},
+        )
         for kind, made in artifacts.items()
     }
     return {**found, "rows": counts, "asked": queries}
@@ -128,7 +154,12 @@ def built(path: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize(("stage", "point", "then"), MOMENTS)
 def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
-    before: dict[str, Path], expected: dict[str, object], tmp_path: Path, stage: str, point: str, then: str
+    before: dict[str, Path],
+    expected: dict[str, object],
+    tmp_path: Path,
+    stage: str,
+    point: str,
+    then: str,
 ) -> None:
     project = Path(shutil.copytree(before[stage], tmp_path / "project"))
     killed(project, stage, point, stage)
@@ -143,7 +174,9 @@ def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
     assert_tidy(project)
 
 
-def test_a_run_killed_while_it_tidies_up(before: dict[str, Path], expected: dict[str, object], tmp_path: Path) -> None:
+def test_a_run_killed_while_it_tidies_up(
+    before: dict[str, Path], expected: dict[str, object], tmp_path: Path
+) -> None:
     project = Path(shutil.copytree(before["end"], tmp_path / "project"))
     (project / "lexical" / ("0" * 16)).mkdir()
     killed(project, "tidy", "backup", "index")
@@ -156,12 +189,17 @@ def test_a_run_killed_while_it_tidies_up(before: dict[str, Path], expected: dict
 
 def started(project: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "engine", *arguments, str(project)], env=environment(), stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "engine", *arguments, str(project)],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
-def new_run(run: subprocess.Popen[bytes], project: Path, before: set[Path], begun: Callable[[Path], bool]) -> Path:
+def new_run(
+    run: subprocess.Popen[bytes], project: Path, before: set[Path], begun: Callable[[Path], bool]
+) -> Path:
     """The folder of the run that has come since, once it has `begun`."""
     deadline = time.monotonic() + 120
     while True:
@@ -174,7 +212,9 @@ def new_run(run: subprocess.Popen[bytes], project: Path, before: set[Path], begu
 
 
 def trains(folder: Path) -> bool:
-    return any(isinstance(event, events.TrainStep) for event, _ in events.read(folder / "events.jsonl"))
+    return any(
+        isinstance(event, events.TrainStep) for event, _ in events.read(folder / "events.jsonl")
+    )
 
 
 @pytest.mark.parametrize("victims", ["parent", pytest.param("both", marks=pytest.mark.slow)])
@@ -197,15 +237,23 @@ def test_a_run_killed_in_training_frees_the_lock_and_resumes_to_the_same_figures
     assert_tidy(project)
 
 
-def test_a_killed_child_ends_the_run_with_a_clear_error(before: dict[str, Path], tmp_path: Path) -> None:
+def test_a_killed_child_ends_the_run_with_a_clear_error(
+    before: dict[str, Path], tmp_path: Path
+) -> None:
     project = Path(shutil.copytree(before["train"], tmp_path / "project"))
     earlier = set((project / "runs").iterdir())
-    with ProjectFolder(project).locked("stage"):  # the stage waits for it: it cannot end before it is killed
+    with ProjectFolder(project).locked(
+        "stage"
+    ):  # the stage waits for it: it cannot end before it is killed
         run = started(project, "index", "--force")
         newest = new_run(run, project, earlier, lambda folder: (folder / "stage.json").exists())
         os.kill(json.loads((newest / "stage.json").read_text())["pid"], signal.SIGKILL)
     run.wait(60)
-    failures = [event for event, _ in events.read(newest / "events.jsonl") if isinstance(event, events.StageFailed)]
+    failures = [
+        event
+        for event, _ in events.read(newest / "events.jsonl")
+        if isinstance(event, events.StageFailed)
+    ]
     assert len(failures) == 1
     assert "killed" in failures[0].error["what"]
     assert json.loads((newest / "run.json").read_text())["state"] == "failed"

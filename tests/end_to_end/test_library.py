@@ -1,4 +1,6 @@
-"""The library: its errors, and what an opened project answers. test_offline.py runs docs/LIBRARY.md's example."""
+"""The library: its errors, and what an opened project answers. test_offline.py runs
+docs/LIBRARY.md's example.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from engine.search.filters import SearchFilter
 
 def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     project = Project.open(finished)
-    found = project.search("freezer door left open", mode="bm25", top=3, where=SearchFilter(paths=("incidents/**",)))
+    found = project.search(
+        "freezer door left open", mode="bm25", top=3, where=SearchFilter(paths=("incidents/**",))
+    )
     assert [hit.rank for hit in found.hits] == [1, 2, 3]
     assert all(hit.path.startswith("incidents/") for hit in found.hits)
     assert {stage.state for stage in project.status()} == {"done"}

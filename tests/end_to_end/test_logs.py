@@ -1,4 +1,6 @@
-"""What a run writes down holds no text of the documents, also when it fails, unless the user asks for it."""
+"""What a run writes down holds no text of the documents, also when it fails, unless the user
+asks for it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def test_no_three_words_of_the_documents_and_no_query_are_in_the_logs(project: P
     store.close()
     documents = set().union(*map(runs_of_words, texts))
     asked = set().union(*map(runs_of_words, queries))
-    logs = [path for path in (project / "runs").rglob("*") if path.is_file() and "checkpoints" not in path.parts]
+    logs = [
+        path
+        for path in (project / "runs").rglob("*")
+        if path.is_file() and "checkpoints" not in path.parts
+    ]
     assert {"events.jsonl", "run.json", "train.log"} <= {path.name for path in logs}
     assert min(len(documents), len(asked)) > 200
     own_words = runs_of_words(
@@ -73,14 +79,20 @@ OF_ITS_OWN = "raise RuntimeError('in: ' + quoted)"
 @pytest.mark.parametrize(
     ("fault", "asked"),
     [
-        *((fault, False) for fault in (OF_A_THREAD, OF_RUBBISH, OF_MEMORY, OF_ITS_OWN)), (OF_ITS_OWN, True),
-        *(pytest.param(fault, True, marks=pytest.mark.slow) for fault in (OF_A_THREAD, OF_RUBBISH, OF_MEMORY)),
+        *((fault, False) for fault in (OF_A_THREAD, OF_RUBBISH, OF_MEMORY, OF_ITS_OWN)),
+        (OF_ITS_OWN, True),
+        *(
+            pytest.param(fault, True, marks=pytest.mark.slow)
+            for fault in (OF_A_THREAD, OF_RUBBISH, OF_MEMORY)
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_fault_of_a_stage_logs_no_text_unless_that_is_asked_for(
     project: Path, tmp_path: Path, fault: str, asked: bool
 ) -> None:
-    """A fault whose message quotes the document, in the stage's own process; some of them Python itself prints."""
+    """A fault whose message quotes the document, in the stage's own process; some of them Python
+    itself prints.
+    """
     (tmp_path / "sitecustomize.py").write_text(
         "import sys, threading\n"
         "if 'engine.runs.stage_process' in sys.orig_argv:\n"
@@ -99,9 +111,16 @@ def test_a_fault_of_a_stage_logs_no_text_unless_that_is_asked_for(
     (project / "documents" / "note.txt").write_text(SECRET)
     extra = {"BMEMBED_LOG_TEXT": "1"} if asked else {}
     done = subprocess.run(
-        [sys.executable, "-m", "engine", "index", str(project), "--force"], capture_output=True, text=True, check=False,
-        env={**environment(), **extra, "PYTHONPATH": os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])},
-    )  # fmt: skip
+        [sys.executable, "-m", "engine", "index", str(project), "--force"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **environment(),
+            **extra,
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]]),
+        },
+    )
     assert done.returncode == (6 if fault == OF_MEMORY else 5), done.stderr
     newest = max((project / "runs").iterdir())
     log = (newest / "index.log").read_text()

@@ -1,4 +1,6 @@
-"""Prompts that project.toml names for a model whose folder names none: from training queries to the hits of a search."""
+"""Prompts that project.toml names for a model whose folder names none: from training queries to
+the hits of a search.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from engine.project.stage import ProjectSnapshot
 from engine.runs.pipeline import all_status
 from engine.settings.load import validate
 
-QUERY, DOCUMENT = "what who: ", "the news of "
+QUERY = "what who: "
+DOCUMENT = "the news of "
 
 WEB_SEARCH = "Given a web search query, retrieve relevant passages that answer the query"
 
@@ -51,14 +54,24 @@ def test_prompts_of_the_project_come_before_those_of_the_model(tiny_model: Path)
     asked = project_model(validate({"encoder": {"model": str(tiny_model), "query_prompt": QUERY}}))
     assert read_prompts(own) == Prompts("", "")
     assert read_prompts(asked) == Prompts(QUERY, "")
-    assert asked.fingerprint != own.fingerprint, "an adapter that was trained without the prompt would stay"
+    assert asked.fingerprint != own.fingerprint, (
+        "an adapter that was trained without the prompt would stay"
+    )
     assert own.with_prompts(None, None) is own
     plain = {"model": str(tiny_model), "query_prompt": "", "document_prompt": ""}
     assert read_prompts(project_model(validate({"encoder": plain}))) == Prompts("", "")
 
 
-def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(tmp_path: Path, tiny_model: Path) -> None:
-    project = made(tmp_path / "project", tiny_model, query_prompt=QUERY, document_prompt=DOCUMENT, pooling="cls")
+def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    project = made(
+        tmp_path / "project",
+        tiny_model,
+        query_prompt=QUERY,
+        document_prompt=DOCUMENT,
+        pooling="cls",
+    )
     engine_here("run", str(project.path), "--only", "ingest,index,embed")
     from engine.api import Project
 
@@ -66,7 +79,8 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(tmp_pat
     hits = with_prompts.search("freezer alarm", mode="semantic", top=3).hits
     with_prompts.close()
     encoder = TransformerEncoder.load(
-        with_pooling(resolve_model(str(tiny_model)), "cls"), hardware=choose_hardware("cpu", "float32")
+        with_pooling(resolve_model(str(tiny_model)), "cls"),
+        hardware=choose_hardware("cpu", "float32"),
     )
     store = project.store()
     chunks = store.chunks()
@@ -76,7 +90,10 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(tmp_pat
     assert [hit.chunk_id for hit in hits] == [chunks[place].id for place in best]
     assert [hit.score for hit in hits] == pytest.approx(cosines[best].tolist(), abs=1e-4)
     project.change_settings({"encoder.query_prompt": "other "})
-    states = {one.stage: one.state for one in all_status(ProjectSnapshot(project, project.settings(), store))}
+    states = {
+        one.stage: one.state
+        for one in all_status(ProjectSnapshot(project, project.settings(), store))
+    }
     assert (states["ingest"], states["embed"]) == ("done", "stale")
     before = encoder_fingerprint_of(ProjectSnapshot(project, project.settings(), store), None, 1.0)
     assert before != encoder.fingerprint
@@ -88,7 +105,10 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(tmp_pat
     [
         ("e5-base-v2", Prompts("query: ", "passage: ")),
         ("intfloat-multilingual-e5-small", Prompts("query: ", "passage: ")),
-        ("bge-small-en-v1.5", Prompts("Represent this sentence for searching relevant passages: ", "")),
+        (
+            "bge-small-en-v1.5",
+            Prompts("Represent this sentence for searching relevant passages: ", ""),
+        ),
         ("e5-mistral-7b-instruct", Prompts(f"Instruct: {WEB_SEARCH}\nQuery: ", "")),
         ("my-model", None),
     ],

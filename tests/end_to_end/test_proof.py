@@ -1,4 +1,6 @@
-"""`engine doctor --proof` runs the sample without sockets and writes what was opened, tried and refused."""
+"""`engine doctor --proof` runs the sample without sockets and writes what was opened, tried and
+refused.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +18,43 @@ from fixtures.pipeline import ROOT, engine_here
 def test_the_page_says_what_was_run_opened_and_refused(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("CI", raising=False)  # with it some libraries send nothing that they would send elsewhere
+    monkeypatch.delenv(
+        "CI", raising=False
+    )  # with it some libraries send nothing that they would send elsewhere
     page = tmp_path / "proof.html"
-    done = engine_here("doctor", "--proof", str(page), "--model", str(tiny_model), "--json", check=False)
+    done = engine_here(
+        "doctor", "--proof", str(page), "--model", str(tiny_model), "--json", check=False
+    )
     if done.returncode == 6:
         pytest.skip("this kernel refuses the filter")
     assert done.returncode == 0, done.stderr
     found = json.loads(page.with_suffix(".json").read_text())
     assert json.loads(done.stdout) == found
-    assert [step["command"].split()[1] for step in found["steps"]] == ["run", "search", "adapt", "search"]
+    assert [step["command"].split()[1] for step in found["steps"]] == [
+        "run",
+        "search",
+        "adapt",
+        "search",
+    ]
     assert {one["family"] for step in found["steps"] for one in step["sockets"]} <= {"AF_UNIX"}
     assert [one["family"] for one in found["refused"]] == ["AF_INET", "AF_INET6"] * 2
     places = {place["name"]: place for place in found["places"]}
-    documents = {str(path) for path in (ROOT / "assets/sample/documents").rglob("*") if path.is_file()}
+    documents = {
+        str(path) for path in (ROOT / "assets/sample/documents").rglob("*") if path.is_file()
+    }
     assert set(places["the sample's documents"]["read"]) == documents
     assert places["the sample's documents"]["written"] == []
     assert any(path.endswith("model.safetensors") for path in places["the model"]["read"])
-    assert not [path for place in found["places"] for path in place["written"] if "Microsoft" in path]
+    assert not [
+        path for place in found["places"] for path in place["written"] if "Microsoft" in path
+    ]
     assert any("project.db" in path for path in places["the proof's own project"]["written"])
     weights = tiny_model / "model.safetensors"
     assert found["hashes"][str(weights)] == hashlib.sha256(weights.read_bytes()).hexdigest()
     listed = "find engine bmembed_tui -name '*.py' | LC_ALL=C sort | xargs sha256sum | sha256sum"
-    code = subprocess.run(["sh", "-c", listed], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    code = subprocess.run(
+        ["sh", "-c", listed], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert code.split()[0] == found["code"]
     assert str(weights) in page.read_text()
     again = engine_here("doctor", "--proof", str(page), "--json", check=False)

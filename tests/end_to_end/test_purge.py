@@ -1,4 +1,6 @@
-"""`engine purge`: nothing of a project is left but the user's own files, and it is said where else text may be."""
+"""`engine purge`: nothing of a project is left but the user's own files, and it is said where
+else text may be.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from engine.export.purge import UNFINISHED, extent, purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 
-pytestmark = pytest.mark.usefixtures("own_data_folder")  # where no other test's graphs are to be removed
+pytestmark = pytest.mark.usefixtures(
+    "own_data_folder"
+)  # where no other test's graphs are to be removed
 
 
 def found(done: Purged) -> dict[str, str]:
@@ -35,11 +39,19 @@ def found(done: Purged) -> dict[str, str]:
 
 
 def test_everything_goes_but_the_documents(project: Path) -> None:
-    documents = {path: path.read_bytes() for path in (project / "documents").rglob("*") if path.is_file()}
-    sizes = {path: path.stat().st_size for path in project.rglob("*") if path.is_file() and path not in documents}
+    documents = {
+        path: path.read_bytes() for path in (project / "documents").rglob("*") if path.is_file()
+    }
+    sizes = {
+        path: path.stat().st_size
+        for path in project.rglob("*")
+        if path.is_file() and path not in documents
+    }
     done = purge(ProjectFolder.open(project))
     assert sorted(path.name for path in project.iterdir()) == ["documents"]
-    assert {path: path.read_bytes() for path in (project / "documents").rglob("*") if path.is_file()} == documents
+    assert {
+        path: path.read_bytes() for path in (project / "documents").rglob("*") if path.is_file()
+    } == documents
     assert done.kept == ("documents",)
     locks = [path for path in sizes if path.suffix == ".lock" and path.parent == project]
     assert sum(one.files for one in done.removed) == len(sizes) - len(locks)
@@ -47,9 +59,16 @@ def test_everything_goes_but_the_documents(project: Path) -> None:
     assert found(done)[str(project / "documents")] == "your documents"
 
 
-def test_the_folder_itself_goes_when_nothing_of_the_user_is_in_it(project: Path, tmp_path: Path) -> None:
+def test_the_folder_itself_goes_when_nothing_of_the_user_is_in_it(
+    project: Path, tmp_path: Path
+) -> None:
     (project / "documents").rename(tmp_path / "documents")
-    for name in ("project.db.bak", "project.db.damaged-17", "project.db.damaged-17-wal", ".tmp-project.toml"):
+    for name in (
+        "project.db.bak",
+        "project.db.damaged-17",
+        "project.db.damaged-17-wal",
+        ".tmp-project.toml",
+    ):
         (project / name).write_text("x")
     (project / "checkpoints" / "abc").mkdir(parents=True)
     done = purge(ProjectFolder.open(project))
@@ -61,7 +80,9 @@ def test_no_word_of_the_documents_is_left(project: Path, tmp_path: Path) -> None
     folder = ProjectFolder.open(project)
     store = folder.store()
     words = {
-        word for document in store.documents(with_text=True) for word in re.findall(rb"\w{9,}", document.text.encode())
+        word
+        for document in store.documents(with_text=True)
+        for word in re.findall(rb"\w{9,}", document.text.encode())
     }
     store.close()
     (project / "documents").rename(tmp_path / "documents")
@@ -90,7 +111,9 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
     remember(folder, tmp_path / "packed", ["bundle"])
     done = purge(folder)
     assert not half.exists()
-    assert [(one.path, one.files) for one in done.removed if one.what == UNFINISHED] == [(str(half), 2)]
+    assert [(one.path, one.files) for one in done.removed if one.what == UNFINISHED] == [
+        (str(half), 2)
+    ]
     assert (tmp_path / "taken" / "chunks.jsonl").is_file()
     named = {one.path: (one.why, one.found) for one in done.elsewhere if one.what == "an export"}
     assert named.pop(str(tmp_path / "taken")) == ("It holds: chunks.", True)
@@ -98,13 +121,19 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
     assert packed[1]
     assert not packed[0].startswith("It holds"), "a bundle is the whole project"
     assert {(path, there) for path, (_, there) in named.items()} == {
-        (str(tmp_path / "other"), False), (str(tmp_path / "stick" / "away"), False)
-    }  # fmt: skip
+        (str(tmp_path / "other"), False),
+        (str(tmp_path / "stick" / "away"), False),
+    }
 
 
 @pytest.mark.parametrize("way", ["purge", "export"])
-def test_a_record_that_names_other_folders_removes_none(project: Path, tmp_path: Path, way: str) -> None:
-    """Such as a project that came from somebody else, or whose record is damaged. An export that goes on stays as well."""
+def test_a_record_that_names_other_folders_removes_none(
+    project: Path, tmp_path: Path, way: str
+) -> None:
+    """Such as a project that came from somebody else, or whose record is damaged.
+
+    An export that goes on stays as well.
+    """
     place = tmp_path / "place"
     for name in ("victim", "elsewhere/.nothing.12ab34cd.part", ".nothing.12ab34cd.part", "kept"):
         (place / name).mkdir(parents=True, exist_ok=True)
@@ -113,13 +142,17 @@ def test_a_record_that_names_other_folders_removes_none(project: Path, tmp_path:
     (place / ".gone.12ab34cd.part").symlink_to(place / "kept")
     busy = half_export(place, "busy")
     names = ["victim", "nothing", "gone", "busy", "elsewhere/../victim", "nul\0", "*"]
-    (project / RECORD).write_text(json.dumps([{"folder": str(place / name), "kinds": ["chunks"]} for name in names]))
+    (project / RECORD).write_text(
+        json.dumps([{"folder": str(place / name), "kinds": ["chunks"]} for name in names])
+    )
     before = sorted(place.rglob("*"))
     with FileLock(busy / LOCK):
         if way == "export":
             export_project(ProjectFolder.open(project), tmp_path / "taken", ["chunks"])
         else:
-            assert UNFINISHED not in {one.what for one in purge(ProjectFolder.open(project)).removed}
+            assert UNFINISHED not in {
+                one.what for one in purge(ProjectFolder.open(project)).removed
+            }
     assert sorted(place.rglob("*")) == before
 
 
@@ -140,7 +173,10 @@ def test_where_else_text_may_be_is_listed(project: Path) -> None:
     assert str(fault) in found(done)
     fault.unlink()
     reminders = {one.what: one.why for one in done.elsewhere if not one.found}
-    assert (len(reminders), all(reminders.values())) == (9, True), "of what only the user can look for"
+    assert (len(reminders), all(reminders.values())) == (
+        9,
+        True,
+    ), "of what only the user can look for"
 
 
 def test_a_link_is_removed_and_what_it_leads_to_named(project: Path, tmp_path: Path) -> None:
@@ -160,7 +196,9 @@ def test_a_damaged_project_can_be_purged(project: Path) -> None:
     assert sorted(path.name for path in project.iterdir()) == ["documents"]
 
 
-def test_a_purge_that_was_broken_off_can_be_repeated(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purge_that_was_broken_off_can_be_repeated(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = purging.remove
 
     def breaks(path: Path) -> object:
@@ -216,8 +254,11 @@ def answer(project: Path, reply: bytes) -> tuple[int, str]:
     own, other = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-m", "engine", "purge", str(project)],
-        stdin=other, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(),
-    )  # fmt: skip
+        stdin=other,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment(),
+    )
     os.close(other)
     time.sleep(0.1)
     os.write(own, reply)
@@ -247,7 +288,9 @@ def test_json(project: Path) -> None:
     assert {"what", "why", "path", "found"} == set(told["elsewhere"][0])
 
 
-def test_servers_that_were_sent_text_are_named_and_not_the_one_that_is_set_since(project: Path) -> None:
+def test_servers_that_were_sent_text_are_named_and_not_the_one_that_is_set_since(
+    project: Path,
+) -> None:
     note_server(project, "http://127.0.0.1:8177/v1")
     folder = ProjectFolder.open(project)
     folder.change_settings({"queries.endpoint": "http://10.1.2.3:80/v1"})

@@ -1,4 +1,6 @@
-"""A real report with all that can be asked for: docs/report.md describes report.json, and report.html says nothing else."""
+"""A real report with all that can be asked for: docs/report.md describes report.json, and
+report.html says nothing else.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,10 @@ def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     texts = [chunk.text for chunk in store.chunks()][:70]
     store.close()
     known = [{"query": " ".join(text.split()[3:9]), "evidence": text[:60]} for text in texts]
-    lines = [*known, {"query": "what nobody wrote", "evidence": "not to be found in any of the documents"}]
+    lines = [
+        *known,
+        {"query": "what nobody wrote", "evidence": "not to be found in any of the documents"},
+    ]
     questions = project / "more.jsonl"
     questions.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     engine_here("import-judgments", str(project), str(questions))
@@ -52,7 +57,9 @@ def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     entries = [{"_id": str(row), "text": text} for row, text in enumerate(texts[:12])]
     (beir / "corpus.jsonl").write_text("\n".join(map(json.dumps, entries)), encoding="utf-8")
     (beir / "queries.jsonl").write_text("\n".join(map(json.dumps, entries[:10])), encoding="utf-8")
-    (beir / "qrels" / "test.tsv").write_text("\n".join(f"{row}\t{row}\t1" for row in range(10)), encoding="utf-8")
+    (beir / "qrels" / "test.tsv").write_text(
+        "\n".join(f"{row}\t{row}\t1" for row in range(10)), encoding="utf-8"
+    )
     folder.change_settings(
         {
             "evaluation.robustness": True,
@@ -65,9 +72,15 @@ def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return read_report(Path(found["folder"]))
 
 
-def test_held_out_queries_of_the_documents_own_sentences_give_no_verdict(report: dict[str, Any]) -> None:
+def test_held_out_queries_of_the_documents_own_sentences_give_no_verdict(
+    report: dict[str, Any],
+) -> None:
     said = {
-        part["kind"]: {gap["verdict"] for row in part["comparison"]["differences"].values() for gap in row.values()}
+        part["kind"]: {
+            gap["verdict"]
+            for row in part["comparison"]["differences"].values()
+            for gap in row.values()
+        }
         for part in report["query_sets"]
     }
     assert said["synthetic"] <= {"proves nothing", "no difference shown"}
@@ -75,8 +88,12 @@ def test_held_out_queries_of_the_documents_own_sentences_give_no_verdict(report:
 
 
 def test_the_gate_and_the_table_have_the_same_figures(report: dict[str, Any]) -> None:
-    gates, tables = gates_of(report), tables_of(report)
-    for mode, name, system in (("semantic", "adapted", "adapted"), ("hybrid", "adapted 0.5", "weighted_adapted")):
+    gates = gates_of(report)
+    tables = tables_of(report)
+    for mode, name, system in (
+        ("semantic", "adapted", "adapted"),
+        ("hybrid", "adapted 0.5", "weighted_adapted"),
+    ):
         gate = gates[mode]  # type: ignore[index]
         table = tables[gate.rung]
         assert gate.queries == table.queries
@@ -89,15 +106,20 @@ def test_the_gate_and_the_table_have_the_same_figures(report: dict[str, Any]) ->
 
 
 def test_the_page_begins_with_the_verdict_and_all_else_is_folded_up(report: dict[str, Any]) -> None:
-    verdict, page = verdict_of(report), html.document_fromstring(render(report, TEMPLATE))
-    unfolded = " ".join(page.xpath("//body//text()[count(ancestor::details) = count(ancestor::summary)]"))
+    verdict = verdict_of(report)
+    page = html.document_fromstring(render(report, TEMPLATE))
+    unfolded = " ".join(
+        page.xpath("//body//text()[count(ancestor::details) = count(ancestor::summary)]")
+    )
     assert len(unfolded.split()) <= 1_500
     assert reading_ease(unfolded) >= 50
     assert all(one.sentence in unfolded for one in verdict.modes)
     assert not page.xpath("//table[not(ancestor::details)]")
     tables = tables_of(report)
     figures = [
-        f"{tables[one.kind].systems[bar.system]['ndcg@10'].value:.1f}" for one in verdict.modes for bar in one.bars
+        f"{tables[one.kind].systems[bar.system]['ndcg@10'].value:.1f}"
+        for one in verdict.modes
+        for bar in one.bars
     ]
     assert figures
     assert page.xpath("//div[@class='bars']/b/text()") == figures
@@ -107,7 +129,11 @@ def test_general_knowledge_is_that_of_the_set_that_is_named(report: dict[str, An
     found = report["general"]
     assert (found["name"], found["questions"], found["passages"]) == ("wiki", 10, 12)
     assert found["systems"]["base"]["hit@5"]["value"] == 100.0  # every passage is its own question
-    assert found["geometry"]["base"].keys() == {"uniformity", "isotropy I_A", "isotropy I_B (IsoScore)"}
+    assert found["geometry"]["base"].keys() == {
+        "uniformity",
+        "isotropy I_A",
+        "isotropy I_B (IsoScore)",
+    }
 
 
 def documented() -> dict[Path_, str]:
@@ -121,7 +147,10 @@ def documented() -> dict[Path_, str]:
             tables.setdefault(part, {})
         elif row := re.match(r"\| `([^`]+)` \| ([^|]+) \|", line):
             key = tuple(re.sub(r"\[\]", ".[]", row[1]).split("."))
-            written = tables[row[2]] if row[2] in SHAPES else {(): row[2]}
+            if row[2] in SHAPES:
+                written = tables[row[2]]
+            else:
+                written = {(): row[2]}
             tables[part] |= {key + rest: unit for rest, unit in written.items()}
     return tables[""]
 
@@ -140,20 +169,28 @@ def leaves(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
 
 def fits(key: Path_, path: Path_) -> bool:
     return len(key) == len(path) and all(
-        part == name or (part.isupper() and name != "[]") for part, name in zip(key, path, strict=True)
+        part == name or (part.isupper() and name != "[]")
+        for part, name in zip(key, path, strict=True)
     )
 
 
 def describes(key: Path_, unit: str, path: Path_, value: Any) -> bool:
     if fits(key, path) or (unit == "any" and fits(key, path[: len(key)])):
         return True
-    return value in (None, [], {}) and fits(key[: len(path)], path)  # a shape or a list that this time is not there
+    return value in (None, [], {}) and fits(
+        key[: len(path)], path
+    )  # a shape or a list that this time is not there
 
 
 def test_report_json_is_what_its_page_describes(report):
-    described, found = documented(), list(leaves(report))
+    described = documented()
+    found = list(leaves(report))
     assert len(described) > 150
-    strange = {path for path, value in found if not any(describes(*entry, path, value) for entry in described.items())}
+    strange = {
+        path
+        for path, value in found
+        if not any(describes(*entry, path, value) for entry in described.items())
+    }
     assert not strange
     seen = {
         path
@@ -173,7 +210,9 @@ def test_report_json_is_what_its_page_describes(report):
         for key, unit in described.items()
         if not any(fits(key[: len(path)], path) for path in undecided)
         and not any(fits(key, path[: len(key)] if unit == "any" else path) for path in seen)
-        and not any(key[-n:] == ("[]",) * n and fits(key[:-n], path) for n in (1, 2) for path in empty)
+        and not any(
+            key[-n:] == ("[]",) * n and fits(key[:-n], path) for n in (1, 2) for path in empty
+        )
     ]
     assert not missing, missing
 
@@ -182,7 +221,11 @@ def own_words() -> list[str]:
     """What the template itself says, numbers included, the longest first."""
     source = TEMPLATE.read_text(encoding="utf-8").partition("</style>")[2]
     blocks = r"\{\{.*?\}\}|\{%.*?%\}"
-    literals = (text for block in re.findall(blocks, source, re.DOTALL) for text in re.findall(r'"([^"]*)"', block))
+    literals = (
+        text
+        for block in re.findall(blocks, source, re.DOTALL)
+        for text in re.findall(r'"([^"]*)"', block)
+    )
     parts = re.split(f"{blocks}|<[^>]*>", source, flags=re.DOTALL)
     words = [*literals, *(" ".join(part.split()) for part in parts)]
     words += [SCALE, "of 100"]  # of the verdict
@@ -190,21 +233,30 @@ def own_words() -> list[str]:
 
 
 def told_texts(report: dict[str, Any]) -> list[str]:
-    """Texts and names of report.json that hold numbers, as the page writes them, the longest first."""
+    """Texts and names of report.json that hold numbers, as the page writes them, the longest
+    first.
+    """
     texts = {str(value) for _, value in leaves(report) if isinstance(value, str)}
     names = {name for path, _ in leaves(report) for name in path}
     texts |= names | {metric_name(name) for name in names} | {label_of(name) for name in names}
     texts |= {label_of(text) for text in texts if text.startswith(INTERPOLATED)}
-    quoted = {text for text in texts if re.search(r"\d", text) and re.search(r"[^\W\d]|\..*\.", text)}
+    quoted = {
+        text for text in texts if re.search(r"\d", text) and re.search(r"[^\W\d]|\..*\.", text)
+    }
     quoted |= {report["created"][:10], report["created"][11:16]}
     return sorted(quoted, key=len, reverse=True)
 
 
 def shown(page: str, report: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Numbers in the text of the page with the text that they stand in, without its own words and quoted texts."""
+    """Numbers in the text of the page with the text that they stand in, without its own words
+    and quoted texts.
+    """
     (body,) = html.document_fromstring(page).xpath("//body")
-    words, quoted = own_words(), told_texts(report)
-    sentences, names = ([text for text in quoted if (len(text) > 40) is wanted] for wanted in (True, False))
+    words = own_words()
+    quoted = told_texts(report)
+    sentences, names = (
+        [text for text in quoted if (len(text) > 40) is wanted] for wanted in (True, False)
+    )
     whole = {" ".join(str(value).split()) for _, value in leaves(report) if isinstance(value, str)}
     for node in body.xpath(".//text()[not(ancestor::*[@class='tick'])]"):
         text = rest = " ".join(node.split())
@@ -221,8 +273,19 @@ def roundings(report: dict[str, Any]) -> set[str]:
     numbers = {(path, value) for path, value in leaves(report) if isinstance(value, (int, float))}
     ways: set[str] = {f"{len(part['unmatched'])}" for part in report["query_sets"]}
     for path, value in numbers:
-        ways |= {f"{value}", f"{value:g}", f"{value:,}", f"{value:.0f}", f"{value:.1f}", f"{value:.3f}"}
-        if path in (("threshold", "hidden"), ("threshold", "accuracy"), ("threshold", "unthresholded")):
+        ways |= {
+            f"{value}",
+            f"{value:g}",
+            f"{value:,}",
+            f"{value:.0f}",
+            f"{value:.1f}",
+            f"{value:.3f}",
+        }
+        if path in (
+            ("threshold", "hidden"),
+            ("threshold", "accuracy"),
+            ("threshold", "unthresholded"),
+        ):
             ways.add(f"{100 * value:.1f}")
         if path[-2:] == ("expectation", "risk"):
             ways.add(f"{100 * value:.0f}")
@@ -262,6 +325,8 @@ def test_every_number_on_the_page_stands_in_report_json(report, change):
 
 
 def test_a_number_that_is_not_in_report_json_is_noticed(report):
-    page = render(marked(report), TEMPLATE).replace("queries measured", "queries measured in 12.5 ways", 1)
+    page = render(marked(report), TEMPLATE).replace(
+        "queries measured", "queries measured in 12.5 ways", 1
+    )
     known = roundings(marked(report))
     assert [number for number, _ in shown(page, report) if number not in known] == ["12.5"]

@@ -1,4 +1,6 @@
-"""A reranker in a project: measured by the stage that evaluates, not in use without proof, there for who asks."""
+"""A reranker in a project: measured by the stage that evaluates, not in use without proof, there
+for who asks.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +38,24 @@ def test_it_is_measured_and_there_for_who_asks(project: Path, tmp_path: Path) ->
     assert evaluation is not None
     chosen = evaluation.info.reranker
     assert chosen is not None
-    assert (chosen.used, chosen.mode, chosen.seconds) == (False, "hybrid", 20.0), "random weights prove nothing"
+    assert (chosen.used, chosen.mode, chosen.seconds) == (
+        False,
+        "hybrid",
+        20.0,
+    ), "random weights prove nothing"
     found = read_report(project / evaluation.folder)["reranker"]
     assert (found["name"], found["in_use"], found["passages"]) == ("reranker", False, 100)
     assert found["decision"]["candidates"][0]["name"] == "reranked"
-    assert json.loads(engine_here("search", str(project), QUERY, "--json").stdout)["reranked"] is None
+    assert (
+        json.loads(engine_here("search", str(project), QUERY, "--json").stdout)["reranked"] is None
+    )
     folder.change_settings({"search.rerank_seconds": 10.0})
     assert state(project) == "stale", "another time is another comparison"
     folder.change_settings({"search.rerank_seconds": 20.0})
     assert state(project) == "done"
-    asked = json.loads(engine_here("search", str(project), QUERY, "--json", "--rerank", "--passages").stdout)
+    asked = json.loads(
+        engine_here("search", str(project), QUERY, "--json", "--rerank", "--passages").stdout
+    )
     assert asked["reranked"]["passages"] > 10
     scores = [hit["rerank_score"] for hit in asked["hits"]]
     assert scores == sorted(scores, reverse=True)

@@ -1,4 +1,6 @@
-"""`torchrun … -m engine train PROJECT` and `accelerate launch … -m engine train PROJECT`, with two processes on the CPU."""
+"""`torchrun … -m engine train PROJECT` and `accelerate launch … -m engine train PROJECT`, with
+two processes on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -34,19 +36,43 @@ from engine.core.events import (
 )
 from engine.encoders.model_folder import resolve_model
 
-TORCHRUN = ["torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port"]
+TORCHRUN = [
+    "torch.distributed.run",
+    "--nproc-per-node",
+    "2",
+    "--master-addr",
+    "127.0.0.1",
+    "--master-port",
+]
 ACCELERATE = [
-    "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no",
-    "--dynamo_backend", "no", "--main_process_ip", "127.0.0.1", "--main_process_port",
-]  # fmt: skip
-# With --cpu, accelerate starts one process alone; --multi_gpu starts as many as it is told, GPUs or none.
+    "accelerate.commands.launch",
+    "--multi_gpu",
+    "--num_processes",
+    "2",
+    "--num_machines",
+    "1",
+    "--mixed_precision",
+    "no",
+    "--dynamo_backend",
+    "no",
+    "--main_process_ip",
+    "127.0.0.1",
+    "--main_process_port",
+]
+# With --cpu, accelerate starts one process alone; --multi_gpu starts as many as it is told, GPUs or
+# none.
 LAUNCHERS = {"torchrun": TORCHRUN, "accelerate": ACCELERATE}
 
 
 @pytest.fixture(scope="module")
 def ranked(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[..., Path]) -> Path:
     """A project that is ready to train, for a few steps. Tests copy it."""
-    quick: dict[str, Any] = {"steps": 4, "eval_every": 2, "checkpoint_every": 2, "learning_rate": 1e-3}
+    quick: dict[str, Any] = {
+        "steps": 4,
+        "eval_every": 2,
+        "checkpoint_every": 2,
+        "learning_rate": 1e-3,
+    }
     path = make_project(tmp_path_factory.mktemp("ranked") / "project", training=quick)
     copy_documents(path / "documents", ("incidents", "policies"), 12)
     engine("run", str(path), "--only", "ingest,index,generate,rank")
@@ -58,7 +84,9 @@ def launched(launcher: str, *arguments: str) -> subprocess.CompletedProcess[str]
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", *LAUNCHERS[launcher], str(port), "-m", "engine", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=240, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment(), timeout=240, check=False
+    )
 
 
 def check_same_training(one: Path, other: Path, model: Path) -> None:
@@ -129,15 +157,46 @@ def test_an_error_of_the_leader_ends_the_launch(tmp_path: Path) -> None:
     assert "nowhere" in done.stderr
 
 
-def node(port: int, *arguments: str, options: Sequence[str] = (), without: Path | None = None) -> subprocess.Popen[str]:
-    """One machine of a launch over two: a torchrun of its own, in a process group of its own, `without` a folder."""
-    hidden = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(without)] if without else []
+def node(
+    port: int, *arguments: str, options: Sequence[str] = (), without: Path | None = None
+) -> subprocess.Popen[str]:
+    """One machine of a launch over two: a torchrun of its own, in a process group of its own,
+    `without` a folder.
+    """
+    if without:
+        hidden = [
+            "unshare",
+            "-rm",
+            "sh",
+            "-c",
+            'mount -t tmpfs none "$0" && exec "$@"',
+            str(without),
+        ]
+    else:
+        hidden = []
     command = [
-        *hidden, sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "1", "--rdzv-id", "training",
-        "--rdzv-endpoint", f"127.0.0.1:{port}", "--local-addr", "127.0.0.1", *options, "-m", "engine", *arguments,
-    ]  # fmt: skip
-    pipe, given = subprocess.PIPE, environment() | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=given, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        *hidden,
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "1",
+        "--rdzv-id",
+        "training",
+        "--rdzv-endpoint",
+        f"127.0.0.1:{port}",
+        "--local-addr",
+        "127.0.0.1",
+        *options,
+        "-m",
+        "engine",
+        *arguments,
+    ]
+    pipe = subprocess.PIPE
+    given = environment() | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, env=given, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
 
 
 def can_hide(folder: Path) -> bool:
@@ -162,7 +221,8 @@ def test_a_machine_that_has_neither_project_nor_model_helps_to_train(
         pytest.skip("this system lets nobody mount anything")
     alone, both = (Path(shutil.copytree(ranked, tmp_path / name)) for name in ("alone", "both"))
     engine("train", str(alone))
-    port, launches = free_port(), []
+    port = free_port()
+    launches = []
     for rank, (project, without) in enumerate(((both, None), (tmp_path / "nowhere", tiny_model))):
         options = ["--nnodes", "2", "--node-rank", str(rank), "--rdzv-backend", "static"]
         launches.append(node(port, "train", str(project), options=options, without=without))
@@ -179,7 +239,9 @@ def test_a_machine_that_has_neither_project_nor_model_helps_to_train(
 def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(
     ranked: Path, tiny_model: Path, tmp_path: Path
 ) -> None:
-    """One machine of two is lost by kill -9, its launcher with it: the other begins anew from the checkpoint, alone."""
+    """One machine of two is lost by kill -9, its launcher with it: the other begins anew from
+    the checkpoint, alone.
+    """
     alone, both = (Path(shutil.copytree(ranked, tmp_path / name)) for name in ("alone", "both"))
     for path in (alone, both):
         opened = Project.open(path)
@@ -191,7 +253,8 @@ def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(
     port = free_port()
     options = ["--nnodes", "1:2", "--max-restarts", "3", "--rdzv-backend", "c10d", "--rdzv-conf"]
     launches = [
-        node(port, "train", str(both), options=[*options, f"last_call_timeout=5,is_host={host}"]) for host in (1, 0)
+        node(port, "train", str(both), options=[*options, f"last_call_timeout=5,is_host={host}"])
+        for host in (1, 0)
     ]  # the host has the lower process id, and so rank 0
     follower = 0
     end = time.monotonic() + 300
@@ -209,10 +272,16 @@ def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(
     assert left.returncode == 0, said
     lost.communicate()
     _, first, *_, last = sorted((both / "runs").iterdir())  # after the one that made it ready
-    assert [[e.value for e in chosen(run) if e.setting == "processes"] for run in (first, last)] == [["2"], []]
-    (failed,) = (event for event, _ in read(first / "events.jsonl", 0) if isinstance(event, StageFailed))
+    assert [
+        [e.value for e in chosen(run) if e.setting == "processes"] for run in (first, last)
+    ] == [["2"], []]
+    (failed,) = (
+        event for event, _ in read(first / "events.jsonl", 0) if isinstance(event, StageFailed)
+    )
     assert failed.error["code"] == "processes-not-connected"
-    assert "/" not in failed.error["why"]  # what the library says, with paths of its source, is in the stage's log
+    assert (
+        "/" not in failed.error["why"]
+    )  # what the library says, with paths of its source, is in the stage's log
     (step,) = (int(event.value) for event in chosen(last) if event.setting == "first step")
     assert 0 < step < 300
     check_same_training(alone, both, tiny_model)
@@ -220,7 +289,12 @@ def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(
 
 def processes_of(launches: Sequence[subprocess.Popen[str]]) -> list[psutil.Process]:
     """The processes that launchers have started."""
-    return [child for one in launches if one.poll() is None for child in psutil.Process(one.pid).children()]
+    return [
+        child
+        for one in launches
+        if one.poll() is None
+        for child in psutil.Process(one.pid).children()
+    ]
 
 
 def chosen(run: Path) -> list[Choice]:

@@ -40,9 +40,13 @@ def test_another_encoder_changes_neither_chunks_nor_queries(project: Path, tmp_p
     assert stale_with(project, encoder_model=str(other)) == MADE_ANEW
     events = [
         json.loads(line)
-        for line in engine_here("run", str(project), "--only", "ingest,generate", "--json").stdout.splitlines()
+        for line in engine_here(
+            "run", str(project), "--only", "ingest,generate", "--json"
+        ).stdout.splitlines()
     ]
-    finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}
+    finished = {
+        event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"
+    }
     assert finished.keys() == {"ingest"}
     assert (finished["ingest"]["files_read"], finished["ingest"]["new_chunks"]) == (0, 0)
     assert stale_with(project) == MADE_ANEW
@@ -55,17 +59,22 @@ def test_another_encoder_changes_neither_chunks_nor_queries(project: Path, tmp_p
     store.close()
 
 
-def test_another_tokenizer_does_unless_chunks_keep_the_former(project: Path, tmp_path: Path, tiny_model: Path) -> None:
+def test_another_tokenizer_does_unless_chunks_keep_the_former(
+    project: Path, tmp_path: Path, tiny_model: Path
+) -> None:
     other = build_tiny_decoder(tmp_path / "other", "qwen3-embedding")
     assert stale_with(project, encoder_model=str(other)) > MADE_ANEW
     assert stale_with(project, corpus_tokenizer=str(tiny_model)) == MADE_ANEW
     assert stale_with(project, corpus_tokenizer=str(tiny_model / "tokenizer.json")) == MADE_ANEW
 
 
-def test_how_long_texts_are_cut_or_padded_is_no_rule_of_a_tokenizer(tmp_path: Path, tiny_model: Path) -> None:
+def test_how_long_texts_are_cut_or_padded_is_no_rule_of_a_tokenizer(
+    tmp_path: Path, tiny_model: Path
+) -> None:
     own = tiny_model / "tokenizer.json"
     rules = json.loads(own.read_text())
-    copy, other = tmp_path / "tokenizer.json", tmp_path / "other.json"
+    copy = tmp_path / "tokenizer.json"
+    other = tmp_path / "other.json"
     cut = {"direction": "Right", "max_length": 64, "strategy": "LongestFirst", "stride": 0}
     copy.write_text(json.dumps({**rules, "truncation": cut}, indent=2))
     other.write_text(json.dumps({**rules, "normalizer": None}))

@@ -1,4 +1,6 @@
-"""The base query encoder lies once in the data folder, through all that a user does with projects."""
+"""The base query encoder lies once in the data folder, through all that a user does with
+projects.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[..., Path], tiny_model: Path) -> Machine:
+def first(
+    tmp_path_factory: pytest.TempPathFactory, make_project: Callable[..., Path], tiny_model: Path
+) -> Machine:
     """A project that was run once. Its model lies where tests may remove it."""
     root = tmp_path_factory.mktemp("machine")
     machine = Machine(root / "data", root / "project")
@@ -108,7 +112,9 @@ def test_a_second_project_takes_no_room_for_it(
 
 
 @pytest.mark.parametrize("way", ["cut", "gone"])
-def test_one_that_is_damaged_is_missed_by_nobody_and_written_again(machine: Machine, way: str) -> None:
+def test_one_that_is_damaged_is_missed_by_nobody_and_written_again(
+    machine: Machine, way: str
+) -> None:
     (graph,) = machine.graphs
     expected = scores(machine.project)
     vectors = {path.name: path.read_bytes() for path in index_of(machine.project).glob("*.vec")}
@@ -125,7 +131,9 @@ def test_one_that_is_damaged_is_missed_by_nobody_and_written_again(machine: Mach
     assert [summary["embedded"] for summary in summaries if "embedded" in summary] == [0]
     assert machine.graphs == [graph]
     assert is_settled(index_of(machine.project))
-    assert {path.name: path.read_bytes() for path in index_of(machine.project).glob("*.vec")} == vectors
+    assert {
+        path.name: path.read_bytes() for path in index_of(machine.project).glob("*.vec")
+    } == vectors
     assert scores(machine.project) == pytest.approx(expected, abs=1e-4)
 
 
@@ -154,13 +162,17 @@ def test_a_group_gets_a_copy_and_runs_keep_it_so(machine: Machine) -> None:
     (graph,) = machine.graphs
     engine_here("share", str(machine.project), "--group", "daemon", "--yes")
     folder = index_of(machine.project) / FOLDER
-    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(FILES, 0o640)
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(
+        FILES, 0o640
+    )
     assert graph.stat().st_mode & 0o777 == 0o600
     assert unused_graphs() == [graph.parent]
     copy_documents(machine.project / "documents", ("minutes",), 2)
     engine_here("run", str(machine.project))
     folder = index_of(machine.project) / FOLDER
-    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(FILES, 0o640)
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(
+        FILES, 0o640
+    )
     assert graph.stat().st_mode & 0o777 == 0o600
 
 
@@ -169,6 +181,9 @@ def test_a_purge_leaves_no_former_place_of_a_moved_project(machine: Machine) -> 
     moved = machine.project.rename(machine.project.with_name("renamed"))
     engine_here("embed", str(moved), "--force")
     records = machine.data / "bmembed" / "query-encoders" / "projects"
-    assert {json.loads(one.read_text()) for one in records.iterdir()} == {str(machine.project), str(moved)}
+    assert {json.loads(one.read_text()) for one in records.iterdir()} == {
+        str(machine.project),
+        str(moved),
+    }
     purge(ProjectFolder.open(moved))
     assert [*records.iterdir()] == []

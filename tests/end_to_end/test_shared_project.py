@@ -1,4 +1,6 @@
-"""A project that others search: with the rights of a group that may only read, and while a run writes."""
+"""A project that others search: with the rights of a group that may only read, and while a run
+writes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from fixtures.pipeline import engine_here, environment
 from engine.project.folder import ProjectFolder
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-READER, GROUP, STRANGER = 64_001, 1, 2
+READER = 64_001
+GROUP = 1
+STRANGER = 2
 WORKS = """
 import json, os, select, signal, subprocess, sys, traceback
 import psutil
@@ -59,7 +63,7 @@ while not told if times == "0" else len(found) < int(times):
         print("searched", flush=True)
 print(json.dumps(found), flush=True)
 os._exit(0)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -92,11 +96,26 @@ def write(place: Path, turn: int) -> None:
 
 
 def reader(project: ProjectFolder, group: int, mode: str, times: int) -> subprocess.Popen[str]:
-    """A process of another user's that searches so many times when it is told to, or until it is told to stop for 0."""
+    """A process of another user's that searches so many times when it is told to, or until it is
+    told to stop for 0.
+    """
     made = subprocess.Popen(
-        [sys.executable, "-c", WORKS, str(project.path.with_name("own")), str(project.path), str(group), mode, str(times)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(), cwd="/",
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            WORKS,
+            str(project.path.with_name("own")),
+            str(project.path),
+            str(group),
+            mode,
+            str(times),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd="/",
+    )
     assert made.stdout
     assert made.stdout.readline() == "ready\n"
     return made
@@ -117,16 +136,34 @@ def answers(one: subprocess.Popen[str]) -> list[Any]:
 
 def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
     return {
-        str(path): (one.st_mtime_ns, one.st_size, one.st_mode) for path in folder.rglob("*") for one in [path.lstat()]
+        str(path): (one.st_mtime_ns, one.st_size, one.st_mode)
+        for path in folder.rglob("*")
+        for one in [path.lstat()]
     }
 
 
 @pytest.mark.parametrize("writer", [False, True])
 @pytest.mark.parametrize("mode", ["bm25", "hybrid"])
-def test_one_who_may_only_read_searches_and_leaves_nothing(shared: ProjectFolder, mode: str, writer: bool) -> None:
-    expected = json.loads(engine_here("search", str(shared.path), "harbour", "--mode", mode, "--passages", "--top", "30",
-                                      "--json").stdout)  # fmt: skip
-    store = shared.store() if writer else None
+def test_one_who_may_only_read_searches_and_leaves_nothing(
+    shared: ProjectFolder, mode: str, writer: bool
+) -> None:
+    expected = json.loads(
+        engine_here(
+            "search",
+            str(shared.path),
+            "harbour",
+            "--mode",
+            mode,
+            "--passages",
+            "--top",
+            "30",
+            "--json",
+        ).stdout
+    )
+    if writer:
+        store = shared.store()
+    else:
+        store = None
     try:
         one = reader(shared, GROUP, mode, 2)
         before = tree(shared.path)
@@ -158,7 +195,9 @@ def test_readers_see_whole_states_while_a_run_writes(shared: ProjectFolder, mode
         assert one.stdout.readline() == "searched\n"
     for turn in (1, 2):
         write(shared.path.parent, turn)
-        engine_here("run", str(shared.path), *(("--only", "ingest,index") if mode == "bm25" else ()))
+        engine_here(
+            "run", str(shared.path), *(("--only", "ingest,index") if mode == "bm25" else ())
+        )
     seen = set()
     for one in readers:
         tell(one)  # of its end
@@ -167,7 +206,8 @@ def test_readers_see_whole_states_while_a_run_writes(shared: ProjectFolder, mode
             assert isinstance(found, list), found
             turns = set()
             for path, snippet in found:
-                number, turn = snippet.split(" ")[1], snippet.split(" ")[4].rstrip(".")
+                number = snippet.split(" ")[1]
+                turn = snippet.split(" ")[4].rstrip(".")
                 assert path == f"{number}.txt"
                 turns.add(int(turn))
             seen |= turns

@@ -1,4 +1,6 @@
-"""A small model beside an encoder that is only asked for vectors: trained, compared, searched with, exported."""
+"""A small model beside an encoder that is only asked for vectors: trained, compared, searched
+with, exported.
+"""
 
 from __future__ import annotations
 
@@ -34,30 +36,43 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     folder = ProjectFolder.open(project)
     folder.change_settings(
         {
-            "encoder.small_model": str(small), "training.augmentation": "lambda-mafin", "training.epochs": 1,
-            "training.preset": "mafin", "training.steps": None, "training.eval_every": None,
+            "encoder.small_model": str(small),
+            "training.augmentation": "lambda-mafin",
+            "training.epochs": 1,
+            "training.preset": "mafin",
+            "training.steps": None,
+            "training.eval_every": None,
         }
-    )  # fmt: skip
-    events = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
-    finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}
+    )
+    events = [
+        json.loads(line)
+        for line in engine_here("adapt", str(project), "--json").stdout.splitlines()
+    ]
+    finished = {
+        event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"
+    }
     assert finished["ingest"]["new_chunks"] == 0
     assert {"train", "evaluate"} <= finished.keys() <= {"ingest", "train", "evaluate", "embed"}
     chosen = {event["setting"]: event["value"] for event in events if event["event"] == "choice"}
     assert (chosen["trained"], chosen["adapter scope"]) == ("small", "both")
     with closing(folder.store()) as store:
         queries = store.query_counts()[1]["train"]
-        trained, evaluation = store.artifact(AdapterInfo), store.artifact(EvaluationInfo)
+        trained = store.artifact(AdapterInfo)
+        evaluation = store.artifact(EvaluationInfo)
     assert trained is not None
     assert evaluation is not None
     assert trained.info.steps == -(-queries // 8)  # one epoch of the project's eight queries a step
 
     # The gate compares the black box, which is in use unless it is beaten, with what was joined.
-    report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
+    report = read_report(
+        Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"])
+    )
     assert report["settings"]["encoder"]["small_model"] == str(small)
     decision = report["selection"]["semantic"]["decision"]
     assert (decision["reference"], [found["name"] for found in decision["candidates"]]) == (
-        "base", ["interpolated-0.5", "adapted"],
-    )  # fmt: skip
+        "base",
+        ["interpolated-0.5", "adapted"],
+    )
     with closing(folder.store()) as store:
         before = store.artifact(VectorsInfo)
     assert before is not None
@@ -69,15 +84,22 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
         digest = stir(project / (trained.info.adapter or ""))
         store.put_artifact(replace(trained, info=replace(trained.info, digest=digest)))
         in_use = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter)
-        store.put_artifact(replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use)))
+        store.put_artifact(
+            replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use))
+        )
     base = encoder_source(folder.settings().encoder).vectors_fingerprint(256)
     kept = len(VectorCache(project / "cache" / base, 32, reading=True))
     stage_here(project, "embed")
     assert len(VectorCache(project / "cache" / base, 32, reading=True)) == kept
     with closing(folder.store()) as store:
-        vectors, chunks = store.artifact(VectorsInfo), store.chunks()
+        vectors = store.artifact(VectorsInfo)
+        chunks = store.chunks()
     assert vectors is not None
-    assert (vectors.info.dimension, vectors.info.small_dimension, vectors.info.small_model) == (64, 32, str(small))
+    assert (vectors.info.dimension, vectors.info.small_dimension, vectors.info.small_model) == (
+        64,
+        32,
+        str(small),
+    )
     adapter = project / (trained.info.adapter or "")
     encoder = encoder_source(folder.settings().encoder).load(256, adapter, 0.5)
     assert isinstance(encoder, AugmentedEncoder)
@@ -88,7 +110,9 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     np.testing.assert_allclose(rows.astype(np.float32), own, atol=2e-3)  # float16
     order = np.argsort(-(own @ encoder.encode_queries([QUERY])[0]), kind="stable")[:5]
     answer = one(folder, request(1, "search", query=QUERY, mode="semantic", top=5))
-    assert [hit["chunk_id"] for hit in answer["result"]["hits"]] == [chunks[row].id for row in order]
+    assert [hit["chunk_id"] for hit in answer["result"]["hits"]] == [
+        chunks[row].id for row in order
+    ]
     hits = [chunks[row].id for row in order]
     moved = one(folder, request(2, "explain", query=QUERY, chunk_ids=hits))["result"]
     assert (moved["in_use"], moved["note"]) == ("interpolated-0.5", "")

@@ -1,4 +1,6 @@
-"""`engine study` as a user runs it: cells that are finished count, and a cell is what the same settings come to by hand."""
+"""`engine study` as a user runs it: cells that are finished count, and a cell is what the same
+settings come to by hand.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from lxml import html
 from engine.core.errors import DatasetError
 from engine.project.folder import ProjectFolder
 
-SMALL = ("--set", "training.steps=4", "--set", "training.eval_every=2", "--set", "training.learning_rate=0.01")
+SMALL = (
+    "--set",
+    "training.steps=4",
+    "--set",
+    "training.eval_every=2",
+    "--set",
+    "training.learning_rate=0.01",
+)
 
 
 def study(*arguments: str) -> tuple[dict[str, Any], str]:
@@ -25,7 +34,9 @@ def study(*arguments: str) -> tuple[dict[str, Any], str]:
     return json.loads(done.stdout), done.stderr
 
 
-def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(project: Path, tmp_path: Path) -> None:
+def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(
+    project: Path, tmp_path: Path
+) -> None:
     before = (project / "project.toml").read_bytes()
     by_hand = ProjectFolder(Path(shutil.copytree(project, tmp_path / "by-hand")))
     first, _ = study("bmembed-t6", str(project))
@@ -36,18 +47,24 @@ def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(project:
         assert figures[f"{system}, whitened"]["isotropy I_A"] > figures[system]["isotropy I_A"]
         assert set(figures[f"{system}, PCA"]["accuracy@5"]) == {"value", "low", "high"}
     found, told = study("bmembed-t7", str(project))
-    assert numbers(told.splitlines()[0])[:3] == [2, 1, 1], "cells, those to train, those finished before"
+    assert numbers(told.splitlines()[0])[:3] == [
+        2,
+        1,
+        1,
+    ], "cells, those to train, those finished before"
     assert (kept.read_bytes(), kept.stat().st_mtime_ns) == finished
     assert [row["label"] for row in found["rows"]] == ["ListNet · BMEmbed", "ListMLE · BMEmbed"]
     assert first["rows"][1]["values"]["hit@4"] == found["rows"][0]["values"]["hit@4"]
     assert (project / "project.toml").read_bytes() == before
     assert html.parse(project / "studies" / "bmembed-t7.html").xpath("//td[@class='n']")
     assert json.loads((project / "studies" / "bmembed-t7.json").read_text())["finished"] == 2
-    by_hand.change_settings({**found["cells"][0]["changes"], "evaluation.interpolation_weights": []})
+    by_hand.change_settings(
+        {**found["cells"][0]["changes"], "evaluation.interpolation_weights": []}
+    )
     engine_here("run", str(by_hand.path), "--only", "rank,train,evaluate")
-    adapted = json.loads(engine_here("report", str(by_hand.path), "--json").stdout)["tables"]["judged"]["systems"][
-        "adapted"
-    ]
+    adapted = json.loads(engine_here("report", str(by_hand.path), "--json").stdout)["tables"][
+        "judged"
+    ]["systems"]["adapted"]
     for name in ("hit@1", "hit@4", "hit@10"):
         assert found["rows"][0]["values"][name] == adapted[name]
 
@@ -60,9 +77,15 @@ def test_mafin_beside_the_project_s_encoder(project: Path, tmp_path: Path) -> No
     found, _ = study("mafin-t1", str(project), *beside)
     rows = {row["system"]: row["values"] for row in found["rows"]}
     assert list(rows) == [
-        "Black-box model", "Augmenting model", "Only finetune", "Direct concat.", "Finetune & concat.", "Linear transform.",
-        "Linear transform., rank 64", "Mafin",
-    ]  # fmt: skip
+        "Black-box model",
+        "Augmenting model",
+        "Only finetune",
+        "Direct concat.",
+        "Finetune & concat.",
+        "Linear transform.",
+        "Linear transform., rank 64",
+        "Mafin",
+    ]
     assert rows["Black-box model"]["recall@5"]["value"] <= 100
     assert rows["Mafin"]["Δ recall@5"]["value"] == pytest.approx(
         rows["Mafin"]["recall@5"]["value"] - rows["Black-box model"]["recall@5"]["value"]
@@ -84,9 +107,12 @@ def test_all_studies_in_one_go(project: Path) -> None:
 
 
 def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
-    data, output = tmp_path / "data", tmp_path / "out"
+    data = tmp_path / "data"
+    output = tmp_path / "out"
     (data / "qrels").mkdir(parents=True)
-    texts = [path.read_text() for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:3]]
+    texts = [
+        path.read_text() for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:3]
+    ]
     corpus = [{"_id": f"d{number}", "title": "", "text": text} for number, text in enumerate(texts)]
     queries = [{"_id": f"q{number}", "text": text[:60]} for number, text in enumerate(texts)]
     for name, rows in (("corpus", corpus), ("queries", queries)):
@@ -99,7 +125,9 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     assert (row["values"]["evaluation queries"], row["values"]["documents"]) == (2, 3)
     assert row["values"]["training queries"] > row["values"]["held-out queries"] > 0
     assert (output / "domain-t1.html").is_file()
-    questions, _ = study("domain-t8", str(data), "--model", str(tiny_model), "--output", str(output))
+    questions, _ = study(
+        "domain-t8", str(data), "--model", str(tiny_model), "--output", str(output)
+    )
     assert [row["values"]["answer"] for row in questions["rows"]] == ["d0", "d1"]
     second = shutil.copytree(data, tmp_path / "second" / "data")
     both, _ = study("domain-t1", str(data), str(second))
@@ -113,10 +141,17 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
 def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "qrels").mkdir(parents=True)
-    texts = [path.read_text() for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:3]]
-    rows = [json.dumps({"_id": f"d{number}", "title": "", "text": text}) for number, text in enumerate(texts)]
+    texts = [
+        path.read_text() for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:3]
+    ]
+    rows = [
+        json.dumps({"_id": f"d{number}", "title": "", "text": text})
+        for number, text in enumerate(texts)
+    ]
     (data / "corpus.jsonl").write_text("\n".join(rows))
-    queries = [json.dumps({"_id": f"q{number}", "text": text[:60]}) for number, text in enumerate(texts)]
+    queries = [
+        json.dumps({"_id": f"q{number}", "text": text[:60]}) for number, text in enumerate(texts)
+    ]
     (data / "queries.jsonl").write_text("\n".join(queries))
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\n")
     (data / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n")
@@ -129,6 +164,10 @@ def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: P
     assert queries_of("--queries", str(data / "qrels" / "train.tsv")) == 2
     assert 0 < queries_of("--set", "queries.max_queries=5") <= 5 < usual
     code, error = error_of(
-        "study", "bmembed-t1", "--queries", str(data / "qrels" / "train.tsv"), str(tmp_path / "none")
+        "study",
+        "bmembed-t1",
+        "--queries",
+        str(data / "qrels" / "train.tsv"),
+        str(tmp_path / "none"),
     )
     assert (code, error["code"]) == (2, "queries-of-a-project")

@@ -1,4 +1,6 @@
-"""`engine sweep` as a user runs it: real trainings in a copy, killed and continued, the project left as it is."""
+"""`engine sweep` as a user runs it: real trainings in a copy, killed and continued, the project
+left as it is.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,22 @@ from engine.core import events
 from engine.experiments.study.measures import SETS
 from engine.project.folder import ProjectFolder
 
-LONG = ("--grid", "training.steps=600", "--grid", "training.patience=100")  # lasts longer than three commands
+LONG = (
+    "--grid",
+    "training.steps=600",
+    "--grid",
+    "training.patience=100",
+)  # lasts longer than three commands
 WAIT = 600  # seconds, where much else runs on the machine
 Start = Callable[..., "subprocess.Popen[str]"]
-AXES = ("--grid", "training.objective=infonce,listnet", "--grid", "ranking.m=4", "--grid", "training.steps=60")
+AXES = (
+    "--grid",
+    "training.objective=infonce,listnet",
+    "--grid",
+    "ranking.m=4",
+    "--grid",
+    "training.steps=60",
+)
 
 
 def state(path: Path) -> tuple[object, ...]:
@@ -61,9 +75,13 @@ def start() -> Iterator[Start]:
 
     def begin(project: Path, *axes: str) -> subprocess.Popen[str]:
         run = subprocess.Popen(
-            [sys.executable, "-m", "engine", "sweep", str(project), *(axes or AXES)], env=environment(), text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "engine", "sweep", str(project), *(axes or AXES)],
+            env=environment(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
         begun.append(run)
         return run
 
@@ -79,7 +97,9 @@ def until_second_cell_has_a_checkpoint(project: Path, run: subprocess.Popen[str]
     while True:
         assert run.poll() is None, run.communicate()[1]
         assert time.monotonic() < deadline
-        if list(project.glob("sweep/*/cells/*.json")) and list(project.glob("sweep/*/project/checkpoints/*/step-*")):
+        if list(project.glob("sweep/*/cells/*.json")) and list(
+            project.glob("sweep/*/project/checkpoints/*/step-*")
+        ):
             return next(project.glob("sweep/*/project"))
         time.sleep(0.01)
 
@@ -118,7 +138,12 @@ def test_a_killed_sweep_goes_on_where_it_was(start: Start, project: Path, tmp_pa
     found = json.loads(again.stdout)
     assert told(found) == told(json.loads(engine("sweep", str(unbroken), *AXES, "--json").stdout))
     assert found["finished"] == 2
-    assert [row["label"] for row in found["rows"]] == ["BM25", "base", "objective infonce", "objective listnet"]
+    assert [row["label"] for row in found["rows"]] == [
+        "BM25",
+        "base",
+        "objective infonce",
+        "objective listnet",
+    ]
     assert {"ndcg@10", "held-out ndcg@10"} <= set(found["columns"])
     assert all(row["values"]["Δ held-out ndcg@10"]["verdict"] for row in found["rows"][2:])
     assert not copy.exists(), "a finished sweep needs no copy"
@@ -126,12 +151,16 @@ def test_a_killed_sweep_goes_on_where_it_was(start: Start, project: Path, tmp_pa
     assert state(project)[0] == before[0]
     assert state(project)[2] == before[2]
     engine("index", str(project))
-    assert (Path(found["folder"]) / f"{found['name']}.html").is_file(), "the next run tidied the report away"
+    assert (Path(found["folder"]) / f"{found['name']}.html").is_file(), (
+        "the next run tidied the report away"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(start: Start, project: Path) -> None:
+def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(
+    start: Start, project: Path
+) -> None:
     run = start(project, *AXES[:-2], *LONG)
     copy = until_second_cell_has_a_checkpoint(project, run)
     (project_cells,) = project.glob("sweep/*/cells")
@@ -141,7 +170,9 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(start: St
     engine("cancel", str(project))
     _, reported = run.communicate(timeout=60)
     assert run.returncode == 130, reported
-    reached = int(max(path.name for path in copy.glob("checkpoints/*/step-*")).removeprefix("step-"))
+    reached = int(
+        max(path.name for path in copy.glob("checkpoints/*/step-*")).removeprefix("step-")
+    )
     done = start(project, *AXES[:-2], *LONG)
     deadline = time.monotonic() + WAIT
     newest = max((copy / "runs").iterdir())
@@ -151,7 +182,9 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(start: St
         time.sleep(0.01)
     assert min(steps_told(copy)) > reached, "the second cell began from its first step"
     skipped = [
-        event.stage for event, _ in events.read(fresh / "events.jsonl") if isinstance(event, events.StageSkipped)
+        event.stage
+        for event, _ in events.read(fresh / "events.jsonl")
+        if isinstance(event, events.StageSkipped)
     ]
     assert skipped == ["rank"], "the rankings are those of the first cell"
     shown, told_of_cells = done.communicate(timeout=WAIT)

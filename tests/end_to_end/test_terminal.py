@@ -41,7 +41,9 @@ def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) ->
         found.until("papers")
         found.press_until("Enter", "Read the documents")
         found.press("Enter")
-        found.until("make search better")  # all is embedded: a run that goes on would be asked about at the end
+        found.until(
+            "make search better"
+        )  # all is embedded: a run that goes on would be asked about at the end
         found.type(QUESTION)
         assert ".txt" in found.until(".txt · line")  # a hit's own path, not only what was typed
         found.press("Down")
@@ -74,7 +76,9 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
         engine_here("run", str(project.path), "--only", "ingest,index")
         found.start(str(project.path))
         found.until("Keywords only")
-        for _ in range(30):  # in the search field a digit is typed, and Escape with a digit right behind it is Alt
+        for _ in range(
+            30
+        ):  # in the search field a digit is typed, and Escape with a digit right behind it is Alt
             found.press("Escape")
             time.sleep(1)
             found.press("3")
@@ -91,7 +95,9 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
         if way == "line":
             found.cut()
         else:
-            os.kill(next(pid for pid, line in working.items() if "bmembed_tui" in line), signal.SIGTERM)
+            os.kill(
+                next(pid for pid, line in working.items() if "bmembed_tui" in line), signal.SIGTERM
+            )
         while processes_of(project.path) and time.monotonic() < end:
             time.sleep(0.1)
         assert not processes_of(project.path)
@@ -110,9 +116,10 @@ def processes_of(project: Path) -> dict[int, list[str]]:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_sample_through_a_lost_line(tmp_path: Path) -> None:
-    """To the first search after training with Enter, and F2, which offers to adapt; the line is lost in mid-training, the run
-    goes on and is found again. It is held from outside while the app comes back, so that the test does not race with a quick
-    training."""
+    """To the first search after training with Enter, and F2, which offers to adapt; the line is
+    lost in mid-training, the run goes on and is found again. It is held from outside while the
+    app comes back, so that the test does not race with a quick training.
+    """
     with terminal(tmp_path / "home") as found:
         project = project_of(found, "sample")
         found.start()
@@ -170,7 +177,9 @@ def wait_until(true: Callable[[], object], what: str, seconds: float = 120) -> N
 
 def test_without_a_terminal_there_is_an_error() -> None:
     command = [sys.executable, "-m", "bmembed_tui"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("Error: ")
     assert "Traceback" not in done.stderr

@@ -24,8 +24,12 @@ PATIENCE = 240.0
 def project(tmp_path: Path) -> Path:
     (tmp_path / "documents" / "deep").mkdir(parents=True)
     for number in range(4):
-        (tmp_path / "documents" / f"{number}.md").write_text(f"# Rule {number}\n\nThe tern rests on pier {number}.\n")
-    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+        (tmp_path / "documents" / f"{number}.md").write_text(
+            f"# Rule {number}\n\nThe tern rests on pier {number}.\n"
+        )
+    return ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
+    ).path
 
 
 class Watching:

@@ -12,12 +12,23 @@ from engine.endpoint.address import Address, is_private
 @pytest.mark.parametrize(
     ("number", "private"),
     [
-        ("127.0.0.1", True), ("10.1.2.3", True), ("172.31.0.1", True), ("192.168.0.9", True), ("::1", True),
-        ("fd00::5", True), ("::ffff:10.0.0.1", True),
-        ("8.8.8.8", False), ("172.32.0.1", False), ("169.254.169.254", False), ("0.0.0.0", False),
-        ("100.64.0.1", False), ("2001:4860:4860::8888", False), ("::ffff:8.8.8.8", False), ("fe80::1%eth0", False),
+        ("127.0.0.1", True),
+        ("10.1.2.3", True),
+        ("172.31.0.1", True),
+        ("192.168.0.9", True),
+        ("::1", True),
+        ("fd00::5", True),
+        ("::ffff:10.0.0.1", True),
+        ("8.8.8.8", False),
+        ("172.32.0.1", False),
+        ("169.254.169.254", False),
+        ("0.0.0.0", False),
+        ("100.64.0.1", False),
+        ("2001:4860:4860::8888", False),
+        ("::ffff:8.8.8.8", False),
+        ("fe80::1%eth0", False),
     ],
-)  # fmt: skip
+)
 def test_which_numbers_are_private(number: str, private: bool):
     assert is_private(number) is private
 
@@ -25,10 +36,14 @@ def test_which_numbers_are_private(number: str, private: bool):
 @pytest.mark.parametrize(
     ("scheme", "number", "kept"),
     [
-        ("http", "127.0.0.2", True), ("http", "::1", True), ("http", "10.0.0.1", False), ("http", "fe80::1%eth0", False),
-        ("https", "10.0.0.1", True), ("https", "8.8.8.8", True),
+        ("http", "127.0.0.2", True),
+        ("http", "::1", True),
+        ("http", "10.0.0.1", False),
+        ("http", "fe80::1%eth0", False),
+        ("https", "10.0.0.1", True),
+        ("https", "8.8.8.8", True),
     ],
-)  # fmt: skip
+)
 def test_where_a_key_cannot_be_read_on_the_way(scheme: str, number: str, kept: bool):
     assert Address.parse(f"{scheme}://models.example/v1").keeps_secret(number) is kept
 
@@ -53,10 +68,21 @@ def test_a_name_is_judged_by_where_it_leads(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize(
     "url",
-    ["", "127.0.0.1:8080", "ftp://127.0.0.1/", "http://", "http://127.0.0.1:99999/", "http://[::1/v1",
-     "http://127.0.0.1/v1?key=1", "http://127.0.0.1/v1#x", "http://127.0.0.1/a b", "file:///etc/passwd",
-     "http://127.0.0.1/\r\nX: y", "http://bücher.example/"],
-)  # fmt: skip
+    [
+        "",
+        "127.0.0.1:8080",
+        "ftp://127.0.0.1/",
+        "http://",
+        "http://127.0.0.1:99999/",
+        "http://[::1/v1",
+        "http://127.0.0.1/v1?key=1",
+        "http://127.0.0.1/v1#x",
+        "http://127.0.0.1/a b",
+        "file:///etc/passwd",
+        "http://127.0.0.1/\r\nX: y",
+        "http://bücher.example/",
+    ],
+)
 def test_what_is_no_address(url: str):
     with pytest.raises(SettingsError):
         Address.parse(url)
@@ -64,9 +90,16 @@ def test_what_is_no_address(url: str):
 
 @pytest.mark.parametrize(
     "url",
-    ["http://me:hunter2@127.0.0.1/v1", "http://me:hunter2@127.0.0.1:x/v1", "ftp://me:hunter2@127.0.0.1/v1",
-     "me:hunter2@127.0.0.1/v1", "http:me:hunter2@127.0.0.1", "http://me:hunter2@[::1/v1", "http://me:a@hunter2@host"],
-)  # fmt: skip
+    [
+        "http://me:hunter2@127.0.0.1/v1",
+        "http://me:hunter2@127.0.0.1:x/v1",
+        "ftp://me:hunter2@127.0.0.1/v1",
+        "me:hunter2@127.0.0.1/v1",
+        "http:me:hunter2@127.0.0.1",
+        "http://me:hunter2@[::1/v1",
+        "http://me:a@hunter2@host",
+    ],
+)
 def test_a_password_in_an_address_is_refused_and_not_repeated(url: str):
     with pytest.raises(SettingsError) as caught:
         Address.parse(url)
@@ -74,5 +107,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(url: str):
 
 
 def test_the_whole_address_of_completions_may_be_given_too():
-    assert Address.parse("http://127.0.0.1:8080/v1/chat/completions").url == "http://127.0.0.1:8080/v1"
+    assert (
+        Address.parse("http://127.0.0.1:8080/v1/chat/completions").url == "http://127.0.0.1:8080/v1"
+    )
     assert Address.parse("https://localhost/").url == "https://localhost:443"

@@ -64,7 +64,12 @@ def test_a_message_is_kept_by_who_asks():
     told: list[str] = []
     with serving(lambda *_: '{"questions": []}') as server:
         model = Endpoint(
-            Address.parse(server.url), "small", 4096, 5, lambda: False, sending=lambda: told.append("sent")
+            Address.parse(server.url),
+            "small",
+            4096,
+            5,
+            lambda: False,
+            sending=lambda: told.append("sent"),
         )
         model.complete(Request(Message("system", "user"), PAIRS, 2, 100, 5))
     assert told

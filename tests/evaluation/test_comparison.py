@@ -50,10 +50,15 @@ def test_figures_by_hand_in_percent():
 
 
 def test_queries_of_the_document_with_most_are_counted():
-    judgments = [replace(by_chunk(key, 1), source=source) for key, source in zip("abcd", (7, 8, 7, 7), strict=True)]
+    judgments = [
+        replace(by_chunk(key, 1), source=source)
+        for key, source in zip("abcd", (7, 8, 7, 7), strict=True)
+    ]
     assert compare({"base": [[1]] * 4}, judgments, document_of, samples=10).table.one_document == 3
     assert (
-        compare({"base": [[1]] * 4}, [by_chunk(key, 1) for key in "abcd"], document_of, samples=10).table.one_document
+        compare(
+            {"base": [[1]] * 4}, [by_chunk(key, 1) for key in "abcd"], document_of, samples=10
+        ).table.one_document
         == 1
     )
 
@@ -79,7 +84,9 @@ def test_a_clear_gain_is_called_better_and_the_json_form_says_so():
     judgments = [by_chunk(str(row), 1) for row in range(40)]
     base = [[1] if row % 4 == 0 else [2] for row in range(40)]
     better = [[1] if row % 4 else [2] for row in range(40)]
-    found = compare({"base": base, "adapted": better, "same": base}, judgments, document_of, samples=2_000)
+    found = compare(
+        {"base": base, "adapted": better, "same": base}, judgments, document_of, samples=2_000
+    )
     assert found.table.differences["adapted"]["hit@1"].verdict == "better"
     assert found.table.differences["same"]["hit@1"].verdict == "no difference shown"
     table = json.loads(json.dumps(asdict(found.table)))
@@ -99,9 +106,13 @@ def test_misfits_are_refused():
 
 def test_pairs_are_compared_with_each_other_not_with_base():
     judgments = [by_chunk(str(row), 1) for row in range(40)]
-    right, wrong, half = [[1]] * 40, [[2]] * 40, [[1] if row % 2 else [2] for row in range(40)]
+    right = [[1]] * 40
+    wrong = [[2]] * 40
+    half = [[1] if row % 2 else [2] for row in range(40)]
     systems = {"base": right, "one": half, "other": wrong}
-    found = compare(systems, judgments, document_of, samples=500, pairs=[("one", "other"), ("other", "one")])
+    found = compare(
+        systems, judgments, document_of, samples=500, pairs=[("one", "other"), ("other", "one")]
+    )
     gap = found.table.pairs["one − other"]["hit@1"]
     assert (gap.value, gap.verdict) == (50.0, "better")
     assert 25 < gap.low < 50 < gap.high < 75
@@ -112,10 +123,15 @@ def test_pairs_are_compared_with_each_other_not_with_base():
 
 def test_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation():
     judgments = [by_chunk(str(row), 1) for row in range(40)]
-    right, half = [[1]] * 40, [[1] if row % 2 else [2] for row in range(40)]
+    right = [[1]] * 40
+    half = [[1] if row % 2 else [2] for row in range(40)]
     nearly = [[1] if row % 2 or row == 0 else [2] for row in range(40)]  # one query more than half
     found = compare(
-        {"base": half, "near": nearly, "best": right}, judgments, document_of, samples=999, pairs=[("best", "near")]
+        {"base": half, "near": nearly, "best": right},
+        judgments,
+        document_of,
+        samples=999,
+        pairs=[("best", "near")],
     )
     gap = found.table.gap("best", "near")
     assert gap is not None
@@ -129,6 +145,8 @@ def test_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation():
 
 
 def test_equal_systems_need_no_number_of_queries():
-    found = compare({"base": [[1]] * 9, "same": [[1]] * 9}, [by_chunk(str(n), 1) for n in range(9)], document_of)
+    found = compare(
+        {"base": [[1]] * 9, "same": [[1]] * 9}, [by_chunk(str(n), 1) for n in range(9)], document_of
+    )
     gap = found.table.differences["same"]["ndcg@10"]
     assert (gap.p_value, gap.needed, gap.verdict) == (1.0, None, "no difference shown")

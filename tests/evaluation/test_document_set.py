@@ -1,4 +1,6 @@
-"""Queries that documents hold, asked of these documents: what is taken out of them, and what does not count as wrong."""
+"""Queries that documents hold, asked of these documents: what is taken out of them, and what
+does not count as wrong.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,19 @@ from engine.evaluation.document_set import NearCopies, grouped_by_text, judgment
 from engine.evaluation.judgments import clusters_of
 from engine.queries.document_written import without
 
-TEXT = "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in short."
+TEXT = (
+    "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in"
+    " short."
+)
 
 
 def chunk(
-    row: int, document: int, text: str, start: int = 0, headings: tuple[str, ...] = (), context: str = ""
+    row: int,
+    document: int,
+    text: str,
+    start: int = 0,
+    headings: tuple[str, ...] = (),
+    context: str = "",
 ) -> Chunk:
     return Chunk(document, 0, start, start + len(text), text, headings, 9, context + text, "h", row)
 
@@ -43,14 +53,15 @@ PLACED = asked("Berths for visitors", 0, 19)
         (PLACED, "Berths for visitors\n", TEXT[19:]),
         (PLACED, "Fees for visitors\n", f"Fees for visitors\n{TEXT[19:]}"),
         (
-            asked("said Berths for Visitors"), "",
+            asked("said Berths for Visitors"),
+            "",
             "Berths for visitors\nBoats pay. Berths for visitors lie north,  in short.",
         ),
         (asked("BERTHS for visitors"), "", TEXT[20:]),  # a line of its own, whatever its place
         (asked("Fees by length of boat"), "Harbour > Fees\n", f"Harbour > Fees\n{TEXT}"),
         (asked("Quarterly report: berths"), "Berths — quarterly REPORT\n", TEXT),
     ],
-)  # fmt: skip
+)
 def test_the_text_asked_is_taken_out(query: DocumentQuery, context: str, left: str) -> None:
     former = chunk(1, 1, TEXT, context=context)
     found = without(former, [query])
@@ -66,8 +77,13 @@ def test_several_queries_go_together() -> None:
     assert without(chunk(1, 1, TEXT), queries).embedded_text == TEXT[25:]
 
 
-def test_it_is_taken_out_of_chunks_that_hold_a_part_of_it_and_of_those_of_its_document_alone() -> None:
-    assert without(chunk(2, 1, "for visitors\nBoats pay.", 7), [PLACED]).embedded_text == "\nBoats pay."
+def test_it_is_taken_out_of_chunks_that_hold_a_part_of_it_and_of_those_of_its_document_alone() -> (
+    None
+):
+    assert (
+        without(chunk(2, 1, "for visitors\nBoats pay.", 7), [PLACED]).embedded_text
+        == "\nBoats pay."
+    )
     for other in (chunk(2, 1, "Boats pay.", 20), chunk(2, 2, f"No {TEXT}")):
         assert without(other, [PLACED]) is other
 
@@ -82,10 +98,12 @@ def test_near_copies(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
         chunk(4, 2, "Ships sail.", headings=("Harbour", "Fees of harbours")),
         chunk(5, 3, "See: fees of the\nharbour for boats, above."),
         chunk(6, 3, "The fees for boats of the harbour."),
-        chunk(7, 4, "One."), chunk(8, 4, "Two."),
-    ]  # fmt: skip
+        chunk(7, 4, "One."),
+        chunk(8, 4, "Two."),
+    ]
     documents = [
-        document(row, title) for row, title in enumerate(("A", "B", "C", "The fees of the harbour for boats"), 1)
+        document(row, title)
+        for row, title in enumerate(("A", "B", "C", "The fees of the harbour for boats"), 1)
     ]
     query = asked("Fees of the harbour for boats")
     copies = NearCopies(documents, chunks, [query])
@@ -97,8 +115,12 @@ def test_near_copies(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_links_with_a_query_for_its_text_is_not_wrong() -> None:
-    chunks = [chunk(1, 1, "Hulls are kept dry."), chunk(2, 2, "See winter storage."), chunk(3, 2, "See winter."),
-              chunk(4, 3, "Winter storage of hulls.")]  # fmt: skip
+    chunks = [
+        chunk(1, 1, "Hulls are kept dry."),
+        chunk(2, 2, "See winter storage."),
+        chunk(3, 2, "See winter."),
+        chunk(4, 3, "Winter storage of hulls."),
+    ]
     link = DocumentQuery("Winter storage", "link", None, 1, 4, 18, 2)
     copies = NearCopies([document(row, "") for row in (1, 2, 3)], chunks, [link])
     assert copies.of(link) == {2}
@@ -111,11 +133,18 @@ def test_what_answers_the_same_question_in_a_copy_is_not_wrong() -> None:
         chunk(3, 2, "Elsewhere."),
         chunk(4, 3, "Far."),
     ]
-    documents = [document(1, "Fees of boats"), document(2, "Fees of boats 2024"), document(3, "Boats of fees")]
-    first, term = asked("Where do boats pay?", origin="faq"), asked("Due date", origin="glossary")
+    documents = [
+        document(1, "Fees of boats"),
+        document(2, "Fees of boats 2024"),
+        document(3, "Boats of fees"),
+    ]
+    first = asked("Where do boats pay?", origin="faq")
+    term = asked("Due date", origin="glossary")
     copied = [replace(one, chunk_id=2, document_id=2, written_in=2) for one in (first, term)]
     title = asked("Fees of boats", origin="title", chunk_id=None)
-    copies = NearCopies(documents, chunks, [first, term, *copied, title])  # chunks as they are once all is taken out
+    copies = NearCopies(
+        documents, chunks, [first, term, *copied, title]
+    )  # chunks as they are once all is taken out
     assert copies.of(first) == copies.of(term) == {2}
     assert copies.of(copied[0]) == {1}
     assert copies.of(title) == {2, 3, 4}  # a longer title that has all its words
@@ -127,7 +156,8 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
         chunk(2, 2, "Two.", headings=("red green blue white",)),
         chunk(3, 2, "Three.", headings=("red green blue",)),
     ]
-    five, four = asked("red green blue white black"), asked("red green blue grey")
+    five = asked("red green blue white black")
+    four = asked("red green blue grey")
     copies = NearCopies([document(1, "A"), document(2, "B")], chunks, [five, four])
     assert copies.of(five) == {2}
     assert copies.of(four) == frozenset()
@@ -135,14 +165,17 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
 
 def test_a_title_that_several_documents_share_is_asked_once_and_any_of_them_is_right() -> None:
     shared = [DocumentQuery("Fees of the harbour", "title", None, row, id=row) for row in (1, 2)]
-    other, heading = asked("Fees", origin="title", chunk_id=None), asked("Fees of the harbour", chunk_id=7)
+    other = asked("Fees", origin="title", chunk_id=None)
+    heading = asked("Fees of the harbour", chunk_id=7)
     shared[1] = replace(shared[1], text="FEES of the  harbour")
     found = grouped_by_text([shared[0], other, heading, shared[1]], [chunk(7, 1, "Boats pay.")])
     assert [len(same) for same in found] == [2, 1, 1]
     judgments = [judgment_of(same, {1: 1, 2: 2}) for same in found]
     assert [(one.level, one.grades) for one in judgments] == [
-        ("document", {1: 1, 2: 1}), ("document", {1: 1}), ("chunk", {7: 1}),
-    ]  # fmt: skip
+        ("document", {1: 1, 2: 1}),
+        ("document", {1: 1}),
+        ("chunk", {7: 1}),
+    ]
 
 
 def test_a_heading_over_the_same_passage_in_copies_is_asked_once() -> None:
@@ -151,7 +184,8 @@ def test_a_heading_over_the_same_passage_in_copies_is_asked_once() -> None:
         for row, document, content in ((1, 1, "x"), (2, 2, "x"), (3, 3, "y"), (4, 4, "x"))
     ]
     first, copied, changed = (
-        replace(asked("Fees of boats", chunk_id=row), document_id=row, written_in=row) for row in (1, 2, 3)
+        replace(asked("Fees of boats", chunk_id=row), document_id=row, written_in=row)
+        for row in (1, 2, 3)
     )
     other = replace(asked("Who pays?", chunk_id=4), document_id=4, written_in=4)
     found = grouped_by_text([first, changed, copied, other], chunks)

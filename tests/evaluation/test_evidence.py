@@ -7,11 +7,21 @@ import math
 import numpy as np
 import pytest
 
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, RungName, deciding, from_top, measured_on
+from engine.evaluation.evidence import (
+    CERTIFYING,
+    RUNGS,
+    Evidence,
+    RungName,
+    deciding,
+    from_top,
+    measured_on,
+)
 
 
 def rung(name: RungName, queries: int, spread: float = 0.1) -> Evidence:
-    """Gains that alternate, so that their standard deviation is about `spread`; those of an interpolation are half of them."""
+    """Gains that alternate, so that their standard deviation is about `spread`; those of an
+    interpolation are half of them.
+    """
     gains = np.where(np.arange(queries) % 2, spread, -spread)
     base = np.full(queries, 0.5)
     return Evidence(name, {"base": base, "interpolated": base + gains / 2, "adapted": base + gains})
@@ -30,7 +40,9 @@ def test_queries_needed_follow_the_system_that_varies_most():
     assert one.needed("base", points=5.0) == 74
     assert rung("document", 1_000, 0.2).needed("base") == 219
     assert rung("document", 1_000, 0.0).needed("base") == 71
-    assert Evidence("document", {"base": np.full(1_000, 0.5)}).needed("base") == 71, "nothing varies"
+    assert Evidence("document", {"base": np.full(1_000, 0.5)}).needed("base") == 71, (
+        "nothing varies"
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,19 +58,36 @@ def test_too_few_queries_to_have_a_spread_need_as_many_as_is_usual(
     ] == needed  # √k = 2.8 / 0.04 = 70.04, 2.8 / 0.035 = 80.05
 
 
-@pytest.mark.parametrize(("counts", "shown"), [
-    ({"judged": 1, "document": 11, "extractive": 900}, "document"), ({"judged": 11, "document": 11}, "judged"),
-    ({"judged": 19, "document": 11, "model": 30}, "model"), ({"extractive": 900}, "extractive"),
-    ({"judged": 100, "document": 900}, "judged"), ({"judged": 30, "document": 900, "model": 950}, "document"),
-    ({"judged": 20, "document": 70}, "judged"), ({"judged": 3, "document": 20, "model": 70}, "document"),
-])  # fmt: skip
-def test_where_no_rung_decides_the_highest_that_has_a_spread_is_shown(counts: dict[RungName, int], shown: str) -> None:
-    assert measured_on([rung(name, queries) for name, queries in counts.items()], "base").rung == shown
+@pytest.mark.parametrize(
+    ("counts", "shown"),
+    [
+        ({"judged": 1, "document": 11, "extractive": 900}, "document"),
+        ({"judged": 11, "document": 11}, "judged"),
+        ({"judged": 19, "document": 11, "model": 30}, "model"),
+        ({"extractive": 900}, "extractive"),
+        ({"judged": 100, "document": 900}, "judged"),
+        ({"judged": 30, "document": 900, "model": 950}, "document"),
+        ({"judged": 20, "document": 70}, "judged"),
+        ({"judged": 3, "document": 20, "model": 70}, "document"),
+    ],
+)
+def test_where_no_rung_decides_the_highest_that_has_a_spread_is_shown(
+    counts: dict[RungName, int], shown: str
+) -> None:
+    assert (
+        measured_on([rung(name, queries) for name, queries in counts.items()], "base").rung == shown
+    )
 
 
-@pytest.mark.parametrize(("name", "queries", "decides"), [
-    ("judged", 102, True), ("judged", 98, False), ("model", 102, True), ("extractive", 5_000, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "queries", "decides"),
+    [
+        ("judged", 102, True),
+        ("judged", 98, False),
+        ("model", 102, True),
+        ("extractive", 5_000, False),
+    ],
+)
 def test_a_rung_decides_with_enough_queries_and_extractive_ones_never(name, queries, decides):
     assert rung(name, queries).suffices("base") == decides
 
@@ -106,8 +135,12 @@ def test_queries_of_one_document_count_for_less():
     alone = rung("document", 1_000)
     pairs = Evidence("document", alone.systems, np.arange(1_000) // 2 % 250 + 1)
     assert (alone.independent, pairs.independent) == (1_000, 250)
-    same = Evidence("document", alone.systems, np.arange(1_000) % 20)  # all of a document gain, or all lose
-    assert same.needed("base") == with_one_lost(20 / 19 * 0.5) == 2585  # s² = 20 / 19 · 20 · 5² / 1000 = 0.526
+    same = Evidence(
+        "document", alone.systems, np.arange(1_000) % 20
+    )  # all of a document gain, or all lose
+    assert (
+        same.needed("base") == with_one_lost(20 / 19 * 0.5) == 2585
+    )  # s² = 20 / 19 · 20 · 5² / 1000 = 0.526
     assert not same.suffices("base")
     few = Evidence("document", rung("document", 1_000, 0.0).systems, np.arange(1_000) % 5)
     assert few.needed("base") == 1_200  # six documents: five that agree show nothing

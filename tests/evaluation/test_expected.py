@@ -31,7 +31,9 @@ __all__ = ["built", "project"]
 
 def evidence(project: ProjectFolder, made: bool = True) -> dict[str, int]:
     with closing(project.store()) as store:
-        return {**expected.expected_evidence(ProjectSnapshot(project, project.settings(), store), made)}
+        return {
+            **expected.expected_evidence(ProjectSnapshot(project, project.settings(), store), made)
+        }
 
 
 def listed_as_evidence(project: ProjectFolder) -> int:
@@ -56,7 +58,8 @@ def test_of_a_large_corpus_no_chunk_is_read_for_it(
 def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
     copy_documents(tmp_path / "documents", ("incidents", "minutes"), 10)
     made = ProjectFolder.create(
-        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}, "queries": {"consistency_top": 0}}
+        tmp_path / "project",
+        {"corpus": {"paths": [str(tmp_path / "documents")]}, "queries": {"consistency_top": 0}},
     )
     with stages_in_this_process():
         pipeline.run(made, stages=("ingest", "index"))
@@ -67,16 +70,19 @@ def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
     after = evidence(made)
     assert before["document"] == after["document"] > 0
     assert (before["judged"], before["model"], after["model"]) == (0, 0, 0)
-    assert not [one for one in found if isinstance(one, events.Warned) and one.code == "too-few-questions"], (
-        "no training"
-    )
+    assert not [
+        one for one in found if isinstance(one, events.Warned) and one.code == "too-few-questions"
+    ], "no training"
     copy_documents(tmp_path / "documents", ("contracts", "policies"), 12)
     with stages_in_this_process():
         pipeline.run(made, stages=("ingest", "index"))
         offered = adaptation_offer(made, timed=False)
-        again, as_before = evidence(made, made=False), evidence(made)
+        again = evidence(made, made=False)
+        as_before = evidence(made)
         pipeline.run(made, stages=("generate", "rank"))
-    assert offered.queries == again["document"] == evidence(made)["document"] < as_before["document"]
+    assert (
+        offered.queries == again["document"] == evidence(made)["document"] < as_before["document"]
+    )
     assert [offered.counted, adaptation_offer(made, timed=False).counted] == [False, True]
 
 
@@ -98,18 +104,27 @@ def test_a_question_with_several_answers_is_one_and_one_without_or_that_was_trai
 
 
 def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_path: Path) -> None:
-    texts = [f"Berth {row} is {row + 20} feet long and has a lamp of {row + 300} watts." for row in range(30)]
+    texts = [
+        f"Berth {row} is {row + 20} feet long and has a lamp of {row + 300} watts."
+        for row in range(30)
+    ]
     (tmp_path / "documents").mkdir()
     for row, text in enumerate(texts):
         (tmp_path / "documents" / f"{row}.txt").write_text(text)
-    rows = [{"query": f"Which lamp has berth {row}?", "evidence": text} for row, text in enumerate(texts)]
+    rows = [
+        {"query": f"Which lamp has berth {row}?", "evidence": text}
+        for row, text in enumerate(texts)
+    ]
     twice = [*rows, {**rows[0], "evidence": texts[1]}]
     (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, twice)))
     made = ProjectFolder.create(
         tmp_path / "project",
-        {"corpus": {"paths": [str(tmp_path / "documents")]}, "queries": {"backend": "both", "consistency_top": 0},
-         "evaluation": {"heldout_share": 0.5}},
-    )  # fmt: skip
+        {
+            "corpus": {"paths": [str(tmp_path / "documents")]},
+            "queries": {"backend": "both", "consistency_top": 0},
+            "evaluation": {"heldout_share": 0.5},
+        },
+    )
     import_queries(made, tmp_path / "queries.jsonl")
     with stages_in_this_process():
         pipeline.run(made, stages=("ingest", "index"))
@@ -118,7 +133,8 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
         pipeline.run(made, stages=("generate",))
     with closing(made.store()) as store:
         held_out = sum(one.split == "heldout" and one.kind == "imported" for one in store.queries())
-        chunks, snapshot = store.chunks(), ProjectSnapshot(made, made.settings(), store)
+        chunks = store.chunks()
+        snapshot = ProjectSnapshot(made, made.settings(), store)
         rungs = {rung_of(one, "both") for one in heldout_queries(snapshot, chunks)}
     after = evidence(made)
     assert (before["imported"], before["model"], after["model"]) == (10, 0, 0)  # 30 · 0.5 · 2/3
@@ -135,9 +151,13 @@ def test_a_run_says_before_it_trains_that_the_result_could_not_come_into_use(
 ) -> None:
     project.change_settings({"evaluation.gate": gate})
     monkeypatch.setattr(
-        expected, "expected_evidence", lambda *_: {"judged": 3, "document": most, "model": 0, "imported": 0}
+        expected,
+        "expected_evidence",
+        lambda *_: {"judged": 3, "document": most, "model": 0, "imported": 0},
     )
-    monkeypatch.setattr(pipeline.Run, "run_stage", lambda _run, stage, forced: order.append((stage, len(found))))
+    monkeypatch.setattr(
+        pipeline.Run, "run_stage", lambda _run, stage, forced: order.append((stage, len(found)))
+    )
     order: list[tuple[str, int]] = []
     found: list[Event] = []
     pipeline.run(project, on_event=found.append)
@@ -151,4 +171,6 @@ def test_a_third_of_the_held_out_documents_stops_the_training() -> None:
     counts = {side: list(sides.values()).count(side) for side in ("heldout", "validation")}
     assert sum(counts.values()) == pytest.approx(600, abs=60)
     assert counts["validation"] == pytest.approx(sum(counts.values()) / 3, abs=30)
-    assert set(split_documents({1: "a", 2: "b"}, 0.1).values()) == {"heldout"}, "a single one decides what is used"
+    assert set(split_documents({1: "a", 2: "b"}, 0.1).values()) == {"heldout"}, (
+        "a single one decides what is used"
+    )

@@ -25,8 +25,17 @@ DIGESTS = {name: frozenset(document_digests(hashes)) for name, hashes in HASHES.
 
 
 def effect(collection: str, points: float, seed: int = 0, **more: object) -> Effect:
-    """Of the adapted encoder in semantic search, by queries of a model, with a standard error of 1."""
-    parts = {"queries": "model-written", "encoder": "adapted", "mode": "semantic", "share": None, "error": 1.0, **more}
+    """Of the adapted encoder in semantic search, by queries of a model, with a standard error of
+    1.
+    """
+    parts = {
+        "queries": "model-written",
+        "encoder": "adapted",
+        "mode": "semantic",
+        "share": None,
+        "error": 1.0,
+        **more,
+    }
     return Effect(collection=collection, seed=seed, points=points, **parts)  # type: ignore[arg-type]
 
 
@@ -50,7 +59,12 @@ def test_a_prior_pools_all_collections():
         pytest.approx(3),
         pytest.approx(1.6354**2 * 13 / 3, rel=1e-4),
     )
-    assert (prior.collections, prior.helped, prior.average, prior.widened) == (3, 3, pytest.approx(3), False)
+    assert (prior.collections, prior.helped, prior.average, prior.widened) == (
+        3,
+        3,
+        pytest.approx(3),
+        False,
+    )
 
 
 def test_collections_where_it_did_not_help_are_counted():
@@ -64,8 +78,12 @@ def test_of_another_encoder_less_is_known():
     prior = THREE.prior("model-written", "adapted", "semantic", None, widened=True)
     assert prior is not None
     assert (prior.effect.mean, prior.widened) == (pytest.approx(3), True)
-    assert prior.effect.deviation == pytest.approx(2 * math.sqrt(3**2 + 1.6354**2 * 13 / 3), rel=1e-4)
-    assert prior.effect.below(-0.3) > 0.2, "too much for the gate, without evidence of the project's own"
+    assert prior.effect.deviation == pytest.approx(
+        2 * math.sqrt(3**2 + 1.6354**2 * 13 / 3), rel=1e-4
+    )
+    assert prior.effect.below(-0.3) > 0.2, (
+        "too much for the gate, without evidence of the project's own"
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +100,9 @@ def test_effects_of_something_else_say_nothing(queries, encoder, mode, share):
 
 
 def test_of_fewer_than_three_collections_nothing_is_expected():
-    two = experience(*THREE.effects[:2], effect("bridges", 4.0, seed=1), effect("bridges", 2.0, seed=2))
+    two = experience(
+        *THREE.effects[:2], effect("bridges", 4.0, seed=1), effect("bridges", 2.0, seed=2)
+    )
     assert mean_without(two) is None
 
 
@@ -124,7 +144,10 @@ def test_a_project_of_two_collections_leaves_out_both():
 
 
 def test_a_collection_of_a_few_documents_is_known_by_all_of_them():
-    few = Experience(effects=FOUR.effects, documents={"dunes": document_digests(HASHES["dunes"][:4]), "canals": ()})
+    few = Experience(
+        effects=FOUR.effects,
+        documents={"dunes": document_digests(HASHES["dunes"][:4]), "canals": ()},
+    )
     assert mean_without(few.without(HASHES["dunes"][3:])) == pytest.approx(3)
     assert mean_without(few.without(HASHES["dunes"][4:])) == pytest.approx(5)
 
@@ -157,7 +180,9 @@ def test_the_best_share_is_that_of_the_greatest_expected_gain():
 def test_experience_is_read_from_json():
     data = {
         "model": "m",
-        "recipes": {"extractive": {"objective": "mixed", "weights": "adapter", "adapter_scope": "both"}},
+        "recipes": {
+            "extractive": {"objective": "mixed", "weights": "adapter", "adapter_scope": "both"}
+        },
         "effects": [
             {
                 "collection": "dunes",

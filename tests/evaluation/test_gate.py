@@ -1,4 +1,6 @@
-"""What comes into use in a search mode: what evidence proves, or experience expects, to be better."""
+"""What comes into use in a search mode: what evidence proves, or experience expects, to be
+better.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,28 @@ BOTH = (INTERPOLATED, ADAPTED)
 Gains = Mapping[str, object]
 
 
-def evidence(rung: RungName, gains: Gains, queries: int = 400, clusters: np.ndarray | None = None) -> Evidence:
+def evidence(
+    rung: RungName, gains: Gains, queries: int = 400, clusters: np.ndarray | None = None
+) -> Evidence:
     """Candidate → what it gains over base, per query."""
     base = np.resize(BASE, queries)
-    return Evidence(rung, {"base": base, **{name: base + np.asarray(gain) for name, gain in gains.items()}}, clusters)
+    return Evidence(
+        rung,
+        {"base": base, **{name: base + np.asarray(gain) for name, gain in gains.items()}},
+        clusters,
+    )
 
 
-def chosen(*ladder: Evidence, candidates: tuple[Option, ...] = (ADAPTED,), **more: object) -> Decision:
+def chosen(
+    *ladder: Evidence, candidates: tuple[Option, ...] = (ADAPTED,), **more: object
+) -> Decision:
     return decide("semantic", ladder, REFERENCE, candidates, samples=1_000, **more)  # type: ignore[arg-type]
 
 
 def foreseen(mean: float, deviation: float, name: str = "adapted") -> Foreseen:
-    return Foreseen({name: Prior(Normal(mean, deviation), 5, 4, mean)}, {"document": 1.0, "model": 1.0})
+    return Foreseen(
+        {name: Prior(Normal(mean, deviation), 5, 4, mean)}, {"document": 1.0, "model": 1.0}
+    )
 
 
 def outcomes(decision: Decision) -> list[str]:
@@ -45,7 +57,12 @@ def outcomes(decision: Decision) -> list[str]:
 
 def test_a_gain_that_a_rung_shows_is_proved():
     found = chosen(evidence("document", {"adapted": 0.04 + NOISE}))
-    assert (found.chosen, found.standing, found.rung, found.queries) == ("adapted", "proved", "document", 400)
+    assert (found.chosen, found.standing, found.rung, found.queries) == (
+        "adapted",
+        "proved",
+        "document",
+        400,
+    )
     (adapted,) = found.candidates
     assert (adapted.outcome, adapted.in_use) == ("proved", True)
     assert adapted.difference is not None
@@ -60,7 +77,9 @@ def test_noise_changes_nothing():
 
 
 def test_a_gain_that_the_tables_do_not_call_one_is_not_proved():
-    lead = 1.85 * NOISE.std() / 400**0.5  # between the one-sided and the two-sided 5 %, of one difference
+    lead = (
+        1.85 * NOISE.std() / 400**0.5
+    )  # between the one-sided and the two-sided 5 %, of one difference
     found = chosen(evidence("document", {"adapted": lead + NOISE}))
     (row,) = found.candidates
     assert row.difference is not None
@@ -91,7 +110,9 @@ def test_rungs_are_asked_down_to_the_first_with_the_last_word_and_share_the_leve
     assert chosen(evidence("judged", lost), evidence("document", gained)).chosen == "base"
     wide = np.resize(NOISE * 3, 100)
     few = {"adapted": wide - wide.mean()}
-    found = chosen(evidence("judged", few, 100), evidence("document", gained), evidence("extractive", gained))
+    found = chosen(
+        evidence("judged", few, 100), evidence("document", gained), evidence("extractive", gained)
+    )
     assert (found.chosen, found.rung) == ("adapted", "document")
     assert [(one.rung, one.queries) for one in found.ladder] == [
         ("judged", 100),
@@ -101,11 +122,15 @@ def test_rungs_are_asked_down_to_the_first_with_the_last_word_and_share_the_leve
 
 
 def test_rungs_that_may_prove_share_the_level():
-    """Six candidates without effect make p of the seventh, 2.6 standard errors above base, about 7 · 0.5 %."""
+    """Six candidates without effect make p of the seventh, 2.6 standard errors above base, about
+    7 · 0.5 %.
+    """
     rng = np.random.default_rng(2)
     names = [f"idle {number}" for number in range(6)]
     wide = 3 * NOISE
-    gains = {name: rng.permutation(wide) for name in names} | {"adapted": 2.6 * wide.std() / 400**0.5 + wide}
+    gains = {name: rng.permutation(wide) for name in names} | {
+        "adapted": 2.6 * wide.std() / 400**0.5 + wide
+    }
     options = (*(Option(name, name) for name in names), ADAPTED)
     alone = chosen(evidence("document", gains), candidates=options)
     assert 0.025 < alone.candidates[-1].p < 0.05
@@ -129,7 +154,9 @@ def test_queries_of_a_kind_that_was_trained_on_prove_only_what_they_cannot_prete
     assert outcomes(chosen(evidence("document", {"adapted": 0.08 + NOISE}))) == ["proved"]
     assert outcomes(chosen(evidence("model", {"adapted": 0.1 + NOISE}))) == ["proved"]
     known = Foreseen({}, {"model": 1.0})
-    assert outcomes(chosen(evidence("model", {"adapted": 0.08 + NOISE}), foreseen=known)) == ["proved"]
+    assert outcomes(chosen(evidence("model", {"adapted": 0.08 + NOISE}), foreseen=known)) == [
+        "proved"
+    ]
 
 
 def test_extractive_queries_prove_nothing():
@@ -137,7 +164,9 @@ def test_extractive_queries_prove_nothing():
     assert (found.chosen, found.rung, outcomes(found)) == ("base", None, ["not shown"])
     assert found.candidates[0].difference is not None
     assert found.candidates[0].difference.verdict == "proves nothing"
-    assert found.judged_needed == pytest.approx(118, abs=5)  # k = (2.8 / 0.035)² = 6408: N = 32 + √(32² + k) = 118.3
+    assert found.judged_needed == pytest.approx(
+        118, abs=5
+    )  # k = (2.8 / 0.035)² = 6408: N = 32 + √(32² + k) = 118.3
 
 
 def test_what_judged_questions_show_to_be_worse_is_excluded_whatever_else_is_proved_or_expected():
@@ -159,11 +188,16 @@ def test_a_few_judged_questions_about_one_document_exclude_what_the_table_shows_
     assert found.candidates[0].difference.high < 0
     assert (found.chosen, outcomes(found)) == ("base", ["excluded"])
     one = {"adapted": np.full(1, -0.1)}
-    assert chosen(evidence("judged", one, 1), foreseen=foreseen(5, 1)).chosen == "adapted", "one question says nothing"
+    assert chosen(evidence("judged", one, 1), foreseen=foreseen(5, 1)).chosen == "adapted", (
+        "one question says nothing"
+    )
 
 
 def test_the_preferences_counted_are_those_of_the_candidate_in_use():
-    given = {"adapted": PreferenceEvidence(40, 45.0, 0.1), "interpolated": PreferenceEvidence(90, 1.0, 1.0)}
+    given = {
+        "adapted": PreferenceEvidence(40, 45.0, 0.1),
+        "interpolated": PreferenceEvidence(90, 1.0, 1.0),
+    }
     found = chosen(preferences=given, candidates=BOTH)
     assert (found.chosen, found.queries) == ("adapted", 40)
 
@@ -179,12 +213,20 @@ def test_a_lower_rung_excludes_what_is_expected_and_not_what_is_proved_above_it(
 
 def test_experience_brings_an_encoder_into_use_that_nothing_speaks_against():
     found = chosen(foreseen=foreseen(4, 3))
-    assert (found.chosen, found.standing, found.rung, found.queries) == ("adapted", "expected", None, 0)
+    assert (found.chosen, found.standing, found.rung, found.queries) == (
+        "adapted",
+        "expected",
+        None,
+        0,
+    )
     expectation = found.candidates[0].expectation
     assert expectation is not None
     # P(z < (−0.3 − 4) / 3) = P(z < −1.4333) = 0.0759
     assert expectation.risk == pytest.approx(0.0759, abs=1e-4)
-    assert (expectation.low, expectation.high) == (pytest.approx(4 - 5.88, abs=1e-2), pytest.approx(9.88, abs=1e-2))
+    assert (expectation.low, expectation.high) == (
+        pytest.approx(4 - 5.88, abs=1e-2),
+        pytest.approx(9.88, abs=1e-2),
+    )
     risky = chosen(foreseen=foreseen(1, 3))  # P(z < −1.3 / 3) = 0.332
     assert risky.candidates[0].expectation is not None
     assert risky.candidates[0].expectation.risk > MAX_RISK
@@ -192,7 +234,8 @@ def test_experience_brings_an_encoder_into_use_that_nothing_speaks_against():
 
 
 def test_own_evidence_updates_what_is_expected():
-    # 400 titles: −0.2 ± s; s² = 0.1² / 400 + (1/400) / 400 = (0.5² + 0.25²) points², with 1 point for their kind
+    # 400 titles: −0.2 ± s; s² = 0.1² / 400 + (1/400) / 400 = (0.5² + 0.25²) points², with 1 point
+    # for their kind
     found = chosen(evidence("document", {"adapted": NOISE - 0.002}), foreseen=foreseen(4, 3))
     error = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2 + 1.0) ** 0.5
     weight = 1 / 9 + 1 / error**2
@@ -200,17 +243,24 @@ def test_own_evidence_updates_what_is_expected():
     expectation = found.candidates[0].expectation
     assert expectation is not None
     assert expectation.mean == pytest.approx(mean, abs=1e-6)
-    assert (expectation.high - expectation.low) / 2 == pytest.approx(1.959964 / weight**0.5, abs=1e-4)
+    assert (expectation.high - expectation.low) / 2 == pytest.approx(
+        1.959964 / weight**0.5, abs=1e-4
+    )
     assert (found.chosen, outcomes(found)) == ("base", ["not shown"])  # the risk is too large now
     judged = chosen(evidence("judged", {"adapted": NOISE + 0.01}), foreseen=foreseen(4, 3))
     assert judged.candidates[0].expectation is not None
     own = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2) ** 0.5
-    assert judged.candidates[0].expectation.mean == pytest.approx((4 / 9 + 1 / own**2) / (1 / 9 + 1 / own**2), abs=1e-6)
+    assert judged.candidates[0].expectation.mean == pytest.approx(
+        (4 / 9 + 1 / own**2) / (1 / 9 + 1 / own**2), abs=1e-6
+    )
     assert judged.standing == "expected"
 
 
 def test_of_several_the_one_nearest_to_base_within_one_standard_deviation_of_the_best_is_taken():
-    priors = {"adapted": Prior(Normal(5, 2), 5, 5, 5.0), "interpolated": Prior(Normal(2.9, 1), 5, 5, 2.9)}
+    priors = {
+        "adapted": Prior(Normal(5, 2), 5, 5, 5.0),
+        "interpolated": Prior(Normal(2.9, 1), 5, 5, 2.9),
+    }
     found = chosen(candidates=BOTH, foreseen=Foreseen(priors, {}))
     assert (found.chosen, outcomes(found)) == ("adapted", ["expected", "expected"])
     priors = {**priors, "interpolated": Prior(Normal(3.1, 1), 5, 5, 3.1)}
@@ -224,9 +274,16 @@ def test_of_several_the_one_nearest_to_base_within_one_standard_deviation_of_the
 def test_preferences_prove_and_exclude():
     better = {"adapted": PreferenceEvidence(40, 25.0, 0.1)}
     found = chosen(preferences=better)
-    assert (found.chosen, found.standing, found.rung, found.queries) == ("adapted", "proved", "preferred", 40)
+    assert (found.chosen, found.standing, found.rung, found.queries) == (
+        "adapted",
+        "proved",
+        "preferred",
+        40,
+    )
     beside = chosen(evidence("document", {"adapted": NOISE}), preferences=better)
-    assert beside.chosen == "base", "two kinds of evidence were asked: 1 / wealth has to be at most 2.5 %"
+    assert beside.chosen == "base", (
+        "two kinds of evidence were asked: 1 / wealth has to be at most 2.5 %"
+    )
     worse = {"adapted": PreferenceEvidence(40, 0.1, 25.0)}
     found = chosen(evidence("document", {"adapted": 0.05 + NOISE}), preferences=worse)
     assert (found.chosen, found.candidates[0].excluded_by) == ("base", "preferred")
@@ -276,12 +333,16 @@ def test_the_more_candidates_people_compare_the_more_each_proof_takes():
 def test_what_is_expected_is_described_by_the_highest_kind_of_evidence():
     judged = {"adapted": NOISE[:60]}
     flattering = {"adapted": 0.05 + NOISE}
-    found = chosen(evidence("judged", judged, 60), evidence("imported", flattering), foreseen=foreseen(4, 1))
+    found = chosen(
+        evidence("judged", judged, 60), evidence("imported", flattering), foreseen=foreseen(4, 1)
+    )
     assert (found.standing, found.measured_on, found.queries) == ("expected", "judged", 60)
 
 
 def foreseen_of_both() -> Foreseen:
-    return Foreseen({name: Prior(Normal(4, 1), 5, 5, 4.0) for name in ("interpolated", "adapted")}, {})
+    return Foreseen(
+        {name: Prior(Normal(4, 1), 5, 5, 4.0) for name in ("interpolated", "adapted")}, {}
+    )
 
 
 def test_without_experience_the_candidate_nearest_to_base_within_one_standard_error_is_taken():
@@ -321,28 +382,41 @@ def simulated(
     documents: int = 0,
     correlation: float = 0.1,
 ) -> Evidence:
-    """An adapter and its interpolation on ranks that move at random: a `share` of the queries win or lose much, others nothing; of
-    so many `documents`, whose queries' gains have an intra-document `correlation`."""
+    """An adapter and its interpolation on ranks that move at random: a `share` of the queries
+    win or lose much, others nothing; of so many `documents`, whose queries' gains have an
+    intra-document `correlation`.
+    """
     discounts = np.append(1 / np.log2(np.arange(2, 12)), 0.0)
-    clusters = np.arange(queries) % documents if documents else None
+    if documents:
+        clusters = np.arange(queries) % documents
+    else:
+        clusters = None
 
     def changed() -> np.ndarray:
         moved = rng.random(queries) < share
-        found = np.where(moved, rng.choice(discounts, queries) - rng.choice(discounts, queries), 0.0)
+        found = np.where(
+            moved, rng.choice(discounts, queries) - rng.choice(discounts, queries), 0.0
+        )
         if clusters is None:
             return found
-        of_documents = rng.normal(0, found.std() * np.sqrt(correlation / (1 - correlation)), documents)
+        of_documents = rng.normal(
+            0, found.std() * np.sqrt(correlation / (1 - correlation)), documents
+        )
         return found + of_documents[clusters]
 
     adapted = changed()
     halved = 0.5 * adapted + 0.2 * changed()
-    return evidence(rung, {"interpolated": halved + gain / 2, "adapted": adapted + gain}, queries, clusters)
+    return evidence(
+        rung, {"interpolated": halved + gain / 2, "adapted": adapted + gain}, queries, clusters
+    )
 
 
 def runs_of(count: int, seed: int, *arguments: float, **more: object) -> list[Decision]:
     rng = np.random.default_rng(seed)
     return [
-        decide("hybrid", [simulated(rng, *arguments, **more)], REFERENCE, BOTH, samples=400, seed=run)  # type: ignore[arg-type]
+        decide(
+            "hybrid", [simulated(rng, *arguments, **more)], REFERENCE, BOTH, samples=400, seed=run
+        )  # type: ignore[arg-type]
         for run in range(count)
     ]
 
@@ -360,7 +434,9 @@ def test_of_adapters_that_harm_none_is_proved(queries, share):
     assert all(one.chosen == "base" for one in runs_of(100, queries, -0.03, queries, share=share))
 
 
-def skewed(rng: np.random.Generator, queries: int, losing: float, loss: float, winning: float, gain: float) -> Evidence:
+def skewed(
+    rng: np.random.Generator, queries: int, losing: float, loss: float, winning: float, gain: float
+) -> Evidence:
     """An adapter and its interpolation of which a few queries lose much, and many gain a little."""
     place = rng.random(queries)
     gains = rng.uniform(0.5 * gain, 1.5 * gain, queries)
@@ -373,7 +449,14 @@ def skewed(rng: np.random.Generator, queries: int, losing: float, loss: float, w
 def test_rare_losses_that_a_small_sample_lacks_let_hardly_anything_in(queries, loss):
     rng = np.random.default_rng(1)
     runs = [
-        decide("hybrid", [skewed(rng, queries, 0.05, loss, 0.5, 0.063)], REFERENCE, BOTH, samples=400, seed=seed)
+        decide(
+            "hybrid",
+            [skewed(rng, queries, 0.05, loss, 0.5, 0.063)],
+            REFERENCE,
+            BOTH,
+            samples=400,
+            seed=seed,
+        )
         for seed in range(100)
     ]
     assert sum(one.chosen != "base" for one in runs) <= (0 if queries < MIN_TO_DECIDE else 8)
@@ -388,7 +471,9 @@ def test_null_adapters_that_judged_questions_call_worse_are_never_in_use():
     rng = np.random.default_rng(9)
     for seed in range(200):
         one = simulated(rng, 0.0, 60, "judged")
-        found = decide("hybrid", [one], REFERENCE, (ADAPTED,), foreseen=foreseen(6, 2), samples=400, seed=seed)
+        found = decide(
+            "hybrid", [one], REFERENCE, (ADAPTED,), foreseen=foreseen(6, 2), samples=400, seed=seed
+        )
         gap = found.candidates[0].difference
         assert gap is not None
         assert not (gap.harms and found.chosen == "adapted")

@@ -23,8 +23,23 @@ from engine.evaluation.gate_words import (
 
 GAP = Difference(3.25, 2.25, 4.25, 0.9, "no difference shown", 0.2)
 ROW = GateRow("adapted", "adapted", None, GAP, 0.012, "proved", in_use=True)
-LADDER = (RungResult("judged", 30, 120), RungResult("document", 208, 144), RungResult("extractive", 600, 90))
-PROVED = Decision("semantic", "adapted", "base", "proved", "document", 208, (ROW,), LADDER, 75, measured_on="document")
+LADDER = (
+    RungResult("judged", 30, 120),
+    RungResult("document", 208, 144),
+    RungResult("extractive", 600, 90),
+)
+PROVED = Decision(
+    "semantic",
+    "adapted",
+    "base",
+    "proved",
+    "document",
+    208,
+    (ROW,),
+    LADDER,
+    75,
+    measured_on="document",
+)
 EXPECTATION = Expectation(3.5, -0.5, 7.5, 0.04, collections=6, helped=5, average=4.0)
 
 
@@ -38,7 +53,9 @@ def kept(row: GateRow, **parts: object) -> Decision:
     return replace(PROVED, chosen="base", standing="base", candidates=(row,), **parts)  # type: ignore[arg-type]
 
 
-def expected(row: GateRow = ROW, expectation: Expectation = EXPECTATION, **parts: object) -> Decision:
+def expected(
+    row: GateRow = ROW, expectation: Expectation = EXPECTATION, **parts: object
+) -> Decision:
     """What comes into use by experience."""
     row = replace(row, outcome="expected", expectation=expectation)
     return replace(PROVED, standing="expected", rung=None, candidates=(row,), **parts)  # type: ignore[arg-type]
@@ -76,7 +93,9 @@ def test_what_is_expected_is_said_to_be_with_the_collections_it_helped_on():
     assert numbers(text) == [4.0, 208, 3.2, 95, 2.2, 4.2]
     assert numbers(reason(expected(measured_on=None, queries=0))) == [4.0]
     assert numbers(reason(expected(replace(ROW, difference=None)))) == [4.0]
-    assert numbers(reason(expected(measured_on="extractive"))) == [4.0], "extractive queries flatter"
+    assert numbers(reason(expected(measured_on="extractive"))) == [4.0], (
+        "extractive queries flatter"
+    )
 
 
 def test_experience_with_another_encoder_is_called_so():
@@ -112,9 +131,13 @@ def test_what_is_excluded_names_the_evidence_that_shows_harm(rung):
 
 
 def test_of_several_candidates_the_best_measured_is_named():
-    other = replace(ROW, name="interpolated-0.5", encoder="interpolated-0.5", difference=replace(GAP, value=5.0))
+    other = replace(
+        ROW, name="interpolated-0.5", encoder="interpolated-0.5", difference=replace(GAP, value=5.0)
+    )
     unmeasured = replace(ROW, name="unmeasured", difference=None)
-    rows = tuple(replace(one, outcome="not shown", in_use=False) for one in (ROW, other, unmeasured))
+    rows = tuple(
+        replace(one, outcome="not shown", in_use=False) for one in (ROW, other, unmeasured)
+    )
     found = replace(PROVED, chosen="base", standing="base", candidates=rows)
     assert label_of_encoder("interpolated-0.5") in why_kept(found)
     assert numbers(why_kept(found))[1] == 5.0
@@ -122,7 +145,9 @@ def test_of_several_candidates_the_best_measured_is_named():
 
 def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries():
     few = kept(
-        replace(ROW, outcome="not shown"), rung=None, ladder=(LADDER[0], replace(LADDER[1], queries=99), LADDER[2])
+        replace(ROW, outcome="not shown"),
+        rung=None,
+        ladder=(LADDER[0], replace(LADDER[1], queries=99), LADDER[2]),
     )
     assert numbers(why_kept(few)) == [4, 75, 30, 150, 99], "judged questions have one number"
     assert numbers(why_kept(replace(few, ladder=LADDER[1:]))) == [4, 75, 150, 208]
@@ -131,7 +156,9 @@ def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries():
 
 
 def test_questions_about_too_few_documents_are_said_to_be():
-    few = kept(replace(ROW, outcome="not shown"), rung=None, ladder=(RungResult("judged", 80, 96, 5),))
+    few = kept(
+        replace(ROW, outcome="not shown"), rung=None, ladder=(RungResult("judged", 80, 96, 5),)
+    )
     assert numbers(why_kept(few)) == [4, 75, 80, 5, 6]
 
 
@@ -140,7 +167,9 @@ def test_without_candidates_nothing_is_measured():
 
 
 def test_candidates_reference_and_subject_may_have_names_of_their_own():
-    text = reason(PROVED, "its order without the reranker", "Search", label=lambda row: f"way {row.name}")
+    text = reason(
+        PROVED, "its order without the reranker", "Search", label=lambda row: f"way {row.name}"
+    )
     assert text.startswith("Search uses way adapted")
     still = reason(kept(replace(ROW, outcome="not shown")), "its order without the reranker")
     assert "its order without the reranker" in still
@@ -154,7 +183,12 @@ def test_labels_of_encoders():
 
 
 def test_a_gain_above_0_that_proves_nothing_is_explained():
-    row = replace(ROW, in_use=False, outcome="not shown", difference=Difference(2.2, 0.5, 4.2, 0.99, "better", 0.02))
+    row = replace(
+        ROW,
+        in_use=False,
+        outcome="not shown",
+        difference=Difference(2.2, 0.5, 4.2, 0.99, "better", 0.02),
+    )
     parts = {"chosen": "base", "standing": "base", "candidates": (row,), "queries": 234}
     flattering = replace(PROVED, rung="imported", measured_on="imported", **parts)
     assert why_kept(flattering).endswith(why_not_enough("imported"))

@@ -28,26 +28,54 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def document(number: int, text: str, path: str = "", external_id: str | None = None) -> Document:
-    return Document(path or f"docs/{number}.txt", "docs", "txt", "", text, "h", len(text), 0.0, external_id, number)
+    return Document(
+        path or f"docs/{number}.txt",
+        "docs",
+        "txt",
+        "",
+        text,
+        "h",
+        len(text),
+        0.0,
+        external_id,
+        number,
+    )
 
 
 def chunked(documents: list[Document], *bounds: list[tuple[int, int]]) -> list[Chunk]:
     """Chunks with ids 10, 11, … over the documents in order, by character spans."""
     spans = [
-        (doc, ordinal, *span) for doc, own in zip(documents, bounds, strict=True) for ordinal, span in enumerate(own)
+        (doc, ordinal, *span)
+        for doc, own in zip(documents, bounds, strict=True)
+        for ordinal, span in enumerate(own)
     ]
     return [
-        Chunk(doc.id, ordinal, start, end, doc.text[start:end], (), 1, doc.text[start:end], "h", 10 + row)
+        Chunk(
+            doc.id,
+            ordinal,
+            start,
+            end,
+            doc.text[start:end],
+            (),
+            1,
+            doc.text[start:end],
+            "h",
+            10 + row,
+        )
         for row, (doc, ordinal, start, end) in enumerate(spans)
     ]
 
 
 def judge(documents, chunks, evidence=(), grades=(), path=None):
-    [judgment] = relevant_chunks([JudgedQuery("q", "text", tuple(evidence), tuple(grades), path)], chunks, documents)
+    [judgment] = relevant_chunks(
+        [JudgedQuery("q", "text", tuple(evidence), tuple(grades), path)], chunks, documents
+    )
     return judgment
 
 
-TEXT = "The quick brown fox jumps. The lazy dog sleeps."  # 47 characters; the second sentence starts at 27
+TEXT = (  # 47 characters; the second sentence starts at 27
+    "The quick brown fox jumps. The lazy dog sleeps."
+)
 ONE = [document(1, TEXT)]
 HALVES = chunked(ONE, [(0, 26), (27, 47)])
 
@@ -95,7 +123,9 @@ def test_a_right_chunk_makes_its_document_right_where_documents_are_judged():
 def test_a_string_across_a_border_counts_for_the_chunk_with_the_larger_part():
     assert list(judge(ONE, HALVES, ["jumps. The"]).grades) == [10]
     assert list(judge(ONE, HALVES, ["s. The lazy"]).grades) == [11]
-    assert list(judge(ONE, HALVES, ["jum ps. The laz"]).grades) == [10]  # six code points on each side: the earlier
+    assert list(judge(ONE, HALVES, ["jum ps. The laz"]).grades) == [
+        10
+    ]  # six code points on each side: the earlier
 
 
 def test_a_string_that_one_chunk_holds_whole_does_not_count_for_others():
@@ -141,7 +171,9 @@ def test_graded_documents_by_external_id_or_path():
         document(2, "b", path="folder/b.txt"),
         document(3, "c", external_id="X3"),
     ]
-    judgment = judge(documents, [], grades=[("X1", 3), ("folder/b.txt", 1), ("X3", 0), ("X9", 2), ("X8", -1)])
+    judgment = judge(
+        documents, [], grades=[("X1", 3), ("folder/b.txt", 1), ("X3", 0), ("X9", 2), ("X8", -1)]
+    )
     assert judgment.level == "document"
     assert judgment.grades == {1: 3, 2: 1}
     assert judgment.unmatched == ("X9",)
@@ -171,8 +203,12 @@ def test_generated_queries_have_their_source_chunk():
     )
 
 
-TEXTS = st.lists(st.text(alphabet="ab \n\u3000\u00e9\U0001f600", max_size=60), min_size=1, max_size=4)
-NEEDLES = st.lists(st.text(alphabet="ab \u3000\u00e9\U0001f600", min_size=1, max_size=40), min_size=1, max_size=6)
+TEXTS = st.lists(
+    st.text(alphabet="ab \n\u3000\u00e9\U0001f600", max_size=60), min_size=1, max_size=4
+)
+NEEDLES = st.lists(
+    st.text(alphabet="ab \u3000\u00e9\U0001f600", min_size=1, max_size=40), min_size=1, max_size=6
+)
 
 
 @given(TEXTS, NEEDLES, st.data())
@@ -213,10 +249,16 @@ def test_real_evidence_is_found_where_plain_search_finds_it():
     if not folder.is_dir():
         pytest.skip(f"{folder} is missing")
     entries = [json.loads(line) for line in (folder / "corpus.jsonl").open(encoding="utf-8")]
-    documents = [document(number, entry["text"], external_id=entry["_id"]) for number, entry in enumerate(entries, 1)]
+    documents = [
+        document(number, entry["text"], external_id=entry["_id"])
+        for number, entry in enumerate(entries, 1)
+    ]
     chunks = chunked(documents, *[[(0, len(doc.text))] for doc in documents])
     real = json.loads((folder / "evidence.json").read_text(encoding="utf-8"))
-    judged = [JudgedQuery(str(row), entry["query"], tuple(entry["evidence_list"])) for row, entry in enumerate(real)]
+    judged = [
+        JudgedQuery(str(row), entry["query"], tuple(entry["evidence_list"]))
+        for row, entry in enumerate(real)
+    ]
     judgments = relevant_chunks(judged, chunks, documents)
     assert all(judgment.usable and not judgment.unmatched for judgment in judgments)
     compact = {chunk.id: "".join(chunk.text.split()) for chunk in chunks}
@@ -230,7 +272,13 @@ def test_real_evidence_is_found_where_plain_search_finds_it():
 def test_queries_of_copies_are_of_one_cluster_and_those_of_unknown_source_of_none():
     queries = [Query("who?", "question", 77, document, "", "heldout") for document in (5, 6, 8, 4)]
     judgments = from_queries(queries, {4: 4, 5: 4, 6: 4, 7: 7})
-    assert clusters_of([*judgments, Judgment("k", "what?", "chunk", {77: 1})]).tolist() == [4, 4, -3, 4, -5]
+    assert clusters_of([*judgments, Judgment("k", "what?", "chunk", {77: 1})]).tolist() == [
+        4,
+        4,
+        -3,
+        4,
+        -5,
+    ]
 
 
 SECOND = "Elsewhere the lazy dog sleeps. A cat looks on."  # the second sentence starts at 31
@@ -260,7 +308,9 @@ def test_a_further_document_as_a_whole_makes_all_answers_documents():
 
 
 def test_what_is_not_found_of_further_answers_is_reported_and_harms_nothing():
-    found = further(FurtherAnswer("docs/9.txt", ("lazy dog",)), FurtherAnswer("docs/2.txt", ("A cow",)))
+    found = further(
+        FurtherAnswer("docs/9.txt", ("lazy dog",)), FurtherAnswer("docs/2.txt", ("A cow",))
+    )
     assert (found.level, found.grades) == ("chunk", {10: 1})
     assert found.unmatched == ("docs/9.txt", "lazy dog", "A cow")
     judged = JudgedQuery("q", "text", ("nowhere",), also=(FurtherAnswer("docs/2.txt", ("A cat",)),))
@@ -268,7 +318,9 @@ def test_what_is_not_found_of_further_answers_is_reported_and_harms_nothing():
     assert (only.level, only.grades, only.unmatched) == ("chunk", {13: 1}, ("nowhere",))
 
 
-def test_further_answers_change_the_fingerprint_and_questions_without_them_keep_theirs(project: ProjectFolder):
+def test_further_answers_change_the_fingerprint_and_questions_without_them_keep_theirs(
+    project: ProjectFolder,
+):
     plain = JudgedQuery("k", "who?", ("He.",), path="a.md")
     with closing(project.store()) as store:
         store.put_judged([plain])

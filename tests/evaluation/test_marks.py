@@ -13,24 +13,34 @@ from engine.evaluation.marks import Mark, MarkedQuery, marked_chunks, read_marks
 from engine.project.folder import ProjectFolder
 from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
-from engine.written_queries.imports import MARKS_FILE, import_judgments, read_judgments, restore_marked
+from engine.written_queries.imports import (
+    MARKS_FILE,
+    import_judgments,
+    read_judgments,
+    restore_marked,
+)
 
 LONG = [
-    f"Paragraph {n} says that the tenant of house number {n} pays the rent on the first day of the month, {n} times."
+    f"Paragraph {n} says that the tenant of house number {n} pays the rent on the first day of the"
+    f" month, {n} times."
     for n in range(4)
 ]
 
 
 def put(store: Store, path: str, parts: list[str]) -> list[int]:
     """A document whose chunks are its parts; the ids of those."""
-    text, chunks, at = " ".join(parts), [], 0
+    text = " ".join(parts)
+    chunks = []
+    at = 0
     for number, part in enumerate(parts):
         chunks.append(Chunk(0, number, at, at + len(part), part, (), 5, part, f"hash of {part}"))
         at += len(part) + 1
     with store.transaction():
         file_id = store.put_file(FileRecord("/docs", path, "md", 1, 1, "h", "read", "", ""))
         former = store.documents_of(file_id).get(path, (0, ""))[0]
-        row = store.put_document(file_id, Document(path, "/docs", "md", path, text, "h", 1, 0.0, id=former))
+        row = store.put_document(
+            file_id, Document(path, "/docs", "md", path, text, "h", 1, 0.0, id=former)
+        )
         store.replace_chunks(row, chunks)
     return [chunk.id for chunk in store.chunks_of(row)]
 
@@ -72,7 +82,11 @@ def test_a_mark_survives_another_cutting_and_another_name(store: Store) -> None:
     larger = put(store, "a.md", [" ".join(LONG[:2]), " ".join(LONG[2:])])
     assert answers(store, query) == {larger[0]}
     assert found(store, query) == {larger[0]: True}
-    smaller = put(store, "a.md", [LONG[0], "Paragraph 1 says", LONG[1].removeprefix("Paragraph 1 says "), *LONG[2:]])
+    smaller = put(
+        store,
+        "a.md",
+        [LONG[0], "Paragraph 1 says", LONG[1].removeprefix("Paragraph 1 says "), *LONG[2:]],
+    )
     assert answers(store, query) == {smaller[2]}  # it holds the larger part
     assert found(store, query) == {smaller[2]: True}
     with store.transaction():
@@ -83,11 +97,17 @@ def test_a_mark_survives_another_cutting_and_another_name(store: Store) -> None:
 
 
 def test_a_copy_answers_too_but_a_short_text_only_in_its_document(store: Store) -> None:
-    first, second = put(store, "a.md", [*LONG, "Yes."]), put(store, "copy.md", [*LONG, "Yes."])
+    first = put(store, "a.md", [*LONG, "Yes."])
+    second = put(store, "copy.md", [*LONG, "Yes."])
     assert answers(store, MarkedQuery("q", (mark("a.md", LONG[0]),))) == {first[0], second[0]}
     assert answers(store, MarkedQuery("q", (mark("a.md", "Yes."),))) == {first[4]}
     both = MarkedQuery("q", (mark("a.md", LONG[0]), mark("copy.md", "Yes.")))
-    assert answers(store, both) == {first[0], second[0], first[4], second[4]}  # one path cannot stand for two documents
+    assert answers(store, both) == {
+        first[0],
+        second[0],
+        first[4],
+        second[4],
+    }  # one path cannot stand for two documents
     assert found(store, both) == {first[0]: True, second[4]: True}
 
 
@@ -123,11 +143,15 @@ def test_marks_are_kept_whole_and_wrong_ones_are_no_judgments(project: ProjectFo
     assert read_judgments(path) == [queries[0].judged()]
 
 
-def test_ingest_brings_the_database_in_line(project: ProjectFolder, store: Store, tmp_path: Any) -> None:
+def test_ingest_brings_the_database_in_line(
+    project: ProjectFolder, store: Store, tmp_path: Any
+) -> None:
     imported = tmp_path / "mine.jsonl"
     imported.write_text('{"query": "imported", "evidence": ["x"]}\n')
     import_judgments(project, imported)
-    kept, lost, changed = (MarkedQuery(text, (mark("a.md", LONG[0]),)) for text in ("kept", "lost", "changed"))
+    kept, lost, changed = (
+        MarkedQuery(text, (mark("a.md", LONG[0]),)) for text in ("kept", "lost", "changed")
+    )
     store.put_judged([one for query in (kept, lost, changed) if (one := query.judged())])
     restore_marked(project, store)  # without a file, as when the imports folder was lost
     assert store.counts()["judged_queries"] == 4
@@ -137,14 +161,20 @@ def test_ingest_brings_the_database_in_line(project: ProjectFolder, store: Store
     write_marks(project, {query.key: query for query in (kept, changed, new, wrong)})
     restore_marked(project, store)
     evidence = {query.text: query.evidence for query in store.judged()}
-    assert evidence == {"imported": ("x",), "kept": (LONG[0],), "changed": (LONG[0], LONG[1]), "new": (LONG[2],)}
+    assert evidence == {
+        "imported": ("x",),
+        "kept": (LONG[0],),
+        "changed": (LONG[0], LONG[1]),
+        "new": (LONG[2],),
+    }
     write_marks(project, {})
     restore_marked(project, store)
     assert [query.text for query in store.judged()] == ["imported"]
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]\n", '{"text": "a"}', '{"text": 1, "marks": []}', '{"text": "a", "marks": [3]}']
+    "text",
+    ["{", "[]\n", '{"text": "a"}', '{"text": 1, "marks": []}', '{"text": "a", "marks": [3]}'],
 )
 def test_a_damaged_file_is_reported(project: ProjectFolder, text: str) -> None:
     (project.path / "imports" / MARKS_FILE).write_text(text)

@@ -14,10 +14,22 @@ from engine.project.folder import ProjectFolder
 from engine.settings.load import validate
 
 
-def context(folder: Path, texts: int, judged: list[JudgedQuery], queries: list[Query], backend: str = "gguf") -> Any:
+def context(
+    folder: Path, texts: int, judged: list[JudgedQuery], queries: list[Query], backend: str = "gguf"
+) -> Any:
     """Of documents with two passages each, of which the last is a version of the first."""
     documents = [
-        Document(f"{n}.md", "", "md", f"Letter {n % texts}", f"first {n}\nsecond {n}", f"{n}", 9, 0.0, id=n + 1)
+        Document(
+            f"{n}.md",
+            "",
+            "md",
+            f"Letter {n % texts}",
+            f"first {n}\nsecond {n}",
+            f"{n}",
+            9,
+            0.0,
+            id=n + 1,
+        )
         for n in range(texts + 1)
     ]
     artifact = SimpleNamespace(info=SimpleNamespace(backend=backend))
@@ -36,7 +48,9 @@ def chunks_of(texts: int) -> list[Chunk]:
     found = []
     for n in range(texts + 1):
         text = f"first {n}\nsecond {n}"
-        for place, (start, end) in enumerate(((0, text.index("\n")), (text.index("\n") + 1, len(text)))):
+        for place, (start, end) in enumerate(
+            ((0, text.index("\n")), (text.index("\n") + 1, len(text)))
+        ):
             part = text[start:end]
             found.append(Chunk(n + 1, place, start, end, part, (), 2, part, part, len(found) + 1))
     return found
@@ -57,7 +71,9 @@ def test_judged_questions_about_one_text_belong_together(tmp_path: Path) -> None
     assert [judgment.source for judgment in one.judgments] == [1, 1, 1, 2, None, 1]
 
 
-def test_in_a_corpus_of_few_texts_judged_questions_about_one_passage_belong_together(tmp_path: Path) -> None:
+def test_in_a_corpus_of_few_texts_judged_questions_about_one_passage_belong_together(
+    tmp_path: Path,
+) -> None:
     (one,) = query_sets(context(tmp_path, 5, ASKED, []), chunks_of(5))
     assert [judgment.source for judgment in one.judgments] == [1, 2, 1, 3, None]
 

@@ -16,7 +16,14 @@ from fixtures.pipeline import stage_here
 from engine.core.errors import CancelledError
 from engine.evaluation import candidates
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import Rankers, Without, plain_index, products_of, rank_all, rank_within
+from engine.evaluation.rankers import (
+    Rankers,
+    Without,
+    plain_index,
+    products_of,
+    rank_all,
+    rank_within,
+)
 from engine.lexical.filenames import FilenameMatch
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -27,7 +34,9 @@ QUERIES = np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=np.float32)
 
 
 def test_plain_bm25_knows_neither_titles_nor_codes(tmp_path: Path) -> None:
-    """Two chunks of as many words: plain BM25 gives each word that one of them holds once the same score."""
+    """Two chunks of as many words: plain BM25 gives each word that one of them holds once the
+    same score.
+    """
     rows = [
         {"_id": "a", "title": "Lantern", "text": "Pump PHX-121 leaks."},
         {"_id": "b", "title": "", "text": "Pump PHX 121 runs."},
@@ -40,7 +49,9 @@ def test_plain_bm25_knows_neither_titles_nor_codes(tmp_path: Path) -> None:
     for plain in (True, False):
         project.change_settings({"evaluation.plain_bm25": plain})
         with closing(project.store()) as store:
-            context = StageContext(project, project.settings(), store, "evaluate", "", "", [].append, lambda: False)
+            context = StageContext(
+                project, project.settings(), store, "evaluate", "", "", [].append, lambda: False
+            )
             chunks = store.chunks()
             rankers = Rankers(context, chunks, plain_index(context, chunks))
             ids, scores = rankers.bm25(["lantern", "PHX-121"], [None, None])
@@ -60,7 +71,8 @@ def test_each_query_is_ranked_among_its_own_chunks() -> None:
 
 
 def test_among_all_it_is_the_plain_ranking() -> None:
-    plain, within = rank_all(QUERIES, CHUNKS, KEYS, 4), rank_within(QUERIES, CHUNKS, KEYS, 4, [None] * 4)
+    plain = rank_all(QUERIES, CHUNKS, KEYS, 4)
+    within = rank_within(QUERIES, CHUNKS, KEYS, 4, [None] * 4)
     np.testing.assert_array_equal(plain[0], within[0])
     np.testing.assert_array_equal(plain[1], within[1])
 
@@ -73,7 +85,12 @@ def test_what_is_left_out_is_all_that_is_held() -> None:
     assert isinstance(found[0], Without)
     assert [getattr(row, "ids", row).tolist() for row in found[:2]] == [[10, 40], [30]]  # type: ignore[union-attr]
     assert found[2] is None
-    among = [Without(np.array([10, 15, 40])), Without(np.array([5, 10, 20, 30, 40, 99])), None, None]
+    among = [
+        Without(np.array([10, 15, 40])),
+        Without(np.array([5, 10, 20, 30, 40, 99])),
+        None,
+        None,
+    ]
     ids, scores = rank_within(QUERIES, CHUNKS, KEYS, 3, among)
     assert ids.tolist() == [[20, 30, -1], [-1, -1, -1], [10, 20, 30], [40, 30, 20]]
     np.testing.assert_allclose(scores[0], [0.8, 0.6, -np.inf], atol=1e-6)
@@ -110,7 +127,9 @@ def test_a_run_is_cancelled_between_two_batches_of_queries(monkeypatch: pytest.M
             raise CancelledError("The run was cancelled.")
 
     context: Any = SimpleNamespace(check_stop=check_stop)
-    monkeypatch.setattr(candidates, "load_encoder", lambda *_: SimpleNamespace(encode_queries=encode_queries))
+    monkeypatch.setattr(
+        candidates, "load_encoder", lambda *_: SimpleNamespace(encode_queries=encode_queries)
+    )
     with pytest.raises(CancelledError):
         candidates.Candidate(context, None, "both", 0.0).query_vectors(["query"] * 10)
     assert batches == [1, 2, 3]

@@ -1,4 +1,6 @@
-"""The reranker and the gate: one that is right comes into use, one that reverses the order never does."""
+"""The reranker and the gate: one that is right comes into use, one that reverses the order never
+does.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from engine.evaluation.reranking import RerankerChoice, RerankerTrial
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
 
-DEPTH, QUERIES = 5, 330
+DEPTH = 5
+QUERIES = 330
 RANKING = np.tile(np.arange(1, DEPTH + 1), (QUERIES, 1))
 TEXTS = {chunk: f"passage {chunk}" for chunk in range(1, DEPTH + 1)}
 Score = Callable[[str, str], float]
@@ -27,7 +30,10 @@ Score = Callable[[str, str], float]
 class Given:
     """A reranker that scores by a function, in no time."""
 
-    name, fingerprint, batch_share, first_batch = "given", "f", 1.0, 4
+    name = "given"
+    fingerprint = "f"
+    batch_share = 1.0
+    first_batch = 4
 
     def __init__(self, score: Score) -> None:
         self._score = score
@@ -47,16 +53,29 @@ def right_of(row: int) -> int:
 
 
 def asked(kind: Any = "judged", queries: int = QUERIES) -> QuerySet:
-    judgments = [Judgment(str(row), f"q{row}", "chunk", {right_of(row): 1}) for row in range(queries)]
-    made = QuerySet(kind, kind, judgments, [FilenameMatch(one.text) for one in judgments], made="extractive")
+    judgments = [
+        Judgment(str(row), f"q{row}", "chunk", {right_of(row): 1}) for row in range(queries)
+    ]
+    made = QuerySet(
+        kind, kind, judgments, [FilenameMatch(one.text) for one in judgments], made="extractive"
+    )
     made.rankings["now"] = RANKING[:queries]
     return made
 
 
 def choose(
-    monkeypatch: pytest.MonkeyPatch, score: Score, *sets: QuerySet, mode: str = "hybrid", stop: bool = False
+    monkeypatch: pytest.MonkeyPatch,
+    score: Score,
+    *sets: QuerySet,
+    mode: str = "hybrid",
+    stop: bool = False,
 ) -> RerankerChoice:
-    settings = validate({"search": {"reranker": "x", "rerank_seconds": 1.5}, "evaluation": {"bootstrap_samples": 500}})
+    settings = validate(
+        {
+            "search": {"reranker": "x", "rerank_seconds": 1.5},
+            "evaluation": {"bootstrap_samples": 500},
+        }
+    )
     given = Given(score)
     monkeypatch.setattr(reranking, "reranker_of", lambda *_: given)
 
@@ -66,9 +85,15 @@ def choose(
 
     warned: list[str] = []
     context: Any = SimpleNamespace(
-        settings=settings, project=None, check_stop=check, progress=lambda *_: None, warn=warned.append
+        settings=settings,
+        project=None,
+        check_stop=check,
+        progress=lambda *_: None,
+        warn=warned.append,
     )
-    trial = RerankerTrial(context, mode, lambda one: one.rankings["now"], lambda _: TEXTS, lambda ids: ids)
+    trial = RerankerTrial(
+        context, mode, lambda one: one.rankings["now"], lambda _: TEXTS, lambda ids: ids
+    )
     found = trial.choice(sets or (asked(),))
     assert found is not None
     return found
@@ -116,7 +141,9 @@ def test_extractive_or_few_queries_cannot_put_it_into_use(
     assert not choose(monkeypatch, perfect, *sets).in_use
 
 
-def test_where_semantic_search_is_the_default_that_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_semantic_search_is_the_default_that_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = choose(monkeypatch, perfect, mode="semantic")
     assert (found.in_use, found.mode) == (True, "semantic")
 
@@ -127,14 +154,18 @@ def test_titles_decide_where_judged_questions_are_too_few(monkeypatch: pytest.Mo
     assert (found.in_use, found.decision.rung) == (True, "document")
 
 
-def test_no_more_queries_are_measured_than_take_some_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_queries_are_measured_than_take_some_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(reranking, "MAX_QUERIES", 60)
     found = choose(monkeypatch, perfect)
     assert found.decision is not None
     assert found.decision.queries == 60
 
 
-def test_one_that_fails_is_not_in_use_and_does_not_stop_the_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_fails_is_not_in_use_and_does_not_stop_the_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fail(*_: str) -> float:
         raise EngineError("It died.", code="endpoint-no-answer")
 

@@ -26,11 +26,17 @@ from engine.settings.schema import EncoderSettings
 
 NEAR = 0.9999
 TEXTS = [
-    "the contract party", "a", ".", "WHO pays? 12:30 -- heat!", "Ünïcödé naïve ǅ ﬁ İstanbul Straße",
+    "the contract party",
+    "a",
+    ".",
+    "WHO pays? 12:30 -- heat!",
+    "Ünïcödé naïve ǅ ﬁ İstanbul Straße",
     "你好, 世界 東京 ガラス ไทย العربية Ёлка ΐ",
-
-    "e\u0301 zero\u200bwidth \u00a0space\ttab\nline", "🙂 a\ufffd\x07b ∑ € ½", "law " * 500, "pressure of the boundary layer " * 60,
-]  # fmt: skip
+    "e\u0301 zero\u200bwidth \u00a0space\ttab\nline",
+    "🙂 a\ufffd\x07b ∑ € ½",
+    "law " * 500,
+    "pressure of the boundary layer " * 60,
+]
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +47,18 @@ def tiny(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_llama(file: Path, texts: list[str], tokens: int) -> Any:
-    return encoder_source(EncoderSettings(model=str(file), device="cpu")).load(tokens).encode_chunks(texts)
+    return (
+        encoder_source(EncoderSettings(model=str(file), device="cpu"))
+        .load(tokens)
+        .encode_chunks(texts)
+    )
 
 
 def by_torch(model: str, texts: list[str], tokens: int) -> Any:
     cpu = Hardware("cpu", "float32", 1, ())
-    return TransformerEncoder.load(resolve_model(model), hardware=cpu, max_tokens=tokens).encode_chunks(texts)
+    return TransformerEncoder.load(
+        resolve_model(model), hardware=cpu, max_tokens=tokens
+    ).encode_chunks(texts)
 
 
 @pytest.mark.parametrize("precision", ["f32", "f16"])
@@ -69,7 +81,12 @@ def test_the_bundled_model_keeps_its_vectors(tmp_path: Path) -> None:
 def test_a_server_of_llama_cpp_gives_them_as_well(tiny: Path, tiny_model: Path) -> None:
     with embedding_server(tiny / "model-f16.gguf") as url:
         client = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
-        client.request("POST", "/v1/embeddings", json.dumps({"input": TEXTS[:8]}), {"Content-Type": "application/json"})
+        client.request(
+            "POST",
+            "/v1/embeddings",
+            json.dumps({"input": TEXTS[:8]}),
+            {"Content-Type": "application/json"},
+        )
         data = json.loads(client.getresponse().read())["data"]
     found = np.array([one["embedding"] for one in data])
     found /= np.linalg.norm(found, axis=1, keepdims=True)
@@ -95,14 +112,21 @@ def change(file: str, **values: Any) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     "spoil",
     [
-        change("config.json", model_type="roberta"), change("config.json", hidden_act="relu"),
-        change("config.json", position_embedding_type="relative_key"), change("tokenizer.json", normalizer=None),
-        change("tokenizer.json", model={"type": "Unigram"}), change("tokenizer.json", pre_tokenizer={"type": "Whitespace"}),
+        change("config.json", model_type="roberta"),
+        change("config.json", hidden_act="relu"),
+        change("config.json", position_embedding_type="relative_key"),
+        change("tokenizer.json", normalizer=None),
+        change("tokenizer.json", model={"type": "Unigram"}),
+        change("tokenizer.json", pre_tokenizer={"type": "Whitespace"}),
         change("1_Pooling/config.json", pooling_mode_mean_tokens=True, pooling_mode_cls_token=True),
-        change("1_Pooling/config.json", pooling_mode_mean_tokens=False, pooling_mode_max_tokens=True),
+        change(
+            "1_Pooling/config.json", pooling_mode_mean_tokens=False, pooling_mode_max_tokens=True
+        ),
     ],
-)  # fmt: skip
-def test_another_kind_of_model_is_refused(tiny_model: Path, tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+)
+def test_another_kind_of_model_is_refused(
+    tiny_model: Path, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
     folder = Path(shutil.copytree(tiny_model, tmp_path / "model"))
     check_bert(resolve_model(str(folder)))
     spoil(folder)

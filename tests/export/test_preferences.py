@@ -27,7 +27,9 @@ def export(project: ProjectFolder, folder: Path) -> Path:
     return folder / "beir" / "preferences.jsonl"
 
 
-def test_preferences_are_exported_where_there_are_some(project: ProjectFolder, tmp_path: Path) -> None:
+def test_preferences_are_exported_where_there_are_some(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     assert not export(project, tmp_path / "without").exists()
     keep_preference(project, Preference("who signs", ADAPTED, BASE, "second", 1.0))
     (row,) = map(json.loads, export(project, tmp_path / "with").read_text().splitlines())

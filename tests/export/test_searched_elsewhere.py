@@ -1,4 +1,6 @@
-"""What is exported for other search engines gives the hits of this one, asked by the code in the export's own README."""
+"""What is exported for other search engines gives the hits of this one, asked by the code in the
+export's own README.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ ANSWERS: dict[tuple[str, str], Any] = {}
 def project(tmp_path_factory: pytest.TempPathFactory, new_built: Path) -> ProjectFolder:
     path = Path(shutil.copytree(new_built, tmp_path_factory.mktemp("elsewhere") / "embedded"))
     for number in range(450):  # more chunks of equal score than are asked for at first
-        (path / "documents" / f"{number}.md").write_text(f"# Hall {number}\n\nThe pump of this hall failed.\n")
+        (path / "documents" / f"{number}.md").write_text(
+            f"# Hall {number}\n\nThe pump of this hall failed.\n"
+        )
     for stage in ("ingest", "index", "embed"):
         stage_here(path, stage)
     return ProjectFolder(path)
@@ -56,11 +60,23 @@ def server(project: ProjectFolder) -> Iterator[Listener]:
 
 @pytest.fixture(scope="module")
 def queries(project: ProjectFolder) -> list[str]:
-    """Questions about the sample, queries made of it, and some with codes and with no word that it holds."""
-    written = [json.loads(line)["query"] for line in (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines()[:45]]
+    """Questions about the sample, queries made of it, and some with codes and with no word that
+    it holds.
+    """
+    written = [
+        json.loads(line)["query"]
+        for line in (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines()[:45]
+    ]
     with closing(project.store()) as store:
         codes = re.findall(r"\b[A-Z]{2,}-\d+\b", " ".join(chunk.text for chunk in store.chunks()))
-    found = [*written, *dict.fromkeys(codes[:8]), f"why {codes[0]} and {codes[-1]}", "zzyzx", "the the", "failed pump"]
+    found = [
+        *written,
+        *dict.fromkeys(codes[:8]),
+        f"why {codes[0]} and {codes[-1]}",
+        "zzyzx",
+        "the the",
+        "failed pump",
+    ]
     assert len(found) > 50
     return found
 
@@ -72,7 +88,10 @@ def own_hits(project: ProjectFolder, queries: list[str]) -> Callable[[str], dict
     @cache
     def find(mode: str) -> dict[str, list[int]]:
         with closing(Searcher(project)) as own:
-            return {query: [hit.chunk_id for hit in own.search(query, top=TOP).hits] for query in queries}
+            return {
+                query: [hit.chunk_id for hit in own.search(query, top=TOP).hits]
+                for query in queries
+            }
 
     return find
 
@@ -84,12 +103,15 @@ def code_of(readme: Path) -> str:
     return "\n".join(blocks)
 
 
-def searching(folder: Path, server: Listener, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+def searching(
+    folder: Path, server: Listener, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[int]]:
     """`search` of a README, asking the server."""
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {}
     exec(code_of(folder / "README.md"), names)
-    names["URL"], names["TOKEN"] = server.url, TOKEN
+    names["URL"] = server.url
+    names["TOKEN"] = TOKEN
     ask = names["ask"]
 
     def ask_once(query: str) -> Any:
@@ -110,7 +132,9 @@ def test_a_server_of_qdrant_is_filled_from_parquet(
     import qdrant_client
 
     (code,) = re.findall(
-        r"```python\n(import pyarrow.*?)```", (ROOT / "docs" / "ADAPTING.md").read_text("utf-8"), re.DOTALL
+        r"```python\n(import pyarrow.*?)```",
+        (ROOT / "docs" / "ADAPTING.md").read_text("utf-8"),
+        re.DOTALL,
     )
     made = export_project(project, tmp_path / "taken", ["parquet"])
     monkeypatch.chdir(made.folder)
@@ -129,7 +153,9 @@ def test_a_server_of_qdrant_is_filled_from_parquet(
 
 
 @pytest.mark.parametrize("kind", ["parquet", "opensearch"])
-def test_documents_that_are_not_indexed_yet_are_not_left_out(project: ProjectFolder, tmp_path: Path, kind: str) -> None:
+def test_documents_that_are_not_indexed_yet_are_not_left_out(
+    project: ProjectFolder, tmp_path: Path, kind: str
+) -> None:
     copy = ProjectFolder(Path(shutil.copytree(project.path, tmp_path / "project")))
     next((copy.path / "documents").rglob("*.md")).write_text("# Other\n\nText of another kind.\n")
     stage_here(copy.path, "ingest")
@@ -140,7 +166,9 @@ def test_documents_that_are_not_indexed_yet_are_not_left_out(project: ProjectFol
 
 @pytest.mark.parametrize("kind", ["qdrant", "lancedb", "opensearch"])
 def test_what_is_not_compared_by_cosine_is_refused(kind: str) -> None:
-    source = cast(Any, SimpleNamespace(index=SimpleNamespace(form=LorentzForm()), semantic_index=None))
+    source = cast(
+        Any, SimpleNamespace(index=SimpleNamespace(form=LorentzForm()), semantic_index=None)
+    )
     with fails(UsageError, "similarity-unsupported"):
         kinds.KINDS[kind].check(source)
 
@@ -155,9 +183,15 @@ def test_what_is_not_compared_by_cosine_is_refused(kind: str) -> None:
     ],
 )
 def test_the_first_ten_hits_are_the_same(
-    project: ProjectFolder, server: Listener, queries: list[str], own_hits: Callable[[str], dict[str, list[int]]],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, mode: str,
-) -> None:  # fmt: skip
+    project: ProjectFolder,
+    server: Listener,
+    queries: list[str],
+    own_hits: Callable[[str], dict[str, list[int]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    mode: str,
+) -> None:
     project.change_settings({**MODES[mode], "search.named_documents": False})
     folder = export_project(project, tmp_path / "taken", [target]).folder / target
     if target == "opensearch":
@@ -171,5 +205,9 @@ def test_the_first_ten_hits_are_the_same(
         "opensearch",
         "weighted",
     ):  # its own sum, whose least score is not 0, swaps some that are near
-        kept = [len({*search(query, pipeline=True)} & {*hits}) / len(hits) for query, hits in found.items() if hits]
+        kept = [
+            len({*search(query, pipeline=True)} & {*hits}) / len(hits)
+            for query, hits in found.items()
+            if hits
+        ]
         assert min(kept) >= 0.9

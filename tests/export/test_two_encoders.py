@@ -80,13 +80,17 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_each_mode_has_its_model_and_the_manifest_names_both(two_encoders: ProjectFolder, tmp_path: Path) -> None:
+def test_each_mode_has_its_model_and_the_manifest_names_both(
+    two_encoders: ProjectFolder, tmp_path: Path
+) -> None:
     project = made_for(two_encoders, ON_BOTH, BASE)
     made = export_project(project, tmp_path / "taken", ["model", "vectors"])
     assert folders_in(made.folder) == {"model", "semantic-model", "vectors", "semantic-vectors"}
     for name, chosen in (("model", BASE), ("semantic-model", ON_BOTH)):
         own = encoder_of(project, chosen)
-        np.testing.assert_allclose(loaded(made.folder / name).encode_query(TEXTS), own.encode_queries(TEXTS), atol=1e-5)
+        np.testing.assert_allclose(
+            loaded(made.folder / name).encode_query(TEXTS), own.encode_queries(TEXTS), atol=1e-5
+        )
     manifest = manifest_of(made.folder)
     vectors = artifact_of(project, VectorsInfo)
     semantic = artifact_of(project, SemanticVectorsInfo)
@@ -102,14 +106,18 @@ def test_each_mode_has_its_model_and_the_manifest_names_both(two_encoders: Proje
         lines = (made.folder / name / "ids.jsonl").read_text("utf-8").splitlines()
         with closing(project.store()) as store:
             texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
-        wanted = encoder_of(project, chosen).encode_chunks([texts[json.loads(line)["chunk_id"]] for line in lines])
+        wanted = encoder_of(project, chosen).encode_chunks(
+            [texts[json.loads(line)["chunk_id"]] for line in lines]
+        )
         np.testing.assert_allclose(rows, wanted, atol=2e-3)
     readme = (made.folder / "README.md").read_text("utf-8")
     assert all(f"`{name}/`" in readme for name in ("model", "semantic-model", "semantic-vectors"))
     assert semantic.info.encoder in readme
 
 
-def test_one_encoder_for_both_modes_leaves_an_export_as_it_was(two_encoders: ProjectFolder, tmp_path: Path) -> None:
+def test_one_encoder_for_both_modes_leaves_an_export_as_it_was(
+    two_encoders: ProjectFolder, tmp_path: Path
+) -> None:
     project = made_for(two_encoders, ON_BOTH, ON_BOTH)
     made = export_project(project, tmp_path / "taken", ["model", "vectors"])
     assert folders_in(made.folder) == {"model", "vectors"}
@@ -121,24 +129,36 @@ def test_one_encoder_for_both_modes_leaves_an_export_as_it_was(two_encoders: Pro
     ("semantic", "hybrid", "names"),
     [
         (ON_QUERIES, BASE, {"model": BASE, "semantic-query-encoder": ON_QUERIES}),
-        (BASE, ON_QUERIES, {"query-encoder": ON_QUERIES, "chunk-encoder": BASE, "semantic-query-encoder": BASE}),
+        (
+            BASE,
+            ON_QUERIES,
+            {"query-encoder": ON_QUERIES, "chunk-encoder": BASE, "semantic-query-encoder": BASE},
+        ),
         (OTHER, ON_BOTH, {"model": ON_BOTH, "semantic-model": OTHER}),
     ],
     ids=["queries in semantic search", "queries in hybrid search", "two adapters"],
 )
 def test_folders_say_which_mode_they_are_of(
-    two_encoders: ProjectFolder, tmp_path: Path, semantic: InUseInfo, hybrid: InUseInfo, names: dict[str, InUseInfo]
+    two_encoders: ProjectFolder,
+    tmp_path: Path,
+    semantic: InUseInfo,
+    hybrid: InUseInfo,
+    names: dict[str, InUseInfo],
 ) -> None:
     project = made_for(two_encoders, semantic, hybrid)
     made = export_project(project, tmp_path / "taken", ["model"])
     assert folders_in(made.folder) == {*names}
     for name, chosen in names.items():
         found = loaded(made.folder / name).encode(TEXTS)
-        np.testing.assert_allclose(found, encoder_of(project, chosen).encode_queries(TEXTS), atol=1e-5)
+        np.testing.assert_allclose(
+            found, encoder_of(project, chosen).encode_queries(TEXTS), atol=1e-5
+        )
         assert (made.folder / name / "README.md").is_file()
 
 
-def test_an_evaluation_that_is_not_embedded_yet_is_not_exported(two_encoders: ProjectFolder, tmp_path: Path) -> None:
+def test_an_evaluation_that_is_not_embedded_yet_is_not_exported(
+    two_encoders: ProjectFolder, tmp_path: Path
+) -> None:
     project = made_for(two_encoders, BASE, BASE)
     choose(project, ON_BOTH, BASE)
     with fails(NotBuiltError, "index-outdated"):
@@ -155,7 +175,9 @@ def test_parquet_has_a_column_for_each_mode(two_encoders: ProjectFolder, tmp_pat
     for column, chosen in (("vector", BASE), ("semantic_vector", ON_BOTH)):
         vector = encoder_of(project, chosen).encode_queries([QUERY])[0]
         wanted = similarities(project, chosen, QUERY)
-        assert {row["chunk_id"]: float(np.dot(row[column], vector)) for row in rows} == pytest.approx(wanted, abs=2e-3)
+        assert {
+            row["chunk_id"]: float(np.dot(row[column], vector)) for row in rows
+        } == pytest.approx(wanted, abs=2e-3)
     semantic = artifact_of(project, SemanticVectorsInfo)
     assert semantic is not None
     assert manifest_of(folder)["fingerprints"]["semantic"]["encoder"] == semantic.info.encoder
@@ -164,7 +186,9 @@ def test_parquet_has_a_column_for_each_mode(two_encoders: ProjectFolder, tmp_pat
 def run_readme(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The names that the Python of a README defines, asking a server."""
     monkeypatch.chdir(folder)
-    blocks = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (folder / "README.md").read_text("utf-8"), re.DOTALL
+    )
     assert all(block.count("\n") <= 25 for block in blocks)
     names: dict[str, Any] = {}
     exec("\n".join(blocks), names)
@@ -183,7 +207,11 @@ def run_readme(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> dict[
     ],
 )
 def test_each_mode_is_searched_elsewhere_as_here(
-    two_encoders: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, semantic: InUseInfo
+    two_encoders: ProjectFolder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    semantic: InUseInfo,
 ) -> None:
     project = made_for(two_encoders, semantic, BASE)
     with listening(LocalApi([str(project.path)]).answer) as server:
@@ -198,11 +226,15 @@ def test_each_mode_is_searched_elsewhere_as_here(
                 searches["semantic"] = names["search_by_meaning"]
             with closing(Searcher(project)) as own:
                 for name, search in searches.items():
-                    assert search(QUERY) == [hit.chunk_id for hit in own.search(QUERY, mode=name).hits]
+                    assert search(QUERY) == [
+                        hit.chunk_id for hit in own.search(QUERY, mode=name).hits
+                    ]
 
 
 @pytest.mark.parametrize("search_only", [False, True], ids=["whole", "search only"])
-def test_a_bundle_searches_in_both_modes(two_encoders: ProjectFolder, tmp_path: Path, search_only: bool) -> None:
+def test_a_bundle_searches_in_both_modes(
+    two_encoders: ProjectFolder, tmp_path: Path, search_only: bool
+) -> None:
     project = made_for(two_encoders, ON_BOTH, BASE)
     bundle_project(project, tmp_path / "it.bundle", search_only=search_only)
     there = ProjectFolder(unbundle(tmp_path / "it.bundle", str(tmp_path / "there")).folder)
@@ -210,10 +242,14 @@ def test_a_bundle_searches_in_both_modes(two_encoders: ProjectFolder, tmp_path: 
     for mode in ("semantic", "hybrid"):
         with closing(Searcher(project)) as here, closing(Searcher(there)) as other:
             wanted = [(hit.chunk_id, hit.score) for hit in here.search(QUERY, mode=mode).hits]
-            assert [(hit.chunk_id, hit.score) for hit in other.search(QUERY, mode=mode).hits] == wanted
+            assert [
+                (hit.chunk_id, hit.score) for hit in other.search(QUERY, mode=mode).hits
+            ] == wanted
 
 
-def test_a_bundle_names_its_own_copy_of_the_model_for_both(two_encoders: ProjectFolder, tmp_path: Path) -> None:
+def test_a_bundle_names_its_own_copy_of_the_model_for_both(
+    two_encoders: ProjectFolder, tmp_path: Path
+) -> None:
     project = made_for(two_encoders, ON_BOTH, BASE)
     bundle_project(project, tmp_path / "it.bundle", with_model=True)
     there = ProjectFolder(unbundle(tmp_path / "it.bundle", str(tmp_path / "there")).folder)
@@ -223,7 +259,9 @@ def test_a_bundle_names_its_own_copy_of_the_model_for_both(two_encoders: Project
         assert Path(artifact.info.model).is_relative_to(there.path)
 
 
-def test_the_local_api_embeds_for_the_mode_that_a_model_or_the_request_names(two_encoders: ProjectFolder) -> None:
+def test_the_local_api_embeds_for_the_mode_that_a_model_or_the_request_names(
+    two_encoders: ProjectFolder,
+) -> None:
     project = made_for(two_encoders, ON_BOTH, BASE)
     name = project.path.name
     vectors = artifact_of(project, VectorsInfo)
@@ -233,19 +271,35 @@ def test_the_local_api_embeds_for_the_mode_that_a_model_or_the_request_names(two
     cases: list[tuple[dict[str, Any], InUseInfo, str]] = [
         ({"model": f"{name}:query"}, BASE, vectors.info.encoder),
         ({"model": f"{name}:semantic:query"}, ON_BOTH, semantic.info.encoder),
-        ({"model": name, "mode": "semantic", "input_type": "query"}, ON_BOTH, semantic.info.encoder),
-        ({"model": f"{name}:semantic", "mode": "hybrid", "input_type": "query"}, BASE, vectors.info.encoder),
+        (
+            {"model": name, "mode": "semantic", "input_type": "query"},
+            ON_BOTH,
+            semantic.info.encoder,
+        ),
+        (
+            {"model": f"{name}:semantic", "mode": "hybrid", "input_type": "query"},
+            BASE,
+            vectors.info.encoder,
+        ),
     ]
     with listening(LocalApi([str(project.path)]).answer) as server:
         for body, chosen, fingerprint in cases:
-            status, data = asked(server, "POST", "/v1/embeddings", {**body, "input": TEXTS, "terms": True})
+            status, data = asked(
+                server, "POST", "/v1/embeddings", {**body, "input": TEXTS, "terms": True}
+            )
             assert status == 200, data
             found = np.array([one["embedding"] for one in data["data"]])
-            np.testing.assert_allclose(found, encoder_of(project, chosen).encode_queries(TEXTS), atol=1e-4)
+            np.testing.assert_allclose(
+                found, encoder_of(project, chosen).encode_queries(TEXTS), atol=1e-4
+            )
             assert data["fingerprints"]["encoder"] == fingerprint
         _, models = asked(server, "GET", "/v1/models")
-        status, _ = asked(server, "POST", "/v1/embeddings", {"model": name, "input": TEXTS, "mode": "keywords"})
-    wanted = [f"{name}{mode}{side}" for mode in ("", ":semantic") for side in ("", ":query", ":document")]
+        status, _ = asked(
+            server, "POST", "/v1/embeddings", {"model": name, "input": TEXTS, "mode": "keywords"}
+        )
+    wanted = [
+        f"{name}{mode}{side}" for mode in ("", ":semantic") for side in ("", ":query", ":document")
+    ]
     assert [one["id"] for one in models["data"]] == wanted
     assert status == 400
 
@@ -260,11 +314,16 @@ def test_an_assistant_is_told_both_encoders(two_encoders: ProjectFolder) -> None
     finally:
         tools.close()
     assert status["encoders"]["hybrid"]["name"] == "base"
-    assert status["encoders"]["semantic"] == {"name": "adapted", "fingerprint": semantic.info.encoder}
+    assert status["encoders"]["semantic"] == {
+        "name": "adapted",
+        "fingerprint": semantic.info.encoder,
+    }
 
 
 @pytest.mark.parametrize(("semantic", "subjects"), [(ON_BOTH, 2), (ON_QUERIES, 2), (BASE, 1)])
-def test_the_doctor_looks_at_each_index(two_encoders: ProjectFolder, semantic: InUseInfo, subjects: int) -> None:
+def test_the_doctor_looks_at_each_index(
+    two_encoders: ProjectFolder, semantic: InUseInfo, subjects: int
+) -> None:
     project = made_for(two_encoders, semantic, BASE)
     findings = vector_index(project)
     assert [one.state for one in findings] == ["good"] * subjects

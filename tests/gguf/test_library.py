@@ -1,4 +1,6 @@
-"""`engine models`: files found where other programs keep them, read by their headers, and added to our own folder."""
+"""`engine models`: files found where other programs keep them, read by their headers, and added
+to our own folder.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,14 @@ from engine.queries.choosing import resolve_backend
 from engine.queries.recipe import query_recipe
 from engine.settings.schema import QuerySettings, Settings
 
-VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+VARIABLES = (
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HUGGINGFACE_HUB_CACHE",
+    "OLLAMA_MODELS",
+    "XDG_CACHE_HOME",
+    "XDG_DATA_HOME",
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +77,20 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def in_ollama(home: Path, tiny: Path, *names: str, size: int | None = None, digest: str = "") -> Path:
+def in_ollama(
+    home: Path, tiny: Path, *names: str, size: int | None = None, digest: str = ""
+) -> Path:
     digest = digest or sha256(tiny)
     blob = put(tiny, home, f".ollama/models/blobs/sha256-{digest}")
     for name in names:
         manifest = home / ".ollama/models/manifests/registry.ollama.ai" / name
         manifest.parent.mkdir(parents=True, exist_ok=True)
         layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{digest}"}
-        template = {"mediaType": "application/vnd.ollama.image.template", "digest": "sha256:" + "0" * 64, "size": 3}
+        template = {
+            "mediaType": "application/vnd.ollama.image.template",
+            "digest": "sha256:" + "0" * 64,
+            "size": 3,
+        }
         layers = [template, {**layer, "size": tiny.stat().st_size if size is None else size}]
         manifest.write_text(json.dumps({"layers": layers}))
     return blob
@@ -87,7 +102,8 @@ def listed() -> list[ModelFile]:
 
 def test_the_header_holds_what_the_model_is(tiny: Path):
     header = read_header(tiny)
-    # 2 × 261·64 for both vocabularies, 64 for a norm; a layer: 2 norms, 4 × 64·64, 3 × 64·128. Cache: 2·4·32·2 bytes.
+    # 2 × 261·64 for both vocabularies, 64 for a norm; a layer: 2 norms, 4 × 64·64, 3 × 64·128.
+    # Cache: 2·4·32·2 bytes.
     parameters = 2 * 261 * 64 + 64 + 2 * (2 * 64 + 4 * 64 * 64 + 3 * 64 * 128)
     assert header == Header("llama", "tiny", "F32", parameters, 16_384, True, True, 512, 2, 64)
     assert Weight.of(1000, header, 4096).memory == 1000 + 4096 * 512
@@ -99,7 +115,9 @@ def test_the_tables_of_types_are_those_of_the_format():
 
     known = {kind.value: (kind.name, *GGML_QUANT_SIZES[kind]) for kind in GGMLQuantizationType}
     assert {key: known[key] for key in TENSOR_TYPES} == TENSOR_TYPES
-    names = {kind.value: kind.name.removeprefix("MOSTLY_").removeprefix("ALL_") for kind in LlamaFileType}
+    names = {
+        kind.value: kind.name.removeprefix("MOSTLY_").removeprefix("ALL_") for kind in LlamaFileType
+    }
     assert {key: names[key].removesuffix("_MOE") for key in FILE_TYPES} == FILE_TYPES
 
 
@@ -113,7 +131,10 @@ def test_the_tables_of_types_are_those_of_the_format():
         (cut_to(200_000), "cut off: its tensors end at byte"),
         (lambda data: data[:-1], "cut off"),
         (lambda data: b"PK\x03\x04" + data[4:], "does not begin with the letters GGUF"),
-        (lambda data: b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 4\n", "Git LFS"),
+        (
+            lambda data: b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 4\n",
+            "Git LFS",
+        ),
         (lambda data: data[:4] + struct.pack("<I", 99) + data[8:], "version of GGUF is 99"),
         (lambda data: data[:8] + b"\xff" * 8 + data[16:], "corrupt: before byte"),
         (lambda data: data[:16] + b"\xff" * 8 + data[24:], "corrupt: before byte"),
@@ -141,8 +162,10 @@ def test_a_damaged_file_is_refused_with_its_true_reason(
 def test_bytes_at_random_never_break_the_reader(tiny: Path, tmp_path: Path):
     import random
 
-    data, rng = tiny.read_bytes(), random.Random(6)
-    path, told = tmp_path / "odd.gguf", 0
+    data = tiny.read_bytes()
+    rng = random.Random(6)
+    path = tmp_path / "odd.gguf"
+    told = 0
     for _ in range(300):
         odd = bytearray(data)
         for _ in range(rng.randrange(1, 6)):
@@ -155,7 +178,9 @@ def test_bytes_at_random_never_break_the_reader(tiny: Path, tmp_path: Path):
     assert told > 20
 
 
-def test_models_that_do_not_write_and_architectures_that_are_not_known_are_refused(home: Path, tmp_path: Path):
+def test_models_that_do_not_write_and_architectures_that_are_not_known_are_refused(
+    home: Path, tmp_path: Path
+):
     pooled = build_tiny_gguf(tmp_path / "pooled.gguf", llama__pooling_type=1)
     with fails(ModelError, "language-model-unsupported"):
         add_model(pooled)
@@ -178,9 +203,11 @@ def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(home: Pat
     add_model(tiny, name="ours")
     found = {model.place: model for model in listed()}
     assert {place: model.names for place, model in found.items()} == {
-        OWN: ("ours.gguf",), "LM Studio": ("small.gguf",), "Ollama": ("llama:8b", "llama:latest", "me/mine:v1"),
+        OWN: ("ours.gguf",),
+        "LM Studio": ("small.gguf",),
+        "Ollama": ("llama:8b", "llama:latest", "me/mine:v1"),
         "Hugging Face": ("maker/big/big.gguf",),
-    }  # fmt: skip
+    }
     assert len(listed()) == 4
     assert all(model.fits and not model.problem for model in found.values())
 
@@ -202,7 +229,9 @@ def test_what_is_missing_cut_or_changed_is_reported(home: Path, tiny: Path, tmp_
     changed = in_ollama(home, tiny, "library/changed/1", digest="a" * 64)
     gone = in_ollama(home, tiny, "library/gone/1", digest="b" * 64)
     gone.unlink()
-    (home / ".ollama/models/manifests/registry.ollama.ai/library/longer/2").write_text('{"layers": 7}')
+    (home / ".ollama/models/manifests/registry.ollama.ai/library/longer/2").write_text(
+        '{"layers": 7}'
+    )
     problems = {model.names[0]: model.problem for model in listed()}
     assert set(problems) == {"longer:1", "changed:1", "gone:1"}
     assert "1,000,000,000" in problems["longer:1"]
@@ -216,7 +245,11 @@ def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny: Path):
     for number in (1, 2):
         put(tiny, home, f".lmstudio/models/m-0000{number}-of-00002.gguf")
     (model,) = listed()
-    assert (model.names, model.size, model.problem) == (("m-00001-of-00002.gguf",), 2 * tiny.stat().st_size, "")
+    assert (model.names, model.size, model.problem) == (
+        ("m-00001-of-00002.gguf",),
+        2 * tiny.stat().st_size,
+        "",
+    )
     with fails(UsageError, "language-model-part"):
         add_model(model.path)
     (home / ".lmstudio/models/m-00002-of-00002.gguf").unlink()
@@ -229,10 +262,16 @@ def test_what_does_not_fit_is_reported(home: Path, tiny: Path):
     assert [list_models(100, free=free)[0].fits for free in (need - 1, need)] == [False, True]
 
 
-def test_an_added_file_is_a_private_copy_and_is_found_by_its_name(home: Path, tiny: Path, project: ProjectFolder):
+def test_an_added_file_is_a_private_copy_and_is_found_by_its_name(
+    home: Path, tiny: Path, project: ProjectFolder
+):
     blob = in_ollama(home, tiny, "library/x/y")
     added = add_model(blob)
-    assert (added.name, added.parent, added.read_bytes()) == ("tiny-F32.gguf", own_folder(), tiny.read_bytes())
+    assert (added.name, added.parent, added.read_bytes()) == (
+        "tiny-F32.gguf",
+        own_folder(),
+        tiny.read_bytes(),
+    )
     assert added.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in own_folder().iterdir()] == ["tiny-F32.gguf"]
     assert add_model(blob) == added
@@ -251,13 +290,19 @@ def test_a_link_stays_a_link(home: Path, tiny: Path):
 
 
 def test_a_full_disk_leaves_nothing_behind(
-    home: Path, tiny: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, disk_filler: Callable[..., None]
+    home: Path,
+    tiny: Path,
+    small_disk: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    disk_filler: Callable[..., None],
 ):
     monkeypatch.setattr(gguf_library, "own_folder", lambda: small_disk / "models")
     disk_filler(small_disk, leave=100_000)
     with fails(ResourceError, "disk-full"):
         add_model(tiny)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(total=1, used=0, free=10**9))
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _path: SimpleNamespace(total=1, used=0, free=10**9)
+    )
     with fails(ResourceError, "disk-full"):
         add_model(tiny)
     assert list((small_disk / "models").iterdir()) == []
@@ -269,19 +314,25 @@ def test_a_stop_is_heard_while_copying(home: Path, tiny: Path):
     assert list(own_folder().iterdir()) == []
 
 
-def test_a_copy_that_was_killed_is_no_model_and_is_done_again(home: Path, tiny: Path, tmp_path: Path):
+def test_a_copy_that_was_killed_is_no_model_and_is_done_again(
+    home: Path, tiny: Path, tmp_path: Path
+):
     """The model is followed by gigabytes of zeros, which take a while."""
     big = tmp_path / "big.gguf"
     shutil.copy(tiny, big)
     with big.open("r+b") as file:
         file.truncate(3 << 30)
     command = [sys.executable, "-m", "engine", "models", "add", str(big)]
-    started = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = subprocess.Popen(
+        command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     temporary = own_folder() / ".tmp-big.gguf"
     try:
         end = time.monotonic() + 60
         while (
-            not (temporary.exists() and temporary.stat().st_size) and started.poll() is None and time.monotonic() < end
+            not (temporary.exists() and temporary.stat().st_size)
+            and started.poll() is None
+            and time.monotonic() < end
         ):
             time.sleep(0.01)
     finally:
@@ -327,7 +378,9 @@ def test_one_odd_file_does_not_hide_the_others(home: Path, tiny: Path):
     lists = b"".join(struct.pack("<IQ", 9, 1) for _ in range(3000)) + struct.pack("<IQ", 4, 0)
     with_pairs(folder / "deep.gguf", told("a.b") + struct.pack("<I", 9) + lists, 1)
     kind = told("general.architecture") + struct.pack("<I", 8) + told("llama")
-    with_pairs(folder / "kind.gguf", kind + told("general.file_type") + struct.pack("<IIQI", 9, 4, 1, 1), 2)
+    with_pairs(
+        folder / "kind.gguf", kind + told("general.file_type") + struct.pack("<IIQI", 9, 4, 1, 1), 2
+    )
     (folder / "loop.gguf").symlink_to("loop.gguf")
     problems = {model.path.name: model.problem for model in listed()}
     assert problems["good.gguf"] == ""
@@ -347,7 +400,9 @@ def test_a_vocabulary_alone_is_no_model(home: Path, monkeypatch: pytest.MonkeyPa
 def parts(home: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The tiny model in files of at most eight tensors."""
     whole = gguf.GGUFWriter
-    monkeypatch.setattr(tiny_gguf.gguf, "GGUFWriter", lambda path, kind: whole(path, kind, split_max_tensors=8))
+    monkeypatch.setattr(
+        tiny_gguf.gguf, "GGUFWriter", lambda path, kind: whole(path, kind, split_max_tensors=8)
+    )
     folder = home / ".lmstudio/models"
     folder.mkdir(parents=True)
     build_tiny_gguf(folder / "m.gguf")
@@ -378,16 +433,22 @@ def test_a_part_that_is_cut_off_or_missing_is_reported(parts: list[Path]):
     assert model.problem.startswith("m-00003-of-00003.gguf: ")
 
 
-def test_a_model_in_parts_that_lacks_one_is_reported_and_never_chosen_by_itself(parts: list[Path], home: Path):
+def test_a_model_in_parts_that_lacks_one_is_reported_and_never_chosen_by_itself(
+    parts: list[Path], home: Path
+):
     parts[1].unlink()
     settings = Settings(queries=QuerySettings(backend="gguf", model=str(parts[0])))
     snapshot: Any = SimpleNamespace(
-        settings=settings, store=SimpleNamespace(artifact=lambda _kind: None), project=SimpleNamespace(path=home)
+        settings=settings,
+        store=SimpleNamespace(artifact=lambda _kind: None),
+        project=SimpleNamespace(path=home),
     )
     with fails(ModelError, "language-model-invalid", "m-00002-of-00003.gguf"):
         query_recipe(snapshot)
     put(parts[0], own_folder() / parts[0].name)
-    kept = SimpleNamespace(info=QueryBackendInfo("gguf", "", str(own_folder() / parts[0].name), "0" * 16))
+    kept = SimpleNamespace(
+        info=QueryBackendInfo("gguf", "", str(own_folder() / parts[0].name), "0" * 16)
+    )
     store: Any = SimpleNamespace(artifact=lambda _kind: kept)
     found = resolve_backend(Settings(queries=QuerySettings(backend="auto")), store, present=True)
     assert found.backend == "extractive"
@@ -404,7 +465,9 @@ def test_the_process_that_reads_a_model_ends_with_its_parent(tmp_path: Path) -> 
     asking = subprocess.Popen([sys.executable, "-c", code, str(endless)], env=environment())
     try:
         (child,) = waited_for(lambda: psutil.Process(asking.pid).children())
-        waited_for(lambda: any("llama" in mapped.path for mapped in child.memory_maps()))  # it is at work
+        waited_for(
+            lambda: any("llama" in mapped.path for mapped in child.memory_maps())
+        )  # it is at work
     finally:
         asking.kill()
         asking.wait()

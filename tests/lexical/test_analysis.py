@@ -12,12 +12,20 @@ from hypothesis import strategies as st
 
 from engine.core.text import LANGUAGES
 from engine.lexical.analysis import Analyzer, matched_spans
-from engine.lexical.languages import SAME_AS, detect_language, language_of, main_language, supported_languages
+from engine.lexical.languages import (
+    SAME_AS,
+    detect_language,
+    language_of,
+    main_language,
+    supported_languages,
+)
 
 ENGLISH = Analyzer("en")
 PLAIN = Analyzer("none")
 
-ANY_TEXT = st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=60)
+ANY_TEXT = st.text(
+    alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=60
+)
 
 
 @pytest.mark.parametrize(
@@ -32,10 +40,18 @@ ANY_TEXT = st.text(alphabet=st.one_of(st.characters(), st.characters(categories=
         ("mp3", ["mp3"], ["mp-3"]),
         ("well-known", ["well", "known"], []),
         ("and/or", ["and", "or"], []),
-        ("30-day 25-year-old 10th 1990s 2024", ["30", "day", "25", "year", "old", "10th", "1990s", "2024"], []),
+        (
+            "30-day 25-year-old 10th 1990s 2024",
+            ["30", "day", "25", "year", "old", "10th", "1990s", "2024"],
+            [],
+        ),
         ("3.5", ["3", "5"], ["3.5"]),
         ("3-5", ["3", "5"], ["3-5"]),
-        ("\uff30\uff28\uff38\uff0d\uff11\uff12\uff11", ["phx", "121"], ["phx-121"]),  # full-width PHX-121
+        (
+            "\uff30\uff28\uff38\uff0d\uff11\uff12\uff11",
+            ["phx", "121"],
+            ["phx-121"],
+        ),  # full-width PHX-121
         ("the end.", ["the", "end"], []),
     ],
 )
@@ -47,7 +63,13 @@ def test_codes_are_found_whole_and_in_parts_and_prose_is_not_a_code(
 
 
 def test_english_words_are_stemmed_and_stop_words_dropped() -> None:
-    assert ENGLISH.analyse("The runners were running to Amazon's dogs") == ["runner", "were", "run", "amazon", "dog"]
+    assert ENGLISH.analyse("The runners were running to Amazon's dogs") == [
+        "runner",
+        "were",
+        "run",
+        "amazon",
+        "dog",
+    ]
     assert Analyzer("en", stop_words=False).analyse("the dogs") == ["the", "dog"]
 
 
@@ -119,17 +141,25 @@ def test_query_terms_count_words_and_keep_the_parts_of_codes() -> None:
     ("text", "words"),
     [("QX-77/B", ["qx", "77"]), ("v2.3.1", ["v2"]), ("A-1", ["a", "1"]), ("plan B", ["plan", "b"])],
 )
-def test_of_a_codes_parts_single_characters_are_not_asked_where_longer_ones_are(text: str, words: list[str]) -> None:
+def test_of_a_codes_parts_single_characters_are_not_asked_where_longer_ones_are(
+    text: str, words: list[str]
+) -> None:
     assert list(PLAIN.query_terms(text).words) == words
     assert list(PLAIN.unstemmed(text).words) == words
-    assert list(Analyzer("none", mark="§").query_terms(text).words) == [f"§{word}" for word in words]
+    assert list(Analyzer("none", mark="§").query_terms(text).words) == [
+        f"§{word}" for word in words
+    ]
 
 
 @pytest.mark.parametrize(
     ("query", "text", "marked"),
     [
         ("running dog", "Dogs ran; the dog's leash, run-down.", ["Dogs", "dog", "run"]),
-        ("PHX-121", "The PHX-121, phx121's and PHX 122 or KL-121", ["PHX-121", "phx121", "PHX", "121"]),
+        (
+            "PHX-121",
+            "The PHX-121, phx121's and PHX 122 or KL-121",
+            ["PHX-121", "phx121", "PHX", "121"],
+        ),
         ("121", "part phx121", ["121"]),
         ("天気", "東京の天気は", ["天気"]),
         ("水", "水道", ["水"]),
@@ -186,7 +216,11 @@ def test_the_main_language_has_60_percent_of_what_is_in_a_known_one() -> None:
     assert "99" in main_language({"en": 9_960, "de": 40})[1]  # where there are others, not "100%"
     code, reason = main_language({"en": 590, "de": 410})
     assert (code, "59%" in reason) == ("none", True)
-    assert [main_language({"und": 5000})[0], main_language({"en": 19})[0], main_language({"ja": 19})[0]] == [
+    assert [
+        main_language({"und": 5000})[0],
+        main_language({"en": 19})[0],
+        main_language({"ja": 19})[0],
+    ] == [
         "none",
         "none",
         "ja",
@@ -199,12 +233,20 @@ def test_the_main_language_has_60_percent_of_what_is_in_a_known_one() -> None:
         ("恭喜陳奎良高票當選雲林縣總工會模範勞工代表", "zh"),
         ("星期一會議記錄", "zh"),
         ("ازيك عامل ايه النهارده يا صاحبي", "ar"),
-        ("Subject: test pièce jointe From: 'nicolas1.23456@free.fr' </O=OEXCH018/OU=GROUP> contenu", "fr"),
+        (
+            (
+                "Subject: test pièce jointe From: 'nicolas1.23456@free.fr' </O=OEXCH018/OU=GROUP>"
+                " contenu"
+            ),
+            "fr",
+        ),
         ("Der Bericht liegt unter \\\\server\\share\\reports\\january.txt und wartet", "de"),
         ("https://example.org/terms/of/use ops@example.org", "und"),
     ],
 )
-def test_short_texts_are_in_no_dialect_and_addresses_in_no_language(text: str, language: str) -> None:
+def test_short_texts_are_in_no_dialect_and_addresses_in_no_language(
+    text: str, language: str
+) -> None:
     assert language_of(text) == language
 
 
@@ -215,20 +257,28 @@ def test_every_supported_language_analyses() -> None:
 
 
 def test_importing_the_room_loads_no_heavy_library() -> None:
-    code = "import engine.lexical, sys; print(sorted({'tantivy', 'numpy', 'torch', 'py3langid'} & set(sys.modules)))"
+    code = (
+        "import engine.lexical, sys; print(sorted({'tantivy', 'numpy', 'torch', 'py3langid'} &"
+        " set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_a_table_of_numbers_is_in_no_language() -> None:
     rows = [
-        f"date: 2031-04-{day:02} | id: {7919 * day} | temp: {day / 7:.2f} | hum: {day / 3:.1f}" for day in range(1, 29)
+        f"date: 2031-04-{day:02} | id: {7919 * day} | temp: {day / 7:.2f} | hum: {day / 3:.1f}"
+        for day in range(1, 29)
     ]
     codes = "\n".join(
-        f"serial_no: KL_4400_{row} | fault_code: ERR_TEMP_HIGH | tech_name: anna_meier" for row in range(9)
+        f"serial_no: KL_4400_{row} | fault_code: ERR_TEMP_HIGH | tech_name: anna_meier"
+        for row in range(9)
     )
     assert [language_of("\n".join(rows)), language_of(codes)] == ["und", "und"]
-    prose = "On 2031-04-01 the technician replaced KL_4400_7, since its fan had stopped in the night of 31 March."
+    prose = (
+        "On 2031-04-01 the technician replaced KL_4400_7, since its fan had stopped in the night of"
+        " 31 March."
+    )
     assert language_of(prose) == "en"
     assert detect_language([prose, *rows])[0] == "en"
 

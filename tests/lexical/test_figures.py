@@ -1,4 +1,6 @@
-"""Amounts, days, account numbers and names with marks: found by whatever spelling, and beside nothing else."""
+"""Amounts, days, account numbers and names with marks: found by whatever spelling, and beside
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +159,14 @@ def test_figures_are_whole_and_all_else_is_as_before(text: str, compounds: list[
 
 def test_names_with_marks_are_words() -> None:
     assert PLAIN.analyse("C++ and C#, F#; notepad++") == ["c++", "and", "c#", "f#", "notepad++"]
-    assert PLAIN.analyse(".NET, ASP.NET, dotnet") == ["net", "dotnet", "asp", "net", "dotnet", "dotnet"]
+    assert PLAIN.analyse(".NET, ASP.NET, dotnet") == [
+        "net",
+        "dotnet",
+        "asp",
+        "net",
+        "dotnet",
+        "dotnet",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +177,11 @@ def test_names_with_marks_are_words() -> None:
         ("12,750", "12750 and 750", ["12750", "750"]),
         ("2031-05-17", "Am 17. Mai 2031", ["17. Mai 2031"]),
         ("C++", "C and C++", ["C++"]),
-        ("DE44500105175407324931", "IBAN DE44 5001 0517 5407 3249 31.", ["DE44 5001 0517 5407 3249 31"]),
+        (
+            "DE44500105175407324931",
+            "IBAN DE44 5001 0517 5407 3249 31.",
+            ["DE44 5001 0517 5407 3249 31"],
+        ),
         (".net", "the .NET", [".NET"]),
         ("rooms", "2 rooms 35", ["rooms"]),
         ("PHX-121", "12 phx121 45", ["phx121"]),
@@ -217,7 +230,9 @@ def test_passages_are_required_to_hold_a_number_in_any_spelling(tmp_path: Path) 
         "Vertrag 17.05.2031",
         "May 17, 2031",
     ]
-    index = LexicalIndex.build(tmp_path / "index", enumerate(texts), "en", languages={1: "de", 3: "de"})
+    index = LexicalIndex.build(
+        tmp_path / "index", enumerate(texts), "en", languages={1: "de", 3: "de"}
+    )
     held = {query: index.holding(query) for query in ("12,750", "12750", "2031-05-17")}
     assert {query: sorted(ids.tolist()) for query, ids in held.items() if ids is not None} == {
         "12,750": [0, 1],
@@ -225,12 +240,17 @@ def test_passages_are_required_to_hold_a_number_in_any_spelling(tmp_path: Path) 
         "2031-05-17": [3, 4],
     }
     assert not any(map(len, index.code_holders("1,200")))
-    assert [sorted(holders.tolist()) for holders in index.code_holders("12,750 on 17/5/2031")] == [[0, 1], [3, 4]]
+    assert [sorted(holders.tolist()) for holders in index.code_holders("12,750 on 17/5/2031")] == [
+        [0, 1],
+        [3, 4],
+    ]
     assert index.codes_in("in 2031") == []
 
 
 def test_a_code_inside_a_longer_one_is_known(tmp_path: Path) -> None:
-    index = LexicalIndex.build(tmp_path / "index", [(0, "order INV-2031-0042/B"), (1, "phx 121")], "en")
+    index = LexicalIndex.build(
+        tmp_path / "index", [(0, "order INV-2031-0042/B"), (1, "phx 121")], "en"
+    )
     assert index.part_holders("INV-2031").tolist() == [0]
     assert holds_inside(index.analyzer, "INV-2031", "order INV-2031-0042/B")
     assert holds_inside(index.analyzer, "0042/B", "order INV-2031-0042/B")
@@ -243,6 +263,8 @@ def test_a_code_inside_a_longer_one_is_known(tmp_path: Path) -> None:
 @pytest.mark.shared
 @pytest.mark.skipif(not FAULTS.is_dir(), reason="the shared data sets are missing")
 def test_real_amounts_are_found(tmp_path: Path) -> None:
-    texts = {path.name: path.read_text() for path in sorted((FAULTS / "10-amounts" / "docs").iterdir())}
+    texts = {
+        path.name: path.read_text() for path in sorted((FAULTS / "10-amounts" / "docs").iterdir())
+    }
     assert search(tmp_path / "a", texts, "9,90")[0] == "r1.txt"
     assert {*search(tmp_path / "b", texts, "12750")} == {"big1.txt", "big2.txt", "big3.txt"}

@@ -34,7 +34,9 @@ NAMES = DocumentNames(
         ("size of notes.tar.gz", {5}, "size of"),
     ],
 )
-def test_a_file_name_means_its_document_and_is_not_looked_for(query: str, documents: set[int], rest: str) -> None:
+def test_a_file_name_means_its_document_and_is_not_looked_for(
+    query: str, documents: set[int], rest: str
+) -> None:
     match = NAMES.match(query)
     assert (match.documents, match.text) == (documents, rest)
 
@@ -42,10 +44,22 @@ def test_a_file_name_means_its_document_and_is_not_looked_for(query: str, docume
 @pytest.mark.parametrize(
     "query",
     [
-        "09-24-2019", "lease 4711", "node.js ports", "Lease of the quarry", "intro.mdx", "reintro.md", "pre-intro.md",
-        "a.pdf", "e.g. 3.5 of the U.S. law", "12", "", ".", "intro .md", "4711.pdf2",
+        "09-24-2019",
+        "lease 4711",
+        "node.js ports",
+        "Lease of the quarry",
+        "intro.mdx",
+        "reintro.md",
+        "pre-intro.md",
+        "a.pdf",
+        "e.g. 3.5 of the U.S. law",
+        "12",
+        "",
+        ".",
+        "intro .md",
+        "4711.pdf2",
     ],
-)  # fmt: skip
+)
 def test_other_words_mean_no_document(query: str) -> None:
     assert NAMES.match(query) == FilenameMatch(query)
 
@@ -77,13 +91,18 @@ def test_a_name_set_apart_is_always_found(before: str, after: str) -> None:
     assert "4711" not in match.text or not {*before, *after} & {"a", "b", "_"}
 
 
-@given(st.lists(st.tuples(st.integers(), st.text(max_size=30), st.text(max_size=30)), max_size=5), st.text(max_size=30))
+@given(
+    st.lists(st.tuples(st.integers(), st.text(max_size=30), st.text(max_size=30)), max_size=5),
+    st.text(max_size=30),
+)
 def test_any_names_are_taken(documents: list[tuple[int, str, str]], query: str) -> None:
     found = DocumentNames(documents).match(query).documents
     assert found <= {key for key, _, _ in documents}
 
 
-@pytest.mark.parametrize("query", ["a." * 100_000, "." * 100_000 + "a.b" * 50_000, "a.pdf" + "." * 100_000])
+@pytest.mark.parametrize(
+    "query", ["a." * 100_000, "." * 100_000 + "a.b" * 50_000, "a.pdf" + "." * 100_000]
+)
 def test_long_queries_of_dots_take_no_long_time(query: str) -> None:
     started = time.process_time()
     assert NAMES.match(query).documents == frozenset()

@@ -30,7 +30,9 @@ QUERIES = [
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
-    return LexicalIndex.build(tmp_path_factory.mktemp("impacts") / "index", CHUNKS, "en", languages={4: "de"})
+    return LexicalIndex.build(
+        tmp_path_factory.mktemp("impacts") / "index", CHUNKS, "en", languages={4: "de"}
+    )
 
 
 def test_impacts_are_those_of_the_formula(index: LexicalIndex) -> None:

@@ -15,11 +15,20 @@ def test_indexing_reports_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monk
     """A large folder takes minutes, in which nothing would be seen."""
     monkeypatch.setattr(stage, "BLOCK", 2)
     for number in range(5):
-        (tmp_path / f"{number}.txt").write_text(f"The insurer is not liable for damage number {number}.")
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [*map(str, tmp_path.glob("*.txt"))]}})
+        (tmp_path / f"{number}.txt").write_text(
+            f"The insurer is not liable for damage number {number}."
+        )
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [*map(str, tmp_path.glob("*.txt"))]}}
+    )
     made: list[Event] = []
     with stages_in_this_process():
         pipeline.run(project, stages=("ingest", "index"), on_event=made.append)
-    shown = [(one.unit, one.done, one.total) for one in made if isinstance(one, Progress) and one.stage == "index"]
-    noted, indexed = [("documents", done, 5) for done in (2, 4, 5)], [("chunks", done, 5) for done in (0, 2, 4, 5)]
+    shown = [
+        (one.unit, one.done, one.total)
+        for one in made
+        if isinstance(one, Progress) and one.stage == "index"
+    ]
+    noted = [("documents", done, 5) for done in (2, 4, 5)]
+    indexed = [("chunks", done, 5) for done in (0, 2, 4, 5)]
     assert shown == noted + indexed

@@ -36,7 +36,9 @@ CHUNKS = [
 ]
 
 
-def build(folder: Path, chunks: list[tuple[int, str]] = CHUNKS, language: str = "en") -> LexicalIndex:
+def build(
+    folder: Path, chunks: list[tuple[int, str]] = CHUNKS, language: str = "en"
+) -> LexicalIndex:
     return LexicalIndex.build(folder / "index", chunks, language)
 
 
@@ -46,7 +48,9 @@ def shared_index(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
 
 
 def oracle(chunks: list[tuple[int, str]], index: LexicalIndex, query: str) -> dict[int, float]:
-    """BM25 by the formula; all chunks here are shorter than 40 words, where tantivy's length byte is exact."""
+    """BM25 by the formula; all chunks here are shorter than 40 words, where tantivy's length
+    byte is exact.
+    """
     bags = {key: Counter(index.analyzer.terms(text).words) for key, text in chunks}
     mean = sum(bag.total() for bag in bags.values()) / len(bags)
     scores: dict[int, float] = {}
@@ -56,19 +60,24 @@ def oracle(chunks: list[tuple[int, str]], index: LexicalIndex, query: str) -> di
         for key, bag in bags.items():
             if term in bag:
                 norm = 1.2 * (1 - 0.75 + 0.75 * bag.total() / mean)
-                scores[key] = scores.get(key, 0) + weight * idf * 2.2 * bag[term] / (bag[term] + norm)
+                scores[key] = scores.get(key, 0) + weight * idf * 2.2 * bag[term] / (
+                    bag[term] + norm
+                )
     return scores
 
 
 @pytest.mark.parametrize(
-    "query", ["pump service", "the valve", "pump pump valve", "flight unknown", "天気", "well-known"]
+    "query",
+    ["pump service", "the valve", "pump pump valve", "flight unknown", "天気", "well-known"],
 )
 def test_scores_are_bm25(shared_index: LexicalIndex, query: str) -> None:
     ids, scores = shared_index.search(query, 10)
     assert ids.dtype == np.int64
     assert scores.dtype == np.float32
     expected = oracle(CHUNKS, shared_index, query)
-    assert dict(zip(ids.tolist(), scores.tolist(), strict=True)) == pytest.approx(expected, rel=1e-5)
+    assert dict(zip(ids.tolist(), scores.tolist(), strict=True)) == pytest.approx(
+        expected, rel=1e-5
+    )
     assert scores.tolist() == sorted(scores.tolist(), reverse=True)
     assert len(ids) > 0
 
@@ -83,12 +92,17 @@ def test_scores_are_bm25(shared_index: LexicalIndex, query: str) -> None:
     ],
 )
 def test_long_numbers_are_codes_too(tmp_path: Path, query: str, holders: list[list[int]]) -> None:
-    index = build(tmp_path, [(1, "Part 7-450001."), (2, "Order 4500012345 of 2031."), (3, "In 450001."), *CHUNKS])
+    index = build(
+        tmp_path,
+        [(1, "Part 7-450001."), (2, "Order 4500012345 of 2031."), (3, "In 450001."), *CHUNKS],
+    )
     assert [found.tolist() for found in index.code_holders(query)] == holders
 
 
 @pytest.mark.parametrize("code", ["PHX-121", "phx121", "phx/121"])
-def test_a_chunk_with_the_code_outranks_chunks_full_of_its_parts(shared_index: LexicalIndex, code: str) -> None:
+def test_a_chunk_with_the_code_outranks_chunks_full_of_its_parts(
+    shared_index: LexicalIndex, code: str
+) -> None:
     ids, scores = shared_index.search(code, 10)
     assert ids.tolist() == [10, 11]
     without, plain = shared_index.search(code, 10, bonus=False)
@@ -107,16 +121,21 @@ def test_ties_end_in_id_order_and_k_cuts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ignored", [[], [3, 4], [1, 3, 5, 7, 9], [9, 99]])
-def test_among_all_but_some_it_is_the_search_among_the_others(tmp_path: Path, ignored: list[int]) -> None:
+def test_among_all_but_some_it_is_the_search_among_the_others(
+    tmp_path: Path, ignored: list[int]
+) -> None:
     index = build(tmp_path, [(key, "words " * (1 + key % 3)) for key in range(1, 10)])
     others = np.setdiff1d(index.ids(), ignored)
     for k in (2, 20):
-        found, wanted = index.search_without("words", k, np.array(ignored, np.int64)), index.search("words", k, others)
+        found = index.search_without("words", k, np.array(ignored, np.int64))
+        wanted = index.search("words", k, others)
         assert (found[0].tolist(), found[1].tolist()) == (wanted[0].tolist(), wanted[1].tolist())
 
 
 def test_document_frequency_and_idf(shared_index: LexicalIndex) -> None:
-    assert [shared_index.document_frequency(term) for term in ("pump", "phx-121", "absent", "\ud800")] == [2, 1, 0, 0]
+    assert [
+        shared_index.document_frequency(term) for term in ("pump", "phx-121", "absent", "\ud800")
+    ] == [2, 1, 0, 0]
     expected = [math.log(1 + 4.5 / 2.5), math.log(1 + 6.5 / 0.5)]
     assert shared_index.idf(["pump", "absent"]).tolist() == pytest.approx(expected)
     assert shared_index.count == 6
@@ -124,14 +143,18 @@ def test_document_frequency_and_idf(shared_index: LexicalIndex) -> None:
 
 
 @settings(max_examples=60)
-@given(st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=40), st.integers(-1, 9))
+@given(
+    st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=40),
+    st.integers(-1, 9),
+)
 def test_no_query_raises(shared_index: LexicalIndex, query: str, k: int) -> None:
     ids, scores = shared_index.search(query, k)
     assert len(ids) == len(scores) <= max(k, 0)
 
 
 @pytest.mark.parametrize(
-    "query", ['foo: "bar (', "C++ (x", "what? is: this!", "-a AND NOT b", "*", "", "  ", "the", "\ud83d"]
+    "query",
+    ['foo: "bar (', "C++ (x", "what? is: this!", "-a AND NOT b", "*", "", "  ", "the", "\ud83d"],
 )
 def test_punctuation_that_query_parsers_choke_on(shared_index: LexicalIndex, query: str) -> None:
     shared_index.search(query, 5)
@@ -139,10 +162,15 @@ def test_punctuation_that_query_parsers_choke_on(shared_index: LexicalIndex, que
 
 def random_chunks(count: int, seed: int = 3) -> list[tuple[int, str]]:
     random = np.random.default_rng(seed)
-    vocabulary = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(300)] + ["PHX-121", "KL-7/B"]
+    vocabulary = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(300)] + [
+        "PHX-121",
+        "KL-7/B",
+    ]
     weights = 1 / np.arange(1, len(vocabulary) + 1)
     picked = [
-        " ".join(random.choice(vocabulary, size=int(random.integers(1, 150)), p=weights / weights.sum()))
+        " ".join(
+            random.choice(vocabulary, size=int(random.integers(1, 150)), p=weights / weights.sum())
+        )
         for _ in range(count)
     ]
     return list(enumerate(picked))
@@ -164,7 +192,9 @@ def test_mining_gives_the_same_as_searching(tmp_path: Path) -> None:
     np.testing.assert_allclose(plain[1], index.search("PHX-121", 100, bonus=False)[1], rtol=1e-5)
 
 
-def test_search_many_with_threads_keeps_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_many_with_threads_keeps_the_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     chunks = random_chunks(100)
     index = build(tmp_path, chunks, "none")
@@ -176,8 +206,12 @@ def test_search_many_with_threads_keeps_the_order(tmp_path: Path, monkeypatch: p
 def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:
     chunks = random_chunks(120)
     former = LexicalIndex.build(tmp_path / "former", chunks[:80], "none")
-    index = former.updated(tmp_path / "a", [(3, "replaced text PHX-121"), *chunks[80:]], remove=[0, 1, 999])
-    wanted = [(key, text) for key, text in chunks if key not in (0, 1, 3)] + [(3, "replaced text PHX-121")]
+    index = former.updated(
+        tmp_path / "a", [(3, "replaced text PHX-121"), *chunks[80:]], remove=[0, 1, 999]
+    )
+    wanted = [(key, text) for key, text in chunks if key not in (0, 1, 3)] + [
+        (3, "replaced text PHX-121")
+    ]
     fresh = LexicalIndex.build(tmp_path / "b", wanted, "none")
     reopened = LexicalIndex.open(tmp_path / "a")
     assert index.count == reopened.count == fresh.count == 118
@@ -192,12 +226,23 @@ def test_a_large_index_is_updated_by_links_and_counts_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LARGE", 100)
-    chunks = [*random_chunks(400), (1000, "rare rare"), (1001, "rare PHX-121 of another"), (1002, "scarce PHX-121")]
+    chunks = [
+        *random_chunks(400),
+        (1000, "rare rare"),
+        (1001, "rare PHX-121 of another"),
+        (1002, "scarce PHX-121"),
+    ]
     former = LexicalIndex.build(tmp_path / "0", chunks[:380] + chunks[400:], "none")
-    index = former.updated(tmp_path / "1", [(3, "replaced rare"), *chunks[380:400]], remove=[0, 1000, 1002, 9999])
-    links = [path for path in (tmp_path / "1" / "generation-1").iterdir() if path.stat().st_nlink > 1]
+    index = former.updated(
+        tmp_path / "1", [(3, "replaced rare"), *chunks[380:400]], remove=[0, 1000, 1002, 9999]
+    )
+    links = [
+        path for path in (tmp_path / "1" / "generation-1").iterdir() if path.stat().st_nlink > 1
+    ]
     assert {path.suffix for path in links} >= {".store", ".idx", ".term"}
-    wanted = [(key, text) for key, text in chunks if key not in (0, 3, 1000, 1002)] + [(3, "replaced rare")]
+    wanted = [(key, text) for key, text in chunks if key not in (0, 3, 1000, 1002)] + [
+        (3, "replaced rare")
+    ]
     fresh = LexicalIndex.build(tmp_path / "fresh", wanted, "none")
     assert index.ids().tolist() == fresh.ids().tolist() == sorted(key for key, _ in wanted)
     assert [index.document_frequency(term) for term in ("rare", "scarce", "replaced")] == [2, 0, 1]
@@ -212,7 +257,9 @@ def test_a_large_index_is_updated_by_links_and_counts_what_is_left(
     assert (second.document_frequency("rare"), second.document_frequency("replaced")) == (2, 0)
     rewritten = second.updated(tmp_path / "3", [], remove=range(4, 30))
     anew = LexicalIndex.build(
-        tmp_path / "anew", [one for one in wanted if one[0] not in range(3, 30)] + [(2000, "later rare")], "none"
+        tmp_path / "anew",
+        [one for one in wanted if one[0] not in range(3, 30)] + [(2000, "later rare")],
+        "none",
     )
     np.testing.assert_array_equal(rewritten.search("rare", 9)[1], anew.search("rare", 9)[1])
 
@@ -228,7 +275,9 @@ def test_an_empty_index(tmp_path: Path) -> None:
     assert index.count == 0
     assert len(index.search("anything", 5)[0]) == 0
     assert list(index.scorer().rank(index.analyzer.query_terms("anything"), 5)[0]) == []
-    assert index.updated(tmp_path / "new", [(4, "anything goes")], []).search("anything", 5)[0].tolist() == [4]
+    assert index.updated(tmp_path / "new", [(4, "anything goes")], []).search("anything", 5)[
+        0
+    ].tolist() == [4]
 
 
 def test_files_are_private(tmp_path: Path) -> None:
@@ -239,7 +288,9 @@ def test_files_are_private(tmp_path: Path) -> None:
 
 
 def generation_files(folder: Path) -> Iterator[Path]:
-    yield from (path for path in sorted(folder.glob("generation-*/*")) if not path.name.endswith(".lock"))
+    yield from (
+        path for path in sorted(folder.glob("generation-*/*")) if not path.name.endswith(".lock")
+    )
 
 
 @pytest.mark.parametrize("harm", ["truncate", "flip", "remove", "empty"])
@@ -255,7 +306,9 @@ def test_every_harmed_file_is_noticed(tmp_path: Path, harm: str) -> None:
             (copy / name).unlink()
         elif harm == "flip":
             middle = len(data) // 2
-            (copy / name).write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+            (copy / name).write_bytes(
+                data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+            )
         else:
             (copy / name).write_bytes(data[: len(data) // 2] if harm == "truncate" else b"")
         with fails(DamagedError, "index-damaged"):
@@ -264,7 +317,16 @@ def test_every_harmed_file_is_noticed(tmp_path: Path, harm: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", "null", '{"version": 99}', '{"version": 1}', '{"version": 1, "files": {"a": 3}}']
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"version": 99}',
+        '{"version": 1}',
+        '{"version": 1, "files": {"a": 3}}',
+    ],
 )
 def test_a_harmed_manifest_is_noticed(tmp_path: Path, content: str) -> None:
     build(tmp_path)
@@ -300,19 +362,44 @@ def test_a_segment_broken_behind_the_checksums_is_damage_not_a_crash(tmp_path: P
 def test_length_byte() -> None:
     table = length_table().tolist()
     assert table[:41] == list(range(41))
-    assert table[40:60] == [40, 42, 44, 46, 48, 50, 52, 54, 56, 60, 64, 68, 72, 76, 80, 84, 88, 96, 104, 112]
+    assert table[40:60] == [
+        40,
+        42,
+        44,
+        46,
+        48,
+        50,
+        52,
+        54,
+        56,
+        60,
+        64,
+        68,
+        72,
+        76,
+        80,
+        84,
+        88,
+        96,
+        104,
+        112,
+    ]
     assert table[-1] == 2_013_265_944
     assert len(table) == 256
 
 
 @pytest.fixture
 def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An index whose folder may not be written to, as `os.access` tells; copies of it go to `tmp_path/memory`."""
+    """An index whose folder may not be written to, as `os.access` tells; copies of it go to
+    `tmp_path/memory`.
+    """
     build(tmp_path)
     (tmp_path / "memory").mkdir()
     asked = os.access
     monkeypatch.setattr(storage, "MEMORY_FOLDER", tmp_path / "memory")
-    monkeypatch.setattr(os, "access", lambda path, mode: "generation-" not in str(path) and asked(path, mode))
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: "generation-" not in str(path) and asked(path, mode)
+    )
     return tmp_path / "index"
 
 
@@ -324,7 +411,9 @@ def test_a_read_only_index_is_read_from_a_private_copy(read_only: Path) -> None:
     (copy,) = (read_only.parent / "memory").iterdir()
     assert copy.name.startswith(f"bmembed-index-{os.getpid()}-")
     assert copy.stat().st_mode & 0o777 == 0o700
-    assert not list((read_only / "generation-1").glob(".tantivy-*")), "the lock is taken in the copy"
+    assert not list((read_only / "generation-1").glob(".tantivy-*")), (
+        "the lock is taken in the copy"
+    )
     del index
     gc.collect()
     assert not copy.exists()
@@ -334,7 +423,12 @@ def test_copies_of_processes_that_were_killed_are_removed(read_only: Path) -> No
     memory = read_only.parent / "memory"
     ended = subprocess.Popen(["true"])
     ended.wait()
-    names = [f"bmembed-index-{ended.pid}-a", f"bmembed-index-{os.getppid()}-b", "bmembed-index-x-c", "other"]
+    names = [
+        f"bmembed-index-{ended.pid}-a",
+        f"bmembed-index-{os.getppid()}-b",
+        "bmembed-index-x-c",
+        "other",
+    ]
     for name in names:
         (memory / name).mkdir()
     storage.lockable(read_only / "generation-1")
@@ -348,14 +442,18 @@ def test_without_room_in_memory_the_copy_goes_to_the_temporary_folder(
 ) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(total=10, used=10, free=0))
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _path: SimpleNamespace(total=10, used=10, free=0)
+    )
     assert storage.lockable(read_only / "generation-1").parent == tmp_path / "temporary"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with fails(ResourceError, "write-failed"):
         LexicalIndex.open(read_only)
 
 
-@pytest.mark.parametrize("query", ["pump service", "PHX-121 pump", "天気", "nothing of the kind", "", "!!!"])
+@pytest.mark.parametrize(
+    "query", ["pump service", "PHX-121 pump", "天気", "nothing of the kind", "", "!!!"]
+)
 def test_scores_of_given_chunks_are_those_of_search(shared_index: LexicalIndex, query: str) -> None:
     ids, scores = shared_index.search(query, 10)
     by_search = dict(zip(ids.tolist(), scores.tolist(), strict=True))
@@ -372,7 +470,9 @@ def test_scores_of_given_chunks_for_many_texts(shared_index: LexicalIndex) -> No
     found = shared_index.scores_many(texts, wanted)
     for row, text in enumerate(texts):
         known = wanted[row] != -1
-        np.testing.assert_allclose(found[row][known], shared_index.scores(text, wanted[row][known]), rtol=1e-5)
+        np.testing.assert_allclose(
+            found[row][known], shared_index.scores(text, wanted[row][known]), rtol=1e-5
+        )
         assert np.isneginf(found[row][~known]).all()
     assert found[1, 1] > found[1, 3] > 0
     assert found[2].tolist() == [0, -np.inf, -np.inf, 0]

@@ -1,4 +1,6 @@
-"""BM25 quality on real data: as good as the reference figures (nDCG@10 47.9, Hit@10 83.1) within one point."""
+"""BM25 quality on real data: as good as the reference figures (nDCG@10 47.9, Hit@10 83.1) within
+one point.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,19 @@ DATA = Path(__file__).parents[3] / "shared" / "data" / "multihop-partial"
 @pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is not here")
 def test_multihop(tmp_path: Path) -> None:
     corpus = [json.loads(line) for line in (DATA / "corpus.jsonl").open(encoding="utf-8")]
-    queries = {row["_id"]: row["text"] for row in map(json.loads, (DATA / "queries.jsonl").open(encoding="utf-8"))}
+    queries = {
+        row["_id"]: row["text"]
+        for row in map(json.loads, (DATA / "queries.jsonl").open(encoding="utf-8"))
+    }
     relevant: dict[str, set[str]] = defaultdict(set)
     for line in (DATA / "qrels" / "test.tsv").read_text().splitlines()[1:]:
         query, document, _ = line.split("\t")
         relevant[query].add(document)
-    index = LexicalIndex.build(tmp_path / "index", ((n, row["text"]) for n, row in enumerate(corpus)), "en")
-    hits, gains = 0, 0.0
+    index = LexicalIndex.build(
+        tmp_path / "index", ((n, row["text"]) for n, row in enumerate(corpus)), "en"
+    )
+    hits = 0
+    gains = 0.0
     rankings = index.search_many([queries[key] for key in relevant], 10)
     for wanted, (ids, _) in zip(relevant.values(), rankings, strict=True):
         found = [corpus[n]["_id"] in wanted for n in ids]

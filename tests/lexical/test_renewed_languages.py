@@ -34,7 +34,9 @@ def test_a_run_notes_languages_again_and_leaves_the_index_as_it_is(tmp_path: Pat
             assert index is not None
             with store.transaction():
                 store.put_languages((row, "qu") for row, _, _ in noted)
-            store.put_artifact(replace(index, info=replace(index.info, detection=0)))  # as before there were versions
+            store.put_artifact(
+                replace(index, info=replace(index.info, detection=0))
+            )  # as before there were versions
             pipeline.run(project, stages=STAGES)
             assert sorted(store.languages_but("")) == noted
             assert [code for _, code, _ in noted] == ["de", "en"]

@@ -1,4 +1,6 @@
-"""A corpus of several languages: whose stems find what, and scores by the formula of `engine/lexical/several.py`."""
+"""A corpus of several languages: whose stems find what, and scores by the formula of
+`engine/lexical/several.py`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ CHUNKS = [*ENGLISH.items(), *GERMAN.items()]
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
-    return LexicalIndex.build(tmp_path_factory.mktemp("mixed") / "index", CHUNKS, "en", languages=LANGUAGES)
+    return LexicalIndex.build(
+        tmp_path_factory.mktemp("mixed") / "index", CHUNKS, "en", languages=LANGUAGES
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +51,8 @@ def found(index: LexicalIndex, query: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("query", "chunk"), [("Kündigungsfrist", 11), ("Lagern", 12), ("Haus", 13), ("seit Monaten", 11)]
+    ("query", "chunk"),
+    [("Kündigungsfrist", 11), ("Lagern", 12), ("Haus", 13), ("seit Monaten", 11)],
 )
 def test_an_inflected_german_word_finds_what_english_stems_missed(
     mixed: LexicalIndex, one: LexicalIndex, query: str, chunk: int
@@ -61,26 +66,41 @@ def test_a_german_query_finds_all_forms(mixed: LexicalIndex, one: LexicalIndex) 
     assert sorted(found(mixed, "mit Verträgen")) == [11, 12]
 
 
-@pytest.mark.parametrize("query", ["rent", "tenants in a warehouse", "raising the rents", "pump housings", "supplier"])
-def test_english_queries_rank_english_as_before(mixed: LexicalIndex, one: LexicalIndex, query: str) -> None:
+@pytest.mark.parametrize(
+    "query", ["rent", "tenants in a warehouse", "raising the rents", "pump housings", "supplier"]
+)
+def test_english_queries_rank_english_as_before(
+    mixed: LexicalIndex, one: LexicalIndex, query: str
+) -> None:
     assert found(mixed, query) == found(one, query)
     assert found(mixed, query)
 
 
-def test_a_word_of_both_languages_finds_both_and_its_rarity_is_that_of_the_word(mixed: LexicalIndex) -> None:
-    """ "management" stands in 3 of the 8 chunks: each occurrence has the idf of 3, though the German term is in one only."""
+def test_a_word_of_both_languages_finds_both_and_its_rarity_is_that_of_the_word(
+    mixed: LexicalIndex,
+) -> None:
+    """ "management" stands in 3 of the 8 chunks: each occurrence has the idf of 3, though the
+    German term is in one only.
+    """
     ids, scores = mixed.search("management", 10)
     assert set(ids.tolist()) == {4, 5, 13}
-    english, german = Analyzer("en"), Analyzer("de")
+    english = Analyzer("en")
+    german = Analyzer("de")
     lengths = {key: len(english.terms(text).words) for key, text in ENGLISH.items()}
     lengths |= {key: len(german.terms(text).words) for key, text in GERMAN.items()}
     idf = math.log(1 + (8 - 3 + 0.5) / (3 + 0.5))
     mean = sum(lengths.values()) / 8
-    expected = {key: idf * 2.2 / (1 + 1.2 * (0.25 + 0.75 * lengths[key] / mean)) for key in (4, 5, 13)}
-    assert dict(zip(ids.tolist(), scores.tolist(), strict=True)) == pytest.approx(expected, rel=1e-5)
+    expected = {
+        key: idf * 2.2 / (1 + 1.2 * (0.25 + 0.75 * lengths[key] / mean)) for key in (4, 5, 13)
+    }
+    assert dict(zip(ids.tolist(), scores.tolist(), strict=True)) == pytest.approx(
+        expected, rel=1e-5
+    )
 
 
-def test_a_stop_word_of_the_other_language_counts_as_standing_in_all_its_chunks(mixed: LexicalIndex) -> None:
+def test_a_stop_word_of_the_other_language_counts_as_standing_in_all_its_chunks(
+    mixed: LexicalIndex,
+) -> None:
     """ "die" is a word of one English chunk and a German stop word: df = 1 + 3 of 8, not 1 of 8."""
     terms = mixed.query_terms("die casting", bonus=True).words
     weight = math.log(1 + 4.5 / 4.5) / math.log(1 + 7.5 / 1.5)
@@ -117,10 +137,14 @@ def test_codes_and_pairs_of_characters_are_the_same_in_every_language(tmp_path: 
 
 
 def test_one_language_is_as_it_was(tmp_path: Path, one: LexicalIndex) -> None:
-    assert "languages" not in {key for key, value in json.loads((one.folder / MANIFEST).read_text()).items() if value}
+    assert "languages" not in {
+        key for key, value in json.loads((one.folder / MANIFEST).read_text()).items() if value
+    }
     terms = one.query_terms("The tenants of PHX-121", bonus=True)
     assert terms == one.analyzer.query_terms("The tenants of PHX-121")
-    same = LexicalIndex.build(tmp_path / "index", CHUNKS, "en", languages=dict.fromkeys(GERMAN, "en"))
+    same = LexicalIndex.build(
+        tmp_path / "index", CHUNKS, "en", languages=dict.fromkeys(GERMAN, "en")
+    )
     assert list(same.stored()) == list(one.stored())
 
 
@@ -137,7 +161,9 @@ def test_an_update_is_a_building_anew(tmp_path: Path, mixed: LexicalIndex) -> No
 
 
 def test_no_main_language(tmp_path: Path) -> None:
-    """Neither language is that of most: what is in none of them, such as a list of numbers, is searched as it is typed."""
+    """Neither language is that of most: what is in none of them, such as a list of numbers, is
+    searched as it is typed.
+    """
     chunks = [*CHUNKS, (21, "Lagers 4711 contracts")]
     languages = LANGUAGES | dict.fromkeys(ENGLISH, "en")
     index = LexicalIndex.build(tmp_path / "index", chunks, "none", languages=languages)
@@ -151,7 +177,9 @@ def test_no_main_language(tmp_path: Path) -> None:
 
 def test_which_language_a_document_is_analysed_in() -> None:
     assert analysed_in("de", MIN_CHARACTERS, "en") == "de"
-    assert analysed_in("de", MIN_CHARACTERS - 1, "en") == "en"  # a name or two may look like anything
+    assert (
+        analysed_in("de", MIN_CHARACTERS - 1, "en") == "en"
+    )  # a name or two may look like anything
     assert analysed_in("pl", 9999, "en") == "en"  # no stemmer
     assert analysed_in("und", 9999, "none") == "none"
 

@@ -1,4 +1,6 @@
-"""Words with ä, ö, ü, å or ø, and as they are written where a keyboard lacks these, in texts of any language."""
+"""Words with ä, ö, ü, å or ø, and as they are written where a keyboard lacks these, in texts of
+any language.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ CHUNKS = {
 
 @pytest.fixture(scope="module", params=["en", "none", "de"])
 def index(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> LexicalIndex:
-    return LexicalIndex.build(tmp_path_factory.mktemp("spelt") / "index", CHUNKS.items(), request.param)
+    return LexicalIndex.build(
+        tmp_path_factory.mktemp("spelt") / "index", CHUNKS.items(), request.param
+    )
 
 
 def found(index: LexicalIndex, query: str) -> list[int]:
@@ -58,17 +62,32 @@ def test_each_spelling_finds_the_others(index: LexicalIndex, query: str, chunks:
 
 @pytest.mark.parametrize(
     ("query", "chunks"),
-    [("Duesseldorf", [1]), ("poet", [3]), ("Aarhus", [5]), ("Toender", [5]), ("Arhus", [5]), ("quai", [])],
+    [
+        ("Duesseldorf", [1]),
+        ("poet", [3]),
+        ("Aarhus", [5]),
+        ("Toender", [5]),
+        ("Arhus", [5]),
+        ("quai", []),
+    ],
 )
-def test_a_word_stands_for_what_the_texts_have(tmp_path: Path, query: str, chunks: list[int]) -> None:
-    """`Duesseldorf` is Düsseldorf, which chunk 1 has, and not `Dusseldorf`; `poet` is not `pot`, as no text has `pöt`."""
-    index = LexicalIndex.build(tmp_path / "index", [item for item in CHUNKS.items() if item[0] != 6], "en")
+def test_a_word_stands_for_what_the_texts_have(
+    tmp_path: Path, query: str, chunks: list[int]
+) -> None:
+    """`Duesseldorf` is Düsseldorf, which chunk 1 has, and not `Dusseldorf`; `poet` is not `pot`,
+    as no text has `pöt`.
+    """
+    index = LexicalIndex.build(
+        tmp_path / "index", [item for item in CHUNKS.items() if item[0] != 6], "en"
+    )
     assert found(index, query) == chunks
 
 
 def test_both_spellings_count_as_one_word(tmp_path: Path) -> None:
     """ "köln" stands in 2 of 3 chunks of 2 words: each occurrence has the idf of 2."""
-    index = LexicalIndex.build(tmp_path / "index", [(1, "Köln mole"), (2, "Koeln pier"), (3, "crane quay")], "none")
+    index = LexicalIndex.build(
+        tmp_path / "index", [(1, "Köln mole"), (2, "Koeln pier"), (3, "crane quay")], "none"
+    )
     ids, scores = index.search("Köln", 10)
     assert ids.tolist() == [1, 2]
     assert scores.tolist() == pytest.approx([math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))] * 2, rel=1e-5)
@@ -84,7 +103,9 @@ def test_words_in_another_language_are_found_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_an_update_keeps_the_spellings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+def test_an_update_keeps_the_spellings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
     monkeypatch.setattr("engine.lexical.index.LARGE", 0 if large else 10**6)
     monkeypatch.setattr("engine.lexical.index.MAX_DELETED", 1.0)
     index = LexicalIndex.build(tmp_path / "a", CHUNKS.items(), "en")
@@ -126,7 +147,9 @@ def test_a_word_is_required_in_any_spelling(index: LexicalIndex) -> None:
 )
 @pytest.mark.parametrize("language", ["en", "none"])
 def test_each_spelling_is_marked(query: str, text: str, marked: list[str], language: str) -> None:
-    assert [text[start:end] for start, end in Analyzer(language).matched_spans(query, text)] == marked
+    assert [
+        text[start:end] for start, end in Analyzer(language).matched_spans(query, text)
+    ] == marked
 
 
 @pytest.mark.parametrize(
@@ -140,7 +163,9 @@ def test_each_spelling_is_marked(query: str, text: str, marked: list[str], langu
         (Clause("Köl", is_prefix=True), "aus Koeln", True),
     ],
 )
-def test_phrases_and_beginnings_stand_in_either_spelling(clause: Clause, text: str, stands: bool) -> None:
+def test_phrases_and_beginnings_stand_in_either_spelling(
+    clause: Clause, text: str, stands: bool
+) -> None:
     assert clause.stands_in(text) is stands
 
 

@@ -1,4 +1,6 @@
-"""Finds where tests touch a name that begins with `_` of another module: `python tests/lint/private_names.py tests`."""
+"""Finds where tests touch a name that begins with `_` of another module: `python
+tests/lint/private_names.py tests`.
+"""
 
 import ast
 import re
@@ -7,22 +9,42 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-DOCUMENTED = {"_getframe", "_exit", "_replace", "_asdict", "_fields", "_make"}  # of sys, os and namedtuples
+DOCUMENTED = {
+    "_getframe",
+    "_exit",
+    "_replace",
+    "_asdict",
+    "_fields",
+    "_make",
+}  # of sys, os and namedtuples
 FOREIGN = {  # of libraries that offer nothing public for it: exempt where the library is imported
-    "_driver": "textual", "_display": "textual", "_batch_count": "textual", "_compositor": "textual",
-    "_dynamo": "torch", "_python_dispatch": "torch", "_pytree": "torch", "_make_wrapper_subclass": "torch", "_apply": "torch",
-    "_parameters": "torch", "_setup_privateuseone_for_python_backend": "torch", "_get_prompt_length": "sentence_transformers",
-}  # fmt: skip
+    "_driver": "textual",
+    "_display": "textual",
+    "_batch_count": "textual",
+    "_compositor": "textual",
+    "_dynamo": "torch",
+    "_python_dispatch": "torch",
+    "_pytree": "torch",
+    "_make_wrapper_subclass": "torch",
+    "_apply": "torch",
+    "_parameters": "torch",
+    "_setup_privateuseone_for_python_backend": "torch",
+    "_get_prompt_length": "sentence_transformers",
+}
 PATCHING = {"object", "setattr", "delattr", "getattr", "hasattr"}
 DOTTED = re.compile(r"(?:engine|bmembed_tui)(?:\.\w+)*\._[a-zA-Z]\w*(?:\.\w+)*")
 
 
 def is_private(name: str) -> bool:
-    return name.startswith("_") and name != "_" and not name.endswith("__") and name not in DOCUMENTED
+    return (
+        name.startswith("_") and name != "_" and not name.endswith("__") and name not in DOCUMENTED
+    )
 
 
 def private_uses(source: str) -> Iterator[tuple[int, str]]:
-    """The line and the name of each use of another module's private name, in code and in code that is run from a string."""
+    """The line and the name of each use of another module's private name, in code and in code
+    that is run from a string.
+    """
     tree = ast.parse(source)
     libraries = _libraries(tree)
     own = _defined(tree) | {name for name, library in FOREIGN.items() if library in libraries}
@@ -38,13 +60,19 @@ def private_uses(source: str) -> Iterator[tuple[int, str]]:
 def _text_of(node: ast.AST) -> str:
     """A string's text; a formatted one's with `0` for each value."""
     if isinstance(node, ast.JoinedStr):
-        return "".join(_text_of(part) if isinstance(part, ast.Constant) else "0" for part in node.values)
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        return "".join(
+            _text_of(part) if isinstance(part, ast.Constant) else "0" for part in node.values
+        )
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return ""
 
 
 def _names_in_code(text: str) -> list[str]:
     try:
-        return [name for _, name in private_uses(re.sub(r"\{\w+(?:!r)?\}", "0", textwrap.dedent(text)))]
+        return [
+            name for _, name in private_uses(re.sub(r"\{\w+(?:!r)?\}", "0", textwrap.dedent(text)))
+        ]
     except (SyntaxError, ValueError):
         return []  # a text that is no code
 
@@ -54,10 +82,15 @@ def _named(node: ast.AST) -> list[str]:
         return [node.attr]
     if isinstance(node, ast.ImportFrom):
         return [alias.name for alias in node.names] + (node.module or "").split(".")
-    if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in PATCHING:
+    if (
+        isinstance(node, ast.Call)
+        and getattr(node.func, "attr", getattr(node.func, "id", "")) in PATCHING
+    ):
         return [str(one.value) for one in node.args[1:2] if isinstance(one, ast.Constant)]
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [node.value] if DOTTED.fullmatch(node.value) else []
+        if DOTTED.fullmatch(node.value):
+            return [node.value]
+        return []
     return []
 
 
@@ -71,7 +104,11 @@ def _defined(tree: ast.AST) -> set[str]:
                     own.add(inner.name)
                 elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
                     own.add(inner.id)
-                elif isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) and _is_self(inner.value):
+                elif (
+                    isinstance(inner, ast.Attribute)
+                    and isinstance(inner.ctx, ast.Store)
+                    and _is_self(inner.value)
+                ):
                     own.add(inner.attr)
     return own
 

@@ -1,4 +1,6 @@
-"""docs/SETTINGS.md, made from the schema of project.toml: `python tests/lint/settings_page.py` writes it."""
+"""docs/SETTINGS.md, made from the schema of project.toml: `python tests/lint/settings_page.py`
+writes it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ DEPENDS = (
     "augmentation",
     "graph_memory_mb",
 )  # on others
-KINDS = {"text": "string", "texts": "strings", "numbers": "numbers", "choices": "any of", "flag": "true or false"}
+KINDS = {
+    "text": "string",
+    "texts": "strings",
+    "numbers": "numbers",
+    "choices": "any of",
+    "flag": "true or false",
+}
 HEAD = """\
 <!-- Made by tests/lint/settings_page.py from engine/settings. -->
 # Settings
@@ -36,7 +44,7 @@ A new `project.toml` shows the settings in **bold**, those that people change. I
 or a wrong value is an error that names the key and, for a slip, what was meant. A change holds for the next search or run.
 `engine config set` and the app say which stages it makes stale. Relative paths start at the project folder; that of an
 encoder is best given whole.
-"""
+"""  # noqa: E501
 
 
 def code(value: Any) -> str:
@@ -51,7 +59,9 @@ def type_of(setting: Setting) -> str:
     key = setting.key
     if key.kind in ("choice", "choices"):
         choices = ", ".join(f"`{choice}`" for choice in key.choices)
-        return f"any of {choices}" if key.kind == "choices" else choices
+        if key.kind == "choices":
+            return f"any of {choices}"
+        return choices
     bounds = setting.range_text if key.kind != "flag" else ""
     named = KINDS.get(key.kind, "integer" if key.kind == "integer" else "number")
     return f"{'list of ' if key.kind in LISTS else ''}{named}{f', {bounds}' if bounds else ''}"
@@ -64,13 +74,19 @@ def default_of(setting: Setting) -> str:
     if section != "training":
         return "the model's"
     values = {getattr(preset, name) for preset in PRESETS.values()}
-    return "unset" if name in DEPENDS else code(*values) if len(values) == 1 else "[by preset](#presets)"
+    if name in DEPENDS:
+        return "unset"
+    if len(values) == 1:
+        return code(*values)
+    return "[by preset](#presets)"
 
 
 def described(setting: Setting) -> str:
     """With the values and keys in it set as code."""
     text = re.sub(
-        r"(?<!\w)'([^']+)'(?!\w)|(https?:\S+[^\s;,])", lambda found: f"`{found[1] or found[2]}`", setting.key.help
+        r"(?<!\w)'([^']+)'(?!\w)|(https?:\S+[^\s;,])",
+        lambda found: f"`{found[1] or found[2]}`",
+        setting.key.help,
     )
     return re.sub(r"(?<![\w`./])([a-z]+[._][a-z_.]+[a-z]|\$BMEMBED_\w+)(?![\w`(])", r"`\1`", text)
 
@@ -79,10 +95,20 @@ def page() -> str:
     every = every_setting()
     lines = [HEAD]
     for section in described_sections():
-        lines += [f"## [{section.name}]", "", section.help, "", "| key | value | default | |", "|---|---|---|---|"]
+        lines += [
+            f"## [{section.name}]",
+            "",
+            section.help,
+            "",
+            "| key | value | default | |",
+            "|---|---|---|---|",
+        ]
         for key in section.keys:
             setting = every[f"{section.name}.{key.name}"]
-            shown = f"**`{key.name}`**" if key.common else f"`{key.name}`"
+            if key.common:
+                shown = f"**`{key.name}`**"
+            else:
+                shown = f"`{key.name}`"
             lines.append(row(shown, type_of(setting), default_of(setting), described(setting)))
         lines.append("")
     lines += ["## Presets", "", "Values of `[training]` that differ between presets:", ""]
@@ -90,11 +116,20 @@ def page() -> str:
     for name, setting in every.items():
         if default_of(setting).startswith("["):
             key = name.removeprefix("training.")
-            lines.append(row(f"`{key}`", *(code(getattr(preset, key)) for preset in PRESETS.values())))
-    lines += ["", "Where the training queries are worded as questions (imported, or by a language model):", ""]
+            lines.append(
+                row(f"`{key}`", *(code(getattr(preset, key)) for preset in PRESETS.values()))
+            )
+    lines += [
+        "",
+        "Where the training queries are worded as questions (imported, or by a language model):",
+        "",
+    ]
     lines += [row("key", *WRITTEN_QUERIES), "|---" * (len(WRITTEN_QUERIES) + 1) + "|"]
     for key in sorted({key for numbers in WRITTEN_QUERIES.values() for key in numbers}):
-        values = [numbers.get(key, getattr(PRESETS[preset], key)) for preset, numbers in WRITTEN_QUERIES.items()]
+        values = [
+            numbers.get(key, getattr(PRESETS[preset], key))
+            for preset, numbers in WRITTEN_QUERIES.items()
+        ]
         lines.append(row(f"`{key}`", *map(code, values)))
     return "\n".join(lines) + "\n"
 

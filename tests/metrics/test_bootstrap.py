@@ -1,4 +1,6 @@
-"""Bootstrap intervals: exact small cases, the normal approximation as oracle, coverage, and refusals."""
+"""Bootstrap intervals: exact small cases, the normal approximation as oracle, coverage, and
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def test_the_interval_agrees_with_the_normal_approximation():
     found = mean_interval(values, seed=1)
     spread = 1.96 * values.std() / np.sqrt(2_000)
     assert found.value == pytest.approx(values.mean())
-    assert (found.low, found.high) == pytest.approx((values.mean() - spread, values.mean() + spread), abs=1e-3)
+    assert (found.low, found.high) == pytest.approx(
+        (values.mean() - spread, values.mean() + spread), abs=1e-3
+    )
     assert found.percent().high == pytest.approx(100 * found.high)
 
 
@@ -98,9 +102,16 @@ def test_few_queries_that_differ_give_no_verdict_however_many_do_not(queries: in
 @pytest.mark.parametrize("queries", [10, 20])
 def test_where_there_is_no_difference_one_is_shown_5_times_in_100_at_most(queries: int):
     gaps = np.random.default_rng(7).normal(size=(600, queries))
-    found = [paired_difference(gap, np.zeros(queries), samples=1_100, seed=run) for run, gap in enumerate(gaps)]
-    assert np.mean([one.verdict != "no difference shown" for one in found]) < 0.068  # 5 % and two standard errors
-    assert np.mean([one.low > 0 or one.high < 0 for one in found]) > 0.068  # what the interval alone would say
+    found = [
+        paired_difference(gap, np.zeros(queries), samples=1_100, seed=run)
+        for run, gap in enumerate(gaps)
+    ]
+    assert (
+        np.mean([one.verdict != "no difference shown" for one in found]) < 0.068
+    )  # 5 % and two standard errors
+    assert (
+        np.mean([one.low > 0 or one.high < 0 for one in found]) > 0.068
+    )  # what the interval alone would say
 
 
 def test_the_seed_decides():
@@ -130,13 +141,17 @@ def test_memory_stays_bounded_at_full_size():
 
 
 def test_clusters_are_drawn_whole():
-    values, clusters = np.array([[0.0], [0.0], [0.0], [1.0]]), [5, 5, 5, 2]
+    values = np.array([[0.0], [0.0], [0.0], [1.0]])
+    clusters = [5, 5, 5, 2]
     means = bootstrap_means(values, samples=40_000, seed=3, clusters=clusters)[:, 0]
-    # of two clusters: twice the first (1/4), both (1/2: one of four queries), twice the second (1/4)
+    # of two clusters: twice the first (1/4), both (1/2: one of four queries), twice the second
+    # (1/4)
     found, counts = np.unique(means, return_counts=True)
     assert found.tolist() == [0.0, 0.25, 1.0]
     assert counts / len(means) == pytest.approx([0.25, 0.5, 0.25], abs=0.01)
     alone = bootstrap_means(values, samples=50, seed=3, clusters=[1] * 4)
-    assert alone.tolist() == bootstrap_means(values, samples=50, seed=3).tolist()  # nothing is known of other documents
+    assert (
+        alone.tolist() == bootstrap_means(values, samples=50, seed=3).tolist()
+    )  # nothing is known of other documents
     with pytest.raises(ValueError, match="3 clusters of 4"):
         bootstrap_means(values, clusters=[1, 2, 3])

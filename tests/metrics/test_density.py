@@ -13,7 +13,9 @@ def test_the_width_of_the_kernel_by_hand():
     # 0 … 4: s = √2.5, quartiles 1 and 3, so the IQR over 1.34 is the lesser.
     assert kernel_width([0, 1, 2, 3, 4]) == pytest.approx(0.9 * (2 / 1.34) * 5**-0.2)
     # Half of these agree, so the IQR is 0 and says nothing: s = √(9/5 · …) of four zeros and one 1.
-    assert kernel_width([0, 0, 0, 0, 1]) == pytest.approx(0.9 * np.std([0, 0, 0, 0, 1], ddof=1) * 5**-0.2)
+    assert kernel_width([0, 0, 0, 0, 1]) == pytest.approx(
+        0.9 * np.std([0, 0, 0, 0, 1], ddof=1) * 5**-0.2
+    )
 
 
 def test_values_that_are_all_alike_still_make_a_curve():

@@ -9,7 +9,9 @@ from engine.metrics.e_process import FRACTIONS, THRESHOLD, EProcess, e_process, 
 
 
 def crossing_probability(share: float, answers: int) -> float:
-    """The exact probability that the wealth reaches the threshold at some time within so many answers."""
+    """The exact probability that the wealth reaches the threshold at some time within so many
+    answers.
+    """
     alive = np.zeros(answers + 2)  # by number of wins, of those that have not crossed
     alive[0] = 1.0
     crossed = 0.0
@@ -27,7 +29,11 @@ def test_wealth_is_the_mixture_of_its_bettors() -> None:
     weights = FRACTIONS**2 * (1 - FRACTIONS) ** 4
     weights /= weights.sum()
     assert wealth(0, 0) == pytest.approx(1.0)
-    assert wealth(1, 0) == pytest.approx(1 + float(weights @ FRACTIONS)) == pytest.approx(1.375, abs=1e-3)
+    assert (
+        wealth(1, 0)
+        == pytest.approx(1 + float(weights @ FRACTIONS))
+        == pytest.approx(1.375, abs=1e-3)
+    )
     assert wealth(2, 1) == pytest.approx(float(weights @ ((1 + FRACTIONS) ** 2 * (1 - FRACTIONS))))
 
 

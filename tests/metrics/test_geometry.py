@@ -9,7 +9,9 @@ import pytest
 
 from engine.metrics.geometry import alignment, isoscore, isotropy_a, uniformity
 
-EAST, NORTH, WEST = (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0)
+EAST = (1.0, 0.0)
+NORTH = (0.0, 1.0)
+WEST = (-1.0, 0.0)
 NEAR = (0.8, 0.6)  # cosine 0.8 to EAST: squared distance 0.4
 
 
@@ -19,8 +21,11 @@ def test_alignment_is_the_answers_squared_distance_in_units_of_the_nearest_chunk
 
 
 def test_alignment_leaves_out_what_has_no_scale():
-    # The first query is a chunk, and its answer is that chunk; the second one is a chunk, and its answer another.
-    assert alignment([EAST, EAST, NORTH], [EAST, NORTH, NEAR], [EAST, NEAR]) == pytest.approx([1.0, 1.0])
+    # The first query is a chunk, and its answer is that chunk; the second one is a chunk, and its
+    # answer another.
+    assert alignment([EAST, EAST, NORTH], [EAST, NORTH, NEAR], [EAST, NEAR]) == pytest.approx(
+        [1.0, 1.0]
+    )
     assert alignment(np.empty((0, 2)), np.empty((0, 2)), [EAST]).tolist() == []
 
 

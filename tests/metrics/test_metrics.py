@@ -21,7 +21,8 @@ from engine.metrics.retrieval import (
     reciprocal_rank,
 )
 
-# Query 1: relevant at ranks 2 and 4, three relevant in all. Query 2: nothing found. Query 3: relevant at rank 1.
+# Query 1: relevant at ranks 2 and 4, three relevant in all. Query 2: nothing found. Query 3:
+# relevant at rank 1.
 BY_HAND = Relevance.from_lists([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 0]], [[1, 2, 3], [1], [3]])
 
 
@@ -55,12 +56,22 @@ def test_ndcg_by_hand_with_both_gains():
 
 def test_mafins_figures_by_hand():
     assert MAFIN == (
-        "recall@1", "recall@3", "recall@5", "recall@10", "recall@20",
-        "ndcg_exp@1", "ndcg_exp@3", "ndcg_exp@5", "ndcg_exp@10", "ndcg_exp@20",
-    )  # fmt: skip
+        "recall@1",
+        "recall@3",
+        "recall@5",
+        "recall@10",
+        "recall@20",
+        "ndcg_exp@1",
+        "ndcg_exp@3",
+        "ndcg_exp@5",
+        "ndcg_exp@10",
+        "ndcg_exp@20",
+    )
     found = evaluate_run(BY_HAND, MAFIN)
     # Query 1 has grades 0, 2, 0, 1 in its first ranks, of 3, 2 and 1: gains 3 and 1, of 7, 3 and 1.
-    assert [found[f"recall@{k}"][0] for k in (1, 3, 5, 20)] == pytest.approx([0, 1 / 3, 2 / 3, 2 / 3])
+    assert [found[f"recall@{k}"][0] for k in (1, 3, 5, 20)] == pytest.approx(
+        [0, 1 / 3, 2 / 3, 2 / 3]
+    )
     ideal = 7 + 3 / math.log2(3) + 1 / 2
     assert found["ndcg_exp@1"].tolist() == [0, 0, 1]
     assert found["ndcg_exp@3"][0] == pytest.approx(3 / math.log2(3) / ideal)
@@ -73,7 +84,8 @@ def test_ndcg_cuts_the_ideal_ranking_too():
 
 
 def test_multihop_map_follows_the_papers_definition():
-    # Chunk 5 holds strings 0 and 1, chunk 6 string 1 again, chunk 7 string 2; a fourth string is nowhere.
+    # Chunk 5 holds strings 0 and 1, chunk 6 string 1 again, chunk 7 string 2; a fourth string is
+    # nowhere.
     held = [{5: (0, 1), 6: (1,), 7: (2,)}]
     first = first_found([[9, 5, 6, 7, -1]], held)
     assert first.tolist() == [[0, 2, 0, 1, 0]]
@@ -111,10 +123,16 @@ def test_agrees_with_ranx_on_random_queries(monkeypatch):
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # compiling takes 30 s, interpreting 3 s
     ranx = pytest.importorskip("ranx")
     rng = np.random.default_rng(7)
-    ids, qrels, run, grades = [], {}, {}, []
+    ids = []
+    qrels = {}
+    run = {}
+    grades = []
     for query in range(1_000):
         items = rng.permutation(60)
-        judged = {int(item): int(rng.integers(1, 4)) for item in rng.permutation(60)[: rng.integers(1, 15)]}
+        judged = {
+            int(item): int(rng.integers(1, 4))
+            for item in rng.permutation(60)[: rng.integers(1, 15)]
+        }
         depth = int(rng.integers(1, 31))
         ids.append(np.pad(items[:depth], (0, 30 - depth), constant_values=-1))
         grades.append(judged)
@@ -123,9 +141,14 @@ def test_agrees_with_ranx_on_random_queries(monkeypatch):
     names = [*NAMES, *MAFIN, "ndcg@30", "recall@30", "map@30", "mrr@30"]
     relevance = Relevance.from_rankings(np.array(ids), grades)
     ours = evaluate_run(relevance, names)
-    theirs_of = {name: name.replace("hit@", "hit_rate@").replace("ndcg_exp@", "ndcg_burges@") for name in ours}
+    theirs_of = {
+        name: name.replace("hit@", "hit_rate@").replace("ndcg_exp@", "ndcg_burges@")
+        for name in ours
+    }
     ranx_run = ranx.Run(run)
-    ranx.evaluate(ranx.Qrels(qrels), ranx_run, list(theirs_of.values()), make_comparable=True, threads=1)
+    ranx.evaluate(
+        ranx.Qrels(qrels), ranx_run, list(theirs_of.values()), make_comparable=True, threads=1
+    )
     for name, theirs in theirs_of.items():
         expected = [ranx_run.scores[theirs][str(query)] for query in range(1_000)]
         assert ours[name] == pytest.approx(np.array(expected), abs=1e-12), name

@@ -1,4 +1,6 @@
-"""Effects of several collections pooled, and what they say of the next one: values computed by hand."""
+"""Effects of several collections pooled, and what they say of the next one: values computed by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,18 @@ import math
 import pytest
 from scipy import stats
 
-from engine.metrics.random_effects import MIN_COLLECTIONS, Normal, predicted_effect, t_quantile, weighted_mean
+from engine.metrics.random_effects import (
+    MIN_COLLECTIONS,
+    Normal,
+    predicted_effect,
+    t_quantile,
+    weighted_mean,
+)
 
 HEAVIER = math.tan(0.3 * math.pi) / 0.8416212
-"""The 80 % quantile of Cauchy's distribution, which is t with one degree of freedom, by that of the normal one."""
+"""The 80 % quantile of Cauchy's distribution, which is t with one degree of freedom, by that of
+the normal one.
+"""
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 6, 10, 30])
@@ -19,30 +29,33 @@ def test_quantiles_of_t_are_those_of_scipy(degrees: int) -> None:
 
 
 def test_the_tail_of_a_prediction_is_that_of_t():
-    # three collections: the normal distribution has 20 % where t with one degree of freedom has them
+    # three collections: the normal distribution has 20 % where t with one degree of freedom has
+    # them
     found = predicted_effect([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
     limit = 3 + math.sqrt(3 + 4 / 3) * stats.t.ppf(0.2, 1)
     assert found.below(limit) == pytest.approx(0.2)
 
 
 def test_a_new_collection_varies_as_much_as_those_measured_do():
-    # w = 1, ȳ = 3, Q = 4 + 0 + 4 = 8, τ² = (8 − 2) / (3 − 3/3) = 3; the mean's variance is 1 / (3 · 1/4) = 4/3
+    # w = 1, ȳ = 3, Q = 4 + 0 + 4 = 8, τ² = (8 − 2) / (3 − 3/3) = 3; the mean's variance is 1 / (3 ·
+    # 1/4) = 4/3
     found = predicted_effect([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
     assert found.mean == pytest.approx(3)
     assert found.deviation == pytest.approx(HEAVIER * math.sqrt(3 + 4 / 3))
 
 
 def test_errors_that_differ_weigh_less_the_more_collections_vary():
-    # w = (1, 1, 1/4), Σw = 9/4, ȳ = (0 + 2 + 2.5) / 2.25 = 2, Q = 4 + 0 + 64/4 = 20,
-    # Σw − Σw²/Σw = 9/4 − (33/16) / (9/4) = 4/3, τ² = (20 − 2) / (4/3) = 13.5;
-    # then the weights are 1/14.5, 1/14.5 and 1/17.5: mean (2/14.5 + 10/17.5) / (2/14.5 + 1/17.5) = 40/11
+    # w = (1, 1, 1/4), Σw = 9/4, ȳ = (0 + 2 + 2.5) / 2.25 = 2, Q = 4 + 0 + 64/4 = 20, Σw − Σw²/Σw =
+    # 9/4 − (33/16) / (9/4) = 4/3, τ² = (20 − 2) / (4/3) = 13.5; then the weights are 1/14.5, 1/14.5
+    # and 1/17.5: mean (2/14.5 + 10/17.5) / (2/14.5 + 1/17.5) = 40/11
     found = predicted_effect([0.0, 2.0, 10.0], [1.0, 1.0, 2.0])
     assert found.mean == pytest.approx(40 / 11)
     assert found.deviation**2 == pytest.approx(HEAVIER**2 * (13.5 + 14.5 * 17.5 / 49.5))
 
 
 def test_collections_that_differ_by_chance_alone_have_a_common_effect():
-    # Q = (1 + 0 + 1) / 4 = 0.5 is less than k − 1 = 2: τ² = 0, and the variance is that of the mean, 1 / (3/4)
+    # Q = (1 + 0 + 1) / 4 = 0.5 is less than k − 1 = 2: τ² = 0, and the variance is that of the
+    # mean, 1 / (3/4)
     assert predicted_effect([1.0, 2.0, 3.0], [2.0, 2.0, 2.0], 1.0).deviation == pytest.approx(
         HEAVIER * (1 + 5 / 3) ** 0.5
     )

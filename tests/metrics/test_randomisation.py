@@ -1,4 +1,6 @@
-"""Fisher's randomisation test: exact small cases, scipy as oracle, its level under the null hypothesis; and power."""
+"""Fisher's randomisation test: exact small cases, scipy as oracle, its level under the null
+hypothesis; and power.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def test_sampled_p_agrees_with_the_exact_one_of_scipy():
     from scipy.stats import permutation_test
 
     gap = np.random.default_rng(4).normal(0.25, 1, size=15)
-    exact = permutation_test((gap,), np.mean, permutation_type="samples", n_resamples=2**15, vectorized=True).pvalue
+    exact = permutation_test(
+        (gap,), np.mean, permutation_type="samples", n_resamples=2**15, vectorized=True
+    ).pvalue
     whole = randomisation_p(gap[:, None], samples=2**15)[0]
     sampled = randomisation_p(gap[:, None], samples=20_000, seed=1)[0]
     assert whole == pytest.approx(exact, abs=1e-12)
@@ -40,7 +44,11 @@ def test_sampled_p_agrees_with_the_exact_one_of_scipy():
 
 def test_p_is_never_zero_where_it_is_sampled_and_the_sign_does_not_matter():
     gap = np.full((40, 1), 0.5)
-    assert randomisation_p(gap, samples=999).tolist() == randomisation_p(-gap, samples=999).tolist() == [1 / 1_000]
+    assert (
+        randomisation_p(gap, samples=999).tolist()
+        == randomisation_p(-gap, samples=999).tolist()
+        == [1 / 1_000]
+    )
 
 
 def test_columns_are_tested_with_the_same_tosses_and_blocks_do_not_show(monkeypatch):
@@ -55,7 +63,10 @@ def test_columns_are_tested_with_the_same_tosses_and_blocks_do_not_show(monkeypa
     assert randomisation_p(gaps, samples=500, seed=3) == pytest.approx(whole, abs=0.06)
     small = gaps[:8]
     assert randomisation_p(small).tolist() == pytest.approx(
-        [permutation_test((c,), np.mean, permutation_type="samples", vectorized=True).pvalue for c in small.T]
+        [
+            permutation_test((c,), np.mean, permutation_type="samples", vectorized=True).pvalue
+            for c in small.T
+        ]
     )
 
 
@@ -86,10 +97,16 @@ def test_no_number_of_queries_is_given_without_a_difference():
 
 
 @pytest.mark.parametrize(("better", "of"), [(5, 7), (5, 8), (4, 6)])
-def test_more_queries_are_needed_than_did_not_show_it(better: int, of: int, monkeypatch: pytest.MonkeyPatch):
+def test_more_queries_are_needed_than_did_not_show_it(
+    better: int, of: int, monkeypatch: pytest.MonkeyPatch
+):
     gap = np.repeat([1.0, 0.0], [better, of - better])
     found = paired_difference(gap, np.zeros(of), samples=2_000)
-    assert (found.verdict, found.p_value, found.low > 0) == ("no difference shown", 2 / 2**better, True)
+    assert (found.verdict, found.p_value, found.low > 0) == (
+        "no difference shown",
+        2 / 2**better,
+        True,
+    )
     assert with_needed(found, gap).needed is None, "too few to say how much they vary"
     monkeypatch.setattr(differences, "MIN_FOR_SPREAD", of)
     assert queries_needed(gap) == 6
@@ -101,16 +118,23 @@ def test_so_many_queries_show_the_difference_four_times_in_five():
     needed = queries_needed(rng.normal(0.3, 1.0, size=200_000))
     assert needed == pytest.approx(87, abs=3)
     shown = [
-        paired_difference(rng.normal(0.3, 1.0, needed), np.zeros(needed), samples=500, seed=run).verdict == "better"
+        paired_difference(
+            rng.normal(0.3, 1.0, needed), np.zeros(needed), samples=500, seed=run
+        ).verdict
+        == "better"
         for run in range(400)
     ]
     assert np.mean(shown) == pytest.approx(0.8, abs=0.06)
 
 
 def test_each_of_several_ways_is_compared_with_the_best_of_every_toss():
-    ones, turned = np.ones(3), np.array([1.0, 1.0, -1.0])
+    ones = np.ones(3)
+    turned = np.array([1.0, 1.0, -1.0])
     assert max_t_p(ones[:, None]) == 1 / 8  # one-sided: of 8 tosses one reaches a sum of 3
-    assert max_t_p(np.stack([ones, ones], 1)).tolist() == [1 / 8, 1 / 8]  # the same way twice is no second chance
+    assert max_t_p(np.stack([ones, ones], 1)).tolist() == [
+        1 / 8,
+        1 / 8,
+    ]  # the same way twice is no second chance
     # (+, +, +) and (+, +, −) reach 3 by one of both; a sum of 1 is reached by all but (−, −, ·)
     assert max_t_p(np.stack([ones, turned], 1)).tolist() == [2 / 8, 6 / 8]
     assert max_t_p(-ones[:, None]) == 1.0
@@ -126,12 +150,19 @@ def test_the_unit_of_a_way_does_not_matter_and_a_sampled_p_is_never_zero():
 
 
 def test_among_equals_the_best_of_nine_is_called_better_one_time_in_twenty():
-    """Uncorrected, the best of nine that go apart would be called better about four times in ten."""
-    rng, hits, single = np.random.default_rng(9), 0, 0
+    """Uncorrected, the best of nine that go apart would be called better about four times in
+    ten.
+    """
+    rng = np.random.default_rng(9)
+    hits = 0
+    single = 0
     for seed in range(400):
         gaps = rng.normal(size=(60, 9))
         hits += max_t_p(gaps, samples=400, seed=seed).min() <= 0.05
-        single += min(max_t_p(gaps[:, [column]], samples=400, seed=seed)[0] for column in range(9)) <= 0.05
+        single += (
+            min(max_t_p(gaps[:, [column]], samples=400, seed=seed)[0] for column in range(9))
+            <= 0.05
+        )
     assert 8 <= hits <= 32
     assert single >= 100
 
@@ -143,21 +174,31 @@ def test_queries_of_one_document_are_tossed_together():
     assert randomisation_p(gaps, clusters=pairs).tolist() == [2 / 8]
     assert max_t_p(gaps, clusters=pairs).tolist() == [1 / 8]
     assert randomisation_p(gaps, clusters=[1] * 6).tolist() == [1.0]
-    assert paired_difference(gaps[:, 0], np.zeros(6), samples=100, clusters=pairs).verdict == "no difference shown"
+    assert (
+        paired_difference(gaps[:, 0], np.zeros(6), samples=100, clusters=pairs).verdict
+        == "no difference shown"
+    )
 
 
 def test_the_design_effect_by_hand():
     # gaps less their mean 0: ±1; sums of the clusters 2, -2, 0, 0: s² = 4/3 · 8 / 8
     gap = np.array([1.0, 1, -1, -1, 1, -1, 1, -1])
     assert spread(gap, [1, 1, 2, 2, 3, 3, 4, 4]) == pytest.approx(np.sqrt(4 / 3))
-    assert spread(gap, [1, 1, 1, 1, 2, 2, 2, 2]) == gap.std(ddof=1)  # never below what independent queries have
+    assert spread(gap, [1, 1, 1, 1, 2, 2, 2, 2]) == gap.std(
+        ddof=1
+    )  # never below what independent queries have
     # twice each: half as much is known
     single = np.random.default_rng(5).normal(0.3, 1.0, 400)
-    twice, clusters = np.repeat(single, 2), np.repeat(np.arange(400), 2)
-    assert queries_needed(twice, clusters=clusters) == pytest.approx(2 * queries_needed(single), rel=0.01)
+    twice = np.repeat(single, 2)
+    clusters = np.repeat(np.arange(400), 2)
+    assert queries_needed(twice, clusters=clusters) == pytest.approx(
+        2 * queries_needed(single), rel=0.01
+    )
     small = np.array([0.5, -0.4] * 20)
     found = paired_difference(small, np.zeros(40), samples=100)
-    assert with_needed(found, small, np.arange(40) % 2 + 1).needed == queries_needed(small, clusters=np.arange(40) % 2)
+    assert with_needed(found, small, np.arange(40) % 2 + 1).needed == queries_needed(
+        small, clusters=np.arange(40) % 2
+    )
 
 
 def test_where_each_document_has_one_query_nothing_changes():
@@ -169,4 +210,6 @@ def test_where_each_document_has_one_query_nothing_changes():
     assert queries_needed(column, clusters=clusters) == queries_needed(column)
     assert spread(column, clusters) == spread(column) == column.std(ddof=1)
     none = np.zeros(57)
-    assert paired_difference(column, none, 500, clusters=clusters) == paired_difference(column, none, 500)
+    assert paired_difference(column, none, 500, clusters=clusters) == paired_difference(
+        column, none, 500
+    )

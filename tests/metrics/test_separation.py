@@ -12,13 +12,17 @@ def test_the_nearest_of_the_general_vectors_counts():
     domain = [[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]
     general = [[1.0, 0.0], [0.0, 1.0]]
     # cosines to the nearest: 1, 0.8, 0; distances √(2 − 2 cos)
-    assert nearest_distances(domain, general) == pytest.approx([0.0, np.sqrt(0.4), np.sqrt(2.0)], abs=1e-3)
+    assert nearest_distances(domain, general) == pytest.approx(
+        [0.0, np.sqrt(0.4), np.sqrt(2.0)], abs=1e-3
+    )
     assert nearest_distances([[-1.0, 0.0]], [[1.0, 0.0]]) == pytest.approx([2.0])
 
 
 def test_it_is_the_euclidean_distance():
     rng = np.random.default_rng(0)
-    one, other = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in rng.normal(size=(2, 30, 8)))
+    one, other = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in rng.normal(size=(2, 30, 8))
+    )
     wanted = np.linalg.norm(one[:, None] - other[None], axis=2).min(axis=1)
     assert nearest_distances(one, other) == pytest.approx(wanted, abs=1e-5)
 

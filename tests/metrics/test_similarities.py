@@ -37,7 +37,9 @@ def test_samples_are_never_larger_than_the_set_of_queries():
     drawn = Sampling(samples=50, size=20, seed=1).draw(3)
     assert drawn.tolist() == Sampling(samples=50, size=3, seed=1).draw(3).tolist()
     assert drawn.shape == (50, 3)
-    found = bootstrapped_mean([1.0] * 12 + [0.0] * 4, Sampling(samples=4_000, seed=3))  # of 16, not of 100
+    found = bootstrapped_mean(
+        [1.0] * 12 + [0.0] * 4, Sampling(samples=4_000, seed=3)
+    )  # of 16, not of 100
     spread = 1.96 * np.sqrt(0.75 * 0.25 / 16)
     assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.04)
 
@@ -48,7 +50,8 @@ def test_accuracy_of_queries_that_agree_has_no_width():
 
 
 def test_overlap_by_hand_where_every_sample_is_the_same():
-    # Of every query the top three are 0.9, 0.7, 0.5: θ at the 50th percentile is 0.7 in each sample.
+    # Of every query the top three are 0.9, 0.7, 0.5: θ at the 50th percentile is 0.7 in each
+    # sample.
     top = [[0.9, 0.7, 0.5]] * 4
     coe, roe = overlap(top, [0.8] * 4, [[0.7]] * 4, Sampling(psi=50))
     assert (coe.value, roe.value) == (1.0, 0.0)  # 0.7 is not above 0.7
@@ -60,8 +63,11 @@ def test_overlap_is_of_all_queries_whatever_the_sample():
     coe, roe = overlap([[0.6]] * 8, [0.7] * 6 + [0.5] * 2, [[0.7, 0.1]] + [[0.1, 0.1]] * 7)
     assert (coe.value, coe.low, coe.high) == (0.75, 0.75, 0.75)  # θ is 0.6 in every sample
     assert roe.value == 1 / 16  # one of all 16 random chunks
-    # Samples of one: θ is 0.2 or 0.6, with one half or none of the correct similarities above it, each half of the time.
-    coe, roe = overlap([[0.2], [0.6]], [0.3, 0.1], [[0.1], [0.6]], Sampling(samples=4_000, size=1, psi=50, seed=2))
+    # Samples of one: θ is 0.2 or 0.6, with one half or none of the correct similarities above it,
+    # each half of the time.
+    coe, roe = overlap(
+        [[0.2], [0.6]], [0.3, 0.1], [[0.1], [0.6]], Sampling(samples=4_000, size=1, psi=50, seed=2)
+    )
     assert (coe.value, coe.low, coe.high) == pytest.approx((0.25, 0.0, 0.5), abs=0.01)
     assert (roe.value, roe.high) == pytest.approx((0.25, 0.5), abs=0.01)  # 0.6 is not above 0.6
 
@@ -87,7 +93,9 @@ def test_a_threshold_that_loses_answers_is_not_chosen():
     # Of every fifth query the answer is the weakest hit, at 0.2; all others end at 0.6.
     top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 4)
     right = np.array([[0, 1]] + [[1, 0]] * 4)
-    found = choose_threshold(np.tile(top, (20, 1)), np.tile(right, (20, 1)), Sampling(size=1), resamples=500)
+    found = choose_threshold(
+        np.tile(top, (20, 1)), np.tile(right, (20, 1)), Sampling(size=1), resamples=500
+    )
     assert (found.similarity, found.hidden) == (0.2, 0.0)
     assert found.accuracy == found.unthresholded == 1.0
     assert 0 < found.psi < 100
@@ -103,7 +111,8 @@ def test_a_loss_that_is_not_shown_is_accepted():
 
 
 def test_five_losses_of_five_are_no_licence():
-    # Fisher's p of five that agree is 2 · ½⁵ = 6 %; a resample of 100 has none of them once in 170 times.
+    # Fisher's p of five that agree is 2 · ½⁵ = 6 %; a resample of 100 has none of them once in 170
+    # times.
     top = np.array([[0.9, 0.2]] * 5 + [[0.9, 0.6]] * 95)
     right = np.array([[0, 1]] * 5 + [[1, 0]] * 95)
     found = choose_threshold(top, right, Sampling(size=1), resamples=2_000)

@@ -1,9 +1,10 @@
-"""`engine models get` against a stand-in hub: right files are taken, everything else is refused or resumed, nothing is half there."""
+"""`engine models get` against a stand-in hub: right files are taken, everything else is refused
+or resumed, nothing is half there.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -210,7 +211,8 @@ def test_weights_that_are_only_pickled_are_refused(hub: StandInHub, data_folder:
 
 
 @pytest.mark.parametrize(
-    "name", ["../climbs.json", "a/../../climbs.json", "/etc/x.json", "..\\x.json", "C:/x.json", "./x.json"]
+    "name",
+    ["../climbs.json", "a/../../climbs.json", "/etc/x.json", "..\\x.json", "C:/x.json", "./x.json"],
 )
 def test_names_that_leave_the_folder_are_refused(
     hub: StandInHub, data_folder: Path, name: str
@@ -268,7 +270,9 @@ def test_names_that_the_catalogue_has_not() -> None:
     assert NAME in error.value.why
 
 
-@pytest.mark.parametrize("policy", ["[models]\nfetch = false\n", "not toml", "[models]\nfetch = 0\n"])
+@pytest.mark.parametrize(
+    "policy", ["[models]\nfetch = false\n", "not toml", "[models]\nfetch = 0\n"]
+)
 def test_an_administrator_forbids_it(hub: StandInHub, tmp_path: Path, policy: str) -> None:
     (tmp_path / "policy.toml").write_text(policy)
     with pytest.raises(UsageError) as error:

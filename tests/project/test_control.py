@@ -1,4 +1,6 @@
-"""Cancel, pause, resume and finish: which run is asked, and how a stage waits at its safe points."""
+"""Cancel, pause, resume and finish: which run is asked, and how a stage waits at its safe
+points.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def at_stage(folder: Path, stage: str) -> None:
     (folder / "stage.json").write_text(json.dumps({"stage": stage, "pid": 1}))
 
 
-def test_a_request_lies_in_the_folder_of_the_run_alone(project: ProjectFolder, run_folder: Path) -> None:
+def test_a_request_lies_in_the_folder_of_the_run_alone(
+    project: ProjectFolder, run_folder: Path
+) -> None:
     at_stage(run_folder, "train")
     with project.locked():
         assert control.pause(project) == control.pause(project) == run_folder.name
@@ -41,17 +45,25 @@ def test_a_request_lies_in_the_folder_of_the_run_alone(project: ProjectFolder, r
         assert not control.is_paused(run_folder)
         (run_folder / "pause").touch()
         assert control.finish(project) == run_folder.name  # one that waits goes on to do it
-    assert sorted(path.name for path in run_folder.iterdir()) == ["finish", "run.json", "stage.json"]
+    assert sorted(path.name for path in run_folder.iterdir()) == [
+        "finish",
+        "run.json",
+        "stage.json",
+    ]
     assert (run_folder / "finish").stat().st_mode & 0o077 == 0
 
 
-def test_a_run_that_is_not_paused_cannot_be_resumed(project: ProjectFolder, run_folder: Path) -> None:
+def test_a_run_that_is_not_paused_cannot_be_resumed(
+    project: ProjectFolder, run_folder: Path
+) -> None:
     with project.locked(), fails(UsageError, "run-not-paused"):
         control.resume(project)
 
 
 @pytest.mark.parametrize("stage", ["", "ingest", "evaluate"])
-def test_only_training_is_finished_early(project: ProjectFolder, run_folder: Path, stage: str) -> None:
+def test_only_training_is_finished_early(
+    project: ProjectFolder, run_folder: Path, stage: str
+) -> None:
     if stage:
         at_stage(run_folder, stage)
     with project.locked(), fails(UsageError, "run-not-training") as caught:
@@ -79,7 +91,8 @@ def test_a_project_that_is_held_before_a_run_has_begun_is_reported_so(
 
 
 @pytest.mark.parametrize(
-    "record", ['{"pid": "x", "time": 1.0}', '{"pid": 1, "time": "x"}', '{"pid": null}', "[1]", "[" * 9000]
+    "record",
+    ['{"pid": "x", "time": 1.0}', '{"pid": 1, "time": "x"}', '{"pid": null}', "[1]", "[" * 9000],
 )
 def test_a_record_of_a_run_that_is_damaged_is_passed_over(
     project: ProjectFolder, run_folder: Path, record: str
@@ -170,7 +183,9 @@ def test_every_pause_counts(tmp_path: Path) -> None:
     assert [event.name for event in reported] == ["paused", "resumed"] * 2
 
 
-def test_a_run_waits_between_its_stages(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_waits_between_its_stages(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Paused before its first stage, it goes on when it is resumed."""
     (project.path / "documents").mkdir()
     (project.path / "project.toml").write_text('[corpus]\npaths = ["documents"]\n')

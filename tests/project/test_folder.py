@@ -59,7 +59,9 @@ def test_a_bad_setting_makes_no_folder(tmp_path: Path) -> None:
         assert not (tmp_path / "new").exists()
 
 
-def test_a_creation_that_fails_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_creation_that_fails_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
@@ -96,7 +98,9 @@ def test_paths_that_no_folder_can_have(tmp_path: Path, name: str) -> None:
         ProjectFolder.create(locate(str(tmp_path / name)), {})
 
 
-def test_names_lie_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_lie_in_the_users_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert tmp_path in projects_root().parents
     ProjectFolder.create(locate("handbook"), {})
@@ -115,7 +119,9 @@ def test_names_lie_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.
     assert known_projects() == []
 
 
-def test_a_name_means_the_same_project_wherever_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_means_the_same_project_wherever_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     here = tmp_path / "here"
     here.mkdir()
@@ -128,7 +134,9 @@ def test_a_name_means_the_same_project_wherever_one_is(tmp_path: Path, monkeypat
     assert named.argument == "handbook"
 
 
-def test_open_by_path(project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_by_path(
+    project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("project", "./project", str(tmp_path / "project"), tmp_path / "project"):
         assert ProjectFolder.open(name).path == project.path
@@ -137,7 +145,11 @@ def test_open_by_path(project: ProjectFolder, tmp_path: Path, monkeypatch: pytes
 def test_sources_are_taken_from_the_project_folder(tmp_path: Path) -> None:
     chosen = {"corpus": {"paths": ["docs", "/abs", "~/home"]}}
     made = ProjectFolder.create(tmp_path / "p", chosen)  # type: ignore[arg-type]
-    assert made.sources(made.settings()) == [tmp_path / "p" / "docs", Path("/abs"), Path.home() / "home"]
+    assert made.sources(made.settings()) == [
+        tmp_path / "p" / "docs",
+        Path("/abs"),
+        Path.home() / "home",
+    ]
     write_text(made.path / "project.toml", "[corpus]\npaths = ['~no-such-user-here/x']")
     with fails(UsageError, "path-invalid", "no-such-user"):
         made.sources(made.settings())
@@ -164,7 +176,9 @@ def test_an_artifact_appears_complete(project: ProjectFolder) -> None:
     assert building.name == "vectors/abc"
     assert names(project.path / "vectors") == {"abc"}
     assert mode(project.path / "vectors" / "abc") == 0o700
-    assert (project.folder_of(Artifact(VectorsInfo(), "abc", building.name)) / "sub" / "file").read_text() == "1"
+    assert (
+        project.folder_of(Artifact(VectorsInfo(), "abc", building.name)) / "sub" / "file"
+    ).read_text() == "1"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
@@ -216,7 +230,9 @@ def test_sweep_keeps_what_is_in_use(project: ProjectFolder) -> None:
     project.sweep({"vectors/b"})
     assert names(project.path / "vectors") == {"b", "note.txt"}
     assert names(project.path / "adapters") == set()
-    assert names(project.path / "reports") == {"sweep-a"}, "a sweep's of before 0.2: no stage makes it again"
+    assert names(project.path / "reports") == {"sweep-a"}, (
+        "a sweep's of before 0.2: no stage makes it again"
+    )
     assert names(project.path / "runs") == {"r"}
     assert names(project.path / "cache") == {"x"}
 
@@ -226,7 +242,9 @@ def test_a_missing_artifact_folder_is_damage(project: ProjectFolder) -> None:
         project.folder_of(Artifact(VectorsInfo(), "abc", "vectors/abc"))
 
 
-def test_a_path_that_leads_upwards_is_followed_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_leads_upwards_is_followed_through_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "far" / "within").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "far" / "within")
     monkeypatch.chdir(tmp_path / "far")

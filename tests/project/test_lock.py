@@ -31,9 +31,10 @@ def command() -> str:
 def holder(project: ProjectFolder, command: str) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that holds the project."""
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom engine.project.folder import ProjectFolder\n"
-        "sys.argv = ['/somewhere/bin/engine', sys.argv[2], 'a query', sys.argv[1]]\n"
-        "with ProjectFolder(Path(sys.argv[3])).locked():\n    print('held', flush=True)\n    time.sleep(60)"
+        "import sys, time\nfrom pathlib import Path\nfrom engine.project.folder import"
+        " ProjectFolder\nsys.argv = ['/somewhere/bin/engine', sys.argv[2], 'a query',"
+        " sys.argv[1]]\nwith ProjectFolder(Path(sys.argv[3])).locked():\n    print('held',"
+        " flush=True)\n    time.sleep(60)"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", code, str(project.path), command],
@@ -51,7 +52,10 @@ def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
     project: ProjectFolder, holder: subprocess.Popen[bytes]
 ) -> None:
     by_whom = f"engine run (process {holder.pid}, since {date.today()}"
-    with fails(ProjectBusyError, "project-busy", by_whom, command="status") as caught, project.locked():
+    with (
+        fails(ProjectBusyError, "project-busy", by_whom, command="status") as caught,
+        project.locked(),
+    ):
         pass
     assert caught.value.exit_code == 4
     assert "a query" not in (project.path / "run.lock").read_text()
@@ -90,8 +94,11 @@ def test_the_lock_is_released_by_an_exception(project: ProjectFolder) -> None:
         assert mode(project.path / "run.lock") == 0o600
 
 
-def test_asking_whether_a_run_holds_the_project_does_not_stop_one_from_starting(project: ProjectFolder) -> None:
-    asking, done = threading.Event(), threading.Event()
+def test_asking_whether_a_run_holds_the_project_does_not_stop_one_from_starting(
+    project: ProjectFolder,
+) -> None:
+    asking = threading.Event()
+    done = threading.Event()
 
     def ask() -> None:
         with project.locked():  # as `is_running` does, but longer

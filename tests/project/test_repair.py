@@ -60,7 +60,9 @@ def test_a_damaged_database_is_replaced_by_the_last_good_copy(project: ProjectFo
     assert files(project) == {"good.md"}
     assert mode(project.path / "project.db") == 0o600
     assert (project.path / "project.db.bak").read_bytes() == backup
-    (aside,) = [path for path in project.path.glob("project.db.damaged-*") if path.suffix != ".db-wal"]
+    (aside,) = [
+        path for path in project.path.glob("project.db.damaged-*") if path.suffix != ".db-wal"
+    ]
     assert repair.aside == aside
     assert aside.name in str(repair)
     assert aside.read_bytes() == broken
@@ -101,7 +103,11 @@ def test_a_missing_database(project: ProjectFolder, with_backup: bool) -> None:
             path.unlink()
     repair = project.repair()
     assert repair is not None
-    assert (repair.damage.code, repair.aside, repair.restored) == ("database-missing", None, with_backup)
+    assert (repair.damage.code, repair.aside, repair.restored) == (
+        "database-missing",
+        None,
+        with_backup,
+    )
     assert files(project) == ({"good.md"} if with_backup else set())
 
 

@@ -16,7 +16,9 @@ from engine.core.errors import UsageError
 from engine.project.folder import ProjectFolder
 from engine.project.sharing import follow, sharing
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users and groups")
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can give files to other users and groups"
+)
 GROUP = grp.getgrgid(1).gr_name
 
 
@@ -28,10 +30,15 @@ def rights(folder: Path) -> tuple[set[int], set[int]]:
 
 
 @as_root
-def test_a_group_may_read_it_and_what_comes_into_it_until_it_is_taken_back(project: ProjectFolder) -> None:
+def test_a_group_may_read_it_and_what_comes_into_it_until_it_is_taken_back(
+    project: ProjectFolder,
+) -> None:
     assert rights(project.path) == ({0o700}, {0o600})
     plan = sharing(project, GROUP)
-    assert (plan.folders, plan.files) == (1 + sum(1 for one in project.path.rglob("*") if one.is_dir()), 2)
+    assert (plan.folders, plan.files) == (
+        1 + sum(1 for one in project.path.rglob("*") if one.is_dir()),
+        2,
+    )
     plan.apply()
     assert rights(project.path) == ({0o2750}, {0o640})
     assert {path.stat().st_gid for path in project.path.rglob("*")} == {1}
@@ -58,7 +65,9 @@ def test_a_group_may_read_it_and_what_comes_into_it_until_it_is_taken_back(proje
 
 
 @as_root
-def test_what_another_owns_and_what_links_lead_to_stay(project: ProjectFolder, tmp_path: Path) -> None:
+def test_what_another_owns_and_what_links_lead_to_stay(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.touch(mode=0o600)
     (project.path / "cache" / "link").symlink_to(outside)
@@ -80,7 +89,9 @@ def test_the_bit_that_a_folder_above_lacks_is_named(project: ProjectFolder, tmp_
     for group in (1, 65534):
         os.chown(tmp_path, -1, group)
         tmp_path.chmod(0o700)
-        (line,) = engine_here("share", str(project.path), "--group", GROUP, "--yes").stderr.splitlines()
+        (line,) = engine_here(
+            "share", str(project.path), "--group", GROUP, "--yes"
+        ).stderr.splitlines()
         (command,) = [
             one
             for one in re.findall(r"chmod (.{3}) (.+?)(?: &&|\. )", line)
@@ -91,7 +102,9 @@ def test_the_bit_that_a_folder_above_lacks_is_named(project: ProjectFolder, tmp_
 
 
 @as_root
-def test_folders_above_that_keep_the_group_out_are_named(project: ProjectFolder, tmp_path: Path) -> None:
+def test_folders_above_that_keep_the_group_out_are_named(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     tmp_path.chmod(0o700)
     assert tmp_path.resolve() in sharing(project, GROUP).closed
     tmp_path.chmod(0o711)

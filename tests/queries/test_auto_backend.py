@@ -28,7 +28,9 @@ from engine.training.recipe import resolve_config
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
 
-def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(asked_project: Make, tmp_path: Path):
+def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(
+    asked_project: Make, tmp_path: Path
+):
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step")
     run(project)
@@ -46,7 +48,9 @@ def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(asked_p
     assert states()["generate"][0] == "stale"
     with fails(ModelError, "language-model-missing", "tiny.gguf"):
         run(project)
-    project.change_settings({"queries.answer_tokens": 64, "queries.model": str(tmp_path / "other.gguf")})
+    project.change_settings(
+        {"queries.answer_tokens": 64, "queries.model": str(tmp_path / "other.gguf")}
+    )
     assert states()["generate"][0] == "stale", "another model is named"
     assert "other.gguf" in states()["generate"][1]
     build_tiny_gguf(model, context=8192)
@@ -59,15 +63,24 @@ def test_settings_of_other_backends_do_not_make_the_queries_stale(asked_project:
     project = asked_project(backend="extractive")
     generate_here(project)
     project.change_settings(
-        {"queries.model": "/tmp/x.gguf", "queries.prompt": "one-step", "queries.context_tokens": 900}
+        {
+            "queries.model": "/tmp/x.gguf",
+            "queries.prompt": "one-step",
+            "queries.context_tokens": 900,
+        }
     )
-    assert next(status.state for status in view_status(project) if status.stage == "generate") == "done"
+    assert (
+        next(status.state for status in view_status(project) if status.stage == "generate")
+        == "done"
+    )
 
 
 def test_imported_queries_are_announced_as_unused_with_a_model(asked_project: Make, tmp_path: Path):
     project = asked_project(backend="gguf", model="x.gguf")
     queries = tmp_path / "queries.jsonl"
-    queries.write_text(json.dumps({"query": "Where is the pump?", "evidence": ["stands in hall 0"]}) + "\n")
+    queries.write_text(
+        json.dumps({"query": "Where is the pump?", "evidence": ["stands in hall 0"]}) + "\n"
+    )
     done = engine_here("import-queries", str(project.path), str(queries))
     assert "queries.backend" in done.stderr
 
@@ -87,10 +100,14 @@ class Auto:
 
     def generate(self, **how: Any) -> dict[str, tuple[str, str]]:
         told = generate_here(self.project, **how)
-        return {event.setting: (event.value, event.reason) for event in told if isinstance(event, Told)}
+        return {
+            event.setting: (event.value, event.reason) for event in told if isinstance(event, Told)
+        }
 
     def status(self, stage: str = "generate") -> tuple[str, str]:
-        return next((one.state, one.reason) for one in view_status(self.project) if one.stage == stage)
+        return next(
+            (one.state, one.reason) for one in view_status(self.project) if one.stage == stage
+        )
 
 
 @pytest.fixture
@@ -122,7 +139,10 @@ def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generato
     named = auto.resolve_backend()
     assert (named.backend, named.model, "queries.model" in named.reason) == ("gguf", "", True)
     auto.project.change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})
-    assert (auto.resolve_backend().backend, "queries.endpoint" in auto.resolve_backend().reason) == ("endpoint", True)
+    assert (
+        auto.resolve_backend().backend,
+        "queries.endpoint" in auto.resolve_backend().reason,
+    ) == ("endpoint", True)
 
 
 def test_a_model_that_is_added_later_makes_nothing_stale(auto: Auto):
@@ -136,7 +156,9 @@ def test_a_model_that_is_added_later_makes_nothing_stale(auto: Auto):
     assert queries_of(auto.project) == before
     auto.project.change_settings({"queries.per_chunk": 2})
     assert auto.status()[0] == "stale"
-    assert auto.generate()["queries"][0] == "extractive", "what was chosen stays, whatever else makes the queries anew"
+    assert auto.generate()["queries"][0] == "extractive", (
+        "what was chosen stays, whatever else makes the queries anew"
+    )
     told = auto.generate(forced=True)
     for setting in ("queries", "backend"):
         assert (told[setting][0], "ours.gguf" in told[setting][1]) == ("gguf", True)
@@ -148,7 +170,9 @@ def test_a_run_by_force_takes_a_model_that_was_added(auto: Auto):
     run(auto.project)
     added("ours.gguf")
     told = run(auto.project, force=("generate",))
-    assert {event.setting: event.value for event in told if isinstance(event, Told)}["queries"] == "gguf"
+    assert {event.setting: event.value for event in told if isinstance(event, Told)}[
+        "queries"
+    ] == "gguf"
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_model_that_it_began_with(auto: Auto):
@@ -187,7 +211,9 @@ def test_what_auto_chose_is_forgotten_when_a_backend_is_named(auto: Auto):
 
 
 def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto):
-    """Extractive queries move the queries' vectors alone: a model that is added later changes nothing of that."""
+    """Extractive queries move the queries' vectors alone: a model that is added later changes
+    nothing of that.
+    """
 
     def trained() -> tuple[str, bool]:
         store = auto.project.store()

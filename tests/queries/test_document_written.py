@@ -7,8 +7,6 @@ from engine.queries.document_written import held_by
 
 
 def test_a_text_decides_only_of_documents_that_are_free() -> None:
-    title, trained = (
-        DocumentQuery("Berths for visitors", "title", None, 1, written_in=1),
-        DocumentQuery("Lights and signals", "title", None, 2, written_in=2),
-    )
+    title = DocumentQuery("Berths for visitors", "title", None, 1, written_in=1)
+    trained = DocumentQuery("Lights and signals", "title", None, 2, written_in=2)
     assert held_by({1}, [title, trained]) == [title]

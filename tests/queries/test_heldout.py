@@ -36,7 +36,8 @@ def test_the_share_is_met_about():
 
 
 def test_adding_documents_moves_nobody():
-    few, many = assign_split(named(200), 0.3), assign_split(named(400), 0.3)
+    few = assign_split(named(200), 0.3)
+    many = assign_split(named(400), 0.3)
     assert {document for document in many if document < 200} == few
 
 
@@ -77,9 +78,22 @@ def test_capping_is_a_seeded_choice_that_hardly_changes_when_queries_come():
 
 
 def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
-    """Of a single article's entries that are held out, none may only stop the training: nothing could be served."""
+    """Of a single article's entries that are held out, none may only stop the training: nothing
+    could be served.
+    """
     documents = [
-        Document(f"corpus.jsonl#{n}", "corpus", "jsonl", f"article {n // 3}", "", str(n), 1, 0.0, str(n), n)
+        Document(
+            f"corpus.jsonl#{n}",
+            "corpus",
+            "jsonl",
+            f"article {n // 3}",
+            "",
+            str(n),
+            1,
+            0.0,
+            str(n),
+            n,
+        )
         for n in range(36)
     ]
     queries = [Query(str(n), "question", n, n, "", "train") for n in range(36)]
@@ -90,7 +104,10 @@ def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
             settings=validate({"training": {"seed": seed}, "evaluation": {"heldout_share": 0.15}}),
         )
         sides = {
-            side: {q.document_id // 3 for q in split_queries(context, queries, []) if q.split == side} for side in SIDES
+            side: {
+                q.document_id // 3 for q in split_queries(context, queries, []) if q.split == side
+            }
+            for side in SIDES
         }
         alone += len(sides["validation"] | sides["heldout"]) == 1
         assert sides["heldout"]
@@ -98,12 +115,16 @@ def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
     assert alone > 5, "no seed held out a single article"
 
 
-def numbered(number: int, path: str, content: str, title: str = "", external: str | None = None) -> Document:
+def numbered(
+    number: int, path: str, content: str, title: str = "", external: str | None = None
+) -> Document:
     return Document(path, "source", "md", title, "", content, 1, 0.0, external, number)
 
 
 def test_copies_share_a_key_and_other_files_do_not() -> None:
-    keys = document_keys([numbered(2, "b.md", "same"), numbered(1, "a.md", "same"), numbered(3, "c.md", "other")])
+    keys = document_keys(
+        [numbered(2, "b.md", "same"), numbered(1, "a.md", "same"), numbered(3, "c.md", "other")]
+    )
     assert keys == {1: "a.md", 2: "a.md", 3: "c.md"}
 
 
@@ -116,13 +137,27 @@ def test_entries_of_one_title_share_a_key() -> None:
 
 
 def test_untitled_neighbours_share_a_key_but_not_the_whole_corpus() -> None:
-    keys = document_keys([numbered(n, f"corpus.jsonl#{n}", str(n), "", str(n)) for n in range(1, 2 * UNTITLED_RUN + 1)])
+    keys = document_keys(
+        [
+            numbered(n, f"corpus.jsonl#{n}", str(n), "", str(n))
+            for n in range(1, 2 * UNTITLED_RUN + 1)
+        ]
+    )
     assert len(set(keys.values())) == 2
     assert keys[1] == keys[UNTITLED_RUN] != keys[UNTITLED_RUN + 1]
 
 
 def test_copies_versions_and_mails_of_a_thread_are_of_one_text() -> None:
-    titles = ["Fees", "", "Berths for visitors", "Re: [Ticket 77] FEES", "Berths for boats", "", "", "Fees"]
+    titles = [
+        "Fees",
+        "",
+        "Berths for visitors",
+        "Re: [Ticket 77] FEES",
+        "Berths for boats",
+        "",
+        "",
+        "Fees",
+    ]
     contents = ["a", "b", "c", "d", "e", "c", "f", "g"]
     documents = [
         numbered(row, f"{row}.md", content, title)
@@ -135,21 +170,31 @@ def test_copies_versions_and_mails_of_a_thread_are_of_one_text() -> None:
 
 
 def test_files_of_one_name_in_several_formats_are_of_one_text() -> None:
-    files = [numbered(n, path, str(n)) for n, path in enumerate(("a/fees.docx", "a/fees.pdf", "b/fees.pdf"), 1)]
+    files = [
+        numbered(n, path, str(n))
+        for n, path in enumerate(("a/fees.docx", "a/fees.pdf", "b/fees.pdf"), 1)
+    ]
     entries = [numbered(n, f"corpus.jsonl#{n}.{n}", str(n), str(n), str(n)) for n in (4, 5)]
     assert related_documents([*files, *entries]) == {1: 1, 2: 1, 3: 3, 4: 4, 5: 5}
 
 
 def test_a_title_of_most_documents_says_nothing() -> None:
-    half = [numbered(row, f"{row}.md", str(row), "Harbour" if row < 3 else str(row)) for row in range(1, 5)]
+    half = [
+        numbered(row, f"{row}.md", str(row), "Harbour" if row < 3 else str(row))
+        for row in range(1, 5)
+    ]
     assert related_documents(half) == {1: 1, 2: 1, 3: 3, 4: 4}
     assert related_documents(half[:3]) == {1: 1, 2: 2, 3: 3}
 
 
 @pytest.mark.parametrize(("shared", "alike"), [(80, True), (55, True), (30, False), (0, False)])
 def test_versions_that_are_most_of_a_project_are_of_one_text(shared: int, alike: bool) -> None:
-    documents = [numbered(n, f"{n}.md", str(n), "Lease" if n < 31 else f"Letter {n}") for n in range(1, 41)]
-    clauses = " ".join(f"clause{n}" for n in range(shared))  # as in a menu of a site, if they are few
+    documents = [
+        numbered(n, f"{n}.md", str(n), "Lease" if n < 31 else f"Letter {n}") for n in range(1, 41)
+    ]
+    clauses = " ".join(
+        f"clause{n}" for n in range(shared)
+    )  # as in a menu of a site, if they are few
 
     def text_of(document: int) -> str:
         return f"{clauses} {' '.join(f'own{document}x{n}' for n in range(100 - shared))}"
@@ -165,7 +210,9 @@ def test_versions_that_are_most_of_a_project_are_of_one_text(shared: int, alike:
 def test_versions_and_mails_of_a_thread_are_not_parted() -> None:
     documents = [numbered(n, f"{n}.eml", str(n), f"Re: Berth {n // 3}") for n in range(90)]
     queries = [Query(str(n), "question", n, n, "", "train") for n in range(90)]
-    context: Any = SimpleNamespace(store=SimpleNamespace(documents=lambda: documents), settings=validate({}))
+    context: Any = SimpleNamespace(
+        store=SimpleNamespace(documents=lambda: documents), settings=validate({})
+    )
     sides = {query.document_id: query.split for query in split_queries(context, queries, [])}
     assert {*sides.values()} == set(SIDES)
     assert all(sides[3 * n] == sides[3 * n + 1] == sides[3 * n + 2] for n in range(30))

@@ -27,7 +27,9 @@ Make = Callable[..., ProjectFolder]
 def invented(request: Request, number: int) -> str:
     """Three questions, none with words of the document as evidence."""
     pairs = json.loads(good(request, number))["questions"]
-    return json.dumps({"questions": [{**pair, "evidence": "These words stand nowhere at all."} for pair in pairs]})
+    return json.dumps(
+        {"questions": [{**pair, "evidence": "These words stand nowhere at all."} for pair in pairs]}
+    )
 
 
 def warnings(told: list[Event]) -> list[str]:
@@ -56,7 +58,10 @@ def test_the_rankings_of_no_queries_are_none(asked_project: Make):
         assert summary_line(ranked) == "queries: 0"
         store = project.store()
         try:
-            states = {one.stage: one for one in all_status(ProjectSnapshot(project, project.settings(), store))}
+            states = {
+                one.stage: one
+                for one in all_status(ProjectSnapshot(project, project.settings(), store))
+            }
         finally:
             store.close()
         shown = engine_here("status", str(project.path)).stdout
@@ -67,8 +72,12 @@ def test_the_rankings_of_no_queries_are_none(asked_project: Make):
 def test_a_filter_that_took_all_ends_a_run(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
     from engine.queries import stage
 
-    monkeypatch.setattr(stage, "bm25_ranks", lambda _index, queries, *_: np.zeros(len(queries), np.int64))
-    monkeypatch.setattr(stage, "base_ranks", lambda _context, queries, *_: np.zeros(len(queries), np.int64))
+    monkeypatch.setattr(
+        stage, "bm25_ranks", lambda _index, queries, *_: np.zeros(len(queries), np.int64)
+    )
+    monkeypatch.setattr(
+        stage, "base_ranks", lambda _context, queries, *_: np.zeros(len(queries), np.int64)
+    )
     (warning,) = warnings(generate_here(asked_project(backend="extractive", consistency_top=5)))
     assert f" × {Reason.CHUNK_NOT_FOUND.words}): " in warning
 
@@ -113,10 +122,14 @@ def test_another_way_of_asking_begins_anew_and_a_usable_question_goes_on(
     from engine.queries import writing
 
     monkeypatch.setattr(writing, "GIVE_UP", 2)
-    with serving(lambda request, number: (good if number == 1 else invented)(request, number)) as server:
+    with serving(
+        lambda request, number: (good if number == 1 else invented)(request, number)
+    ) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
         generate_here(project)
-        assert len(server.requests) == 6, "one usable question, and the chunks after it are asked about"
+        assert len(server.requests) == 6, (
+            "one usable question, and the chunks after it are asked about"
+        )
         monkeypatch.setattr(writing, "GIVE_UP", 1)
         project.change_settings({"queries.answer_tokens": 700})
         with fails(StageError, "no-usable-queries", "1 chunks"):

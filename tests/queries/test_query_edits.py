@@ -26,10 +26,17 @@ def filled(project: ProjectFolder) -> Store:
     store = project.store()
     with store.transaction():
         file_id = store.put_file(FileRecord("/docs", "a.md", "md", 1, 1, "h", "read", "", ""))
-        row = store.put_document(file_id, Document("a.md", "/docs", "md", "A", "x" * 9, "h", 1, 0.0))
-        store.replace_chunks(row, [Chunk(row, n, n, n + 1, "x", (), 1, "x", f"h{n + 1}") for n in range(2)])
+        row = store.put_document(
+            file_id, Document("a.md", "/docs", "md", "A", "x" * 9, "h", 1, 0.0)
+        )
+        store.replace_chunks(
+            row, [Chunk(row, n, n, n + 1, "x", (), 1, "x", f"h{n + 1}") for n in range(2)]
+        )
     first, second = (chunk.id for chunk in store.chunks())
-    queries = [Query(text, "question", key, row, "x") for text, key in zip(TEXTS, (first, first, second), strict=True)]
+    queries = [
+        Query(text, "question", key, row, "x")
+        for text, key in zip(TEXTS, (first, first, second), strict=True)
+    ]
     store.replace_queries(queries, Artifact(QueriesInfo(content=content(queries), made=5), "f"))
     return store
 
@@ -45,9 +52,16 @@ def noted(project: ProjectFolder) -> str:
 
 def made_again(store: Store, judged: frozenset[str] = frozenset()) -> list[str]:
     """The texts that the same generation gives now."""
-    queries = [Query(text, "question", q.chunk_id, 1, "x") for q, text in zip(FRESH, TEXTS, strict=True)]
+    queries = [
+        Query(text, "question", q.chunk_id, 1, "x") for q, text in zip(FRESH, TEXTS, strict=True)
+    ]
     hashes = {key: content_hash for key, _, content_hash in store.chunk_keys()}
-    return [query.text for query in apply_edits(queries, hashes, read_edits(ProjectFolder(store.path.parent)), judged)]
+    return [
+        query.text
+        for query in apply_edits(
+            queries, hashes, read_edits(ProjectFolder(store.path.parent)), judged
+        )
+    ]
 
 
 FRESH = [Query(text, "question", key, 1, "x") for text, key in zip(TEXTS, (1, 1, 2), strict=True)]
@@ -172,7 +186,9 @@ def test_nothing_to_edit_before_queries_were_made(project: ProjectFolder) -> Non
     store.close()
 
 
-def test_a_full_disk_undoes_the_edit(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_undoes_the_edit(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = filled(project)
     before = noted(project)
 
@@ -193,7 +209,9 @@ def test_an_edit_whose_last_step_fails_is_undone_in_its_file_too(
 ) -> None:
     store = filled(project)
     rewrite(project, store, first)
-    texts, before, edits = [query.text for query in store.queries()], noted(project), read_edits(project)
+    texts = [query.text for query in store.queries()]
+    before = noted(project)
+    edits = read_edits(project)
     real = Store.transaction
 
     @contextmanager
@@ -211,7 +229,8 @@ def test_an_edit_whose_last_step_fails_is_undone_in_its_file_too(
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", "3", '{"chunk": "h", "query": "q"}', '{"chunk": 1, "query": "q", "text": null}']
+    "line",
+    ["{", "[]", "3", '{"chunk": "h", "query": "q"}', '{"chunk": 1, "query": "q", "text": null}'],
 )
 def test_a_damaged_file_names_the_line(project: ProjectFolder, line: str) -> None:
     path = project.path / "imports" / FILE

@@ -36,11 +36,15 @@ def server() -> Iterator[FakeEndpoint]:
 
 
 def as_made_before(project: ProjectFolder, queries: dict[str, Any]) -> None:
-    """Note of a project's queries what the version before this one would have: no defaults, and the fingerprints of then."""
+    """Note of a project's queries what the version before this one would have: no defaults, and
+    the fingerprints of then.
+    """
     chosen = project.settings().encoder
     encoder = base_source(chosen).fingerprint, chosen.max_tokens
     with closing(project.store()) as store:
-        language = ProjectSnapshot(project, project.settings(), store).need(LexicalInfo).info.language
+        language = (
+            ProjectSnapshot(project, project.settings(), store).need(LexicalInfo).info.language
+        )
         assert language in ("en", "none")
         former: dict[str, Any] = {
             "queries": queries,
@@ -69,7 +73,9 @@ def by_model_before(project: ProjectFolder, url: str) -> None:
         "seed": 0,
     }
     limits = {"max_queries": 8000, "max_hours": 0.0, "consistency_top": 0}
-    as_made_before(project, {"backend": "endpoint", **limits, "order": 1, "filters": 2, "writer": writer})
+    as_made_before(
+        project, {"backend": "endpoint", **limits, "order": 1, "filters": 2, "writer": writer}
+    )
 
 
 def state(project: ProjectFolder) -> str:
@@ -83,10 +89,14 @@ def is_outdated(project: ProjectFolder) -> bool:
 
 def due(project: ProjectFolder) -> list[str]:
     with closing(project.store()) as store:
-        return stages_due(ProjectSnapshot(project, project.settings(), store), ("ingest", "index", "generate"))
+        return stages_due(
+            ProjectSnapshot(project, project.settings(), store), ("ingest", "index", "generate")
+        )
 
 
-def test_queries_of_former_defaults_stay_until_one_generates_again(asked_project: Make, server: FakeEndpoint):
+def test_queries_of_former_defaults_stay_until_one_generates_again(
+    asked_project: Make, server: FakeEndpoint
+):
     project = pointed(asked_project, server, kinds=FORMER_KINDS)
     generate_here(project)
     project.change_settings({"queries.kinds": None})
@@ -95,7 +105,9 @@ def test_queries_of_former_defaults_stay_until_one_generates_again(asked_project
     assert (state(project), is_outdated(project), due(project)) == ("done", True, [])
     asked = len(server.requests)
     run(project)
-    assert len(server.requests) == 2 * asked, "'engine generate' alone writes them anew, by the prompts of now"
+    assert len(server.requests) == 2 * asked, (
+        "'engine generate' alone writes them anew, by the prompts of now"
+    )
     assert {query.kind for query in former} <= set(FORMER_KINDS)
     assert "everyday" in {query.kind for query in queries_of(project)}
     assert (state(project), is_outdated(project)) == ("done", False)

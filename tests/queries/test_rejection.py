@@ -16,7 +16,10 @@ def test_a_reason_is_read_as_it_was_stored(reason: Reason, detail: str) -> None:
     stored = Rejected(QUERY, reason, detail).stored
     assert stored.partition(": ")[0] == reason.value
     assert read_reason(stored) == (reason, detail)
-    shown = f"{reason.words}: {detail}" if detail else reason.words
+    if detail:
+        shown = f"{reason.words}: {detail}"
+    else:
+        shown = reason.words
     assert words_of(stored) == shown
     assert read_reason(shown) == (reason, detail)  # of before 0.2
     assert words_of(shown) == shown

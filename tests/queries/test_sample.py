@@ -49,20 +49,27 @@ def test_the_extractive_generator_shows_what_a_run_would_make(asked_project: Mak
 
 
 def test_the_share_kept_counts_what_the_filters_leave_out(asked_project: Make):
-    """Of three questions of a chunk: a good one, its double, and one whose words BM25 finds in all other chunks."""
+    """Of three questions of a chunk: a good one, its double, and one whose words BM25 finds in
+    all other chunks.
+    """
 
     def script(request: Request, number: int) -> str:
         evidence = json.loads(good(request, number))["questions"][2]["evidence"]
         thing = evidence.split()[4]
         questions = [
             {"evidence": evidence, "question": f"How often is the oil of the {thing} changed?"},
-            {"evidence": evidence, "question": f"How often is the oil of the {thing.upper()} changed?"},
+            {
+                "evidence": evidence,
+                "question": f"How often is the oil of the {thing.upper()} changed?",
+            },
             {"evidence": "Words that stand nowhere.", "question": "Where do these words stand?"},
         ]
         return json.dumps({"questions": questions})
 
     with serving(script) as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", consistency_top=1)
+        project = asked_project(
+            backend="endpoint", endpoint=server.url, prompt="one-step", consistency_top=1
+        )
         found = sample(project, 1)
     reasons = [query.reason for query in everything(found)]
     assert reasons == [
@@ -82,7 +89,11 @@ def test_a_question_that_bm25_does_not_lead_back_is_left_out(asked_project: Make
 
     with serving(script) as server:
         project = asked_project(
-            backend="endpoint", endpoint=server.url, prompt="one-step", consistency_top=2, quality_filters=False
+            backend="endpoint",
+            endpoint=server.url,
+            prompt="one-step",
+            consistency_top=2,
+            quality_filters=False,
         )
         (query,) = everything(sample(project, 1))
     assert not query.kept
@@ -91,7 +102,9 @@ def test_a_question_that_bm25_does_not_lead_back_is_left_out(asked_project: Make
 
 def test_the_estimate_is_the_pace_of_the_sample_over_all_chunks(asked_project: Make):
     with serving(good) as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", max_queries=10)
+        project = asked_project(
+            backend="endpoint", endpoint=server.url, prompt="one-step", max_queries=10
+        )
         found = sample(project, 3)
     assert found.estimate.chunks == 4  # three questions a chunk: ten need four chunks
     assert 3.0 in numbers(found.estimate.basis)  # queries a chunk
@@ -113,7 +126,9 @@ def test_a_server_that_refuses_gives_its_reason_and_no_estimate(asked_project: M
     assert "HTTP 503" in error["why"]
 
 
-def test_the_estimate_leaves_out_what_was_not_answered(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+def test_the_estimate_leaves_out_what_was_not_answered(
+    asked_project: Make, monkeypatch: pytest.MonkeyPatch
+):
     """The first chunk is refused twice at once; the second takes 0.3 s."""
 
     def script(request: Request, number: int) -> Raw | str:
@@ -129,16 +144,22 @@ def test_the_estimate_leaves_out_what_was_not_answered(asked_project: Make, monk
     assert found.estimate.seconds >= 6 * 0.3
 
 
-def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(asked_project: Make, tmp_path):
+def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(
+    asked_project: Make, tmp_path
+):
     project = asked_project(backend="imported")
     lines = [
-        {"query": f"Where is the {thing}?", "evidence": [f"The {thing} stands in hall"]} for thing in ("kiln", "oven")
+        {"query": f"Where is the {thing}?", "evidence": [f"The {thing} stands in hall"]}
+        for thing in ("kiln", "oven")
     ]
     path = tmp_path / "queries.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     import_queries(project, path)
     found = sample(project, 5)
-    assert sorted(query.text for query in everything(found)) == ["Where is the kiln?", "Where is the oven?"]
+    assert sorted(query.text for query in everything(found)) == [
+        "Where is the kiln?",
+        "Where is the oven?",
+    ]
     assert found.estimate.seconds == 0.0
     project.change_settings({"queries.backend": "both"})
     kinds = {query.kind for query in everything(sample(project, 6))}
@@ -171,22 +192,30 @@ def test_the_command_prints_json_or_text_and_no_control_characters(asked_project
     assert [query.reason for query in everything(found)] == [Reason.UNUSABLE.words] * 2
     assert "\x1b" not in text
     assert text.count(Reason.UNUSABLE.words) == 2
-    assert numbers(next(line for line in text.splitlines() if "endpoint" in line))[0] == 0  # percent that is kept
+    assert (
+        numbers(next(line for line in text.splitlines() if "endpoint" in line))[0] == 0
+    )  # percent that is kept
 
 
 def test_the_command_reports_what_is_missing(asked_project: Make):
     code, error = error_of("sample", str(asked_project(backend="gguf").path))
-    assert (code, error["code"], "queries.model" in error["why"]) == (2, "language-model-not-chosen", True)
+    assert (code, error["code"], "queries.model" in error["why"]) == (
+        2,
+        "language-model-not-chosen",
+        True,
+    )
 
 
-def test_a_crash_of_llama_cpp_is_an_error(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_crash_of_llama_cpp_is_an_error(
+    asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=512, prompt="one-step")
     (tmp_path / "crashing").mkdir()
     (tmp_path / "crashing" / "sitecustomize.py").write_text(
-        "import ctypes, sys, threading, time\n"
-        "def crash():\n    while 'llama_cpp.llama_cpp' not in sys.modules: time.sleep(0.01)\n    ctypes.string_at(0)\n"
-        "threading.Thread(target=crash, daemon=True).start()\n"
+        "import ctypes, sys, threading, time\ndef crash():\n    while 'llama_cpp.llama_cpp' not in"
+        " sys.modules: time.sleep(0.01)\n    ctypes.string_at(0)\nthreading.Thread(target=crash,"
+        " daemon=True).start()\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "crashing"))
     with fails(StageError, "model-crashed", "SIGSEGV"):

@@ -28,17 +28,25 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def context(project: Path, url: str, stop: bool = False) -> Any:
-    settings = Settings(queries=QuerySettings(backend="endpoint", endpoint=url, endpoint_model="small"))
+    settings = Settings(
+        queries=QuerySettings(backend="endpoint", endpoint=url, endpoint_model="small")
+    )
     return SimpleNamespace(
-        project=SimpleNamespace(path=project), settings=settings, should_stop=lambda: stop,
-        choose=lambda *_: None, warn=lambda *_: None, store=EMPTY,
-    )  # fmt: skip
+        project=SimpleNamespace(path=project),
+        settings=settings,
+        should_stop=lambda: stop,
+        choose=lambda *_: None,
+        warn=lambda *_: None,
+        store=EMPTY,
+    )
 
 
 def script(request: dict[str, Any], _number: int) -> str:
     words = user(request).split("Words: ")[1].split("\n")[0].split(", ")
     assert "roof repair costs" in user(request) or words == ["garden"]
-    told = [{"word": word, "other": OTHERS[word]} for word in words] + [{"word": "unasked", "other": "word"}]
+    told = [{"word": word, "other": OTHERS[word]} for word in words] + [
+        {"word": "unasked", "other": "word"}
+    ]
     return json.dumps({"words": told})
 
 
@@ -57,7 +65,9 @@ def test_the_model_gets_each_query_and_its_words_once(tmp_path: Path) -> None:
 
 
 def test_a_word_that_the_limit_has_cut_is_none(tmp_path: Path) -> None:
-    begun = '{"words": [{"word": "roof", "other": "top of the house"}, {"word": "costs", "other": "pri'
+    begun = (
+        '{"words": [{"word": "roof", "other": "top of the house"}, {"word": "costs", "other": "pri'
+    )
     with serving(lambda *_: completion(begun, "length")) as server:
         found, _ = substitutes(context(tmp_path, server.url), ASKED[:1], lambda _: None)
     assert found == [{"roof": "top of the house"}]
@@ -83,7 +93,9 @@ def test_words_of_queries_that_are_gone_do_not_stay(tmp_path: Path) -> None:
         other.parent.mkdir()
         other.write_text('{"key": "k", "words": {"secret": "word"}}\n')
         substitutes(some, ASKED[:2], lambda _: None)
-        assert [path.name for path in other.parent.iterdir()] == [f"substitutes-{language_model(some)}.jsonl"]
+        assert [path.name for path in other.parent.iterdir()] == [
+            f"substitutes-{language_model(some)}.jsonl"
+        ]
         kept = next(other.parent.iterdir())
         assert "roof" in kept.read_text()
         stopped = context(tmp_path, server.url, stop=True)
@@ -107,7 +119,9 @@ def test_a_query_that_a_busy_server_left_unanswered_is_sent_again(tmp_path: Path
         assert len(server.requests) == 3
 
 
-def test_without_a_language_model_there_are_none_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
+def test_without_a_language_model_there_are_none_and_a_missing_one_is_an_error(
+    tmp_path: Path,
+) -> None:
     plain = SimpleNamespace(
         store=EMPTY,
         settings=Settings(queries=QuerySettings(backend="extractive")),

@@ -30,7 +30,9 @@ pytestmark = pytest.mark.usefixtures("without_llama")
 
 @pytest.fixture
 def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A language model that was added when llama.cpp was installed, the only one of this machine."""
+    """A language model that was added when llama.cpp was installed, the only one of this
+    machine.
+    """
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home" / "data"))
     own_folder().mkdir(parents=True)
@@ -42,7 +44,9 @@ def llm_state(project: ProjectFolder) -> str:
     return state
 
 
-def test_queries_by_a_file_are_refused_before_a_run_and_by_a_sample(asked_project: Make, writer: Path) -> None:
+def test_queries_by_a_file_are_refused_before_a_run_and_by_a_sample(
+    asked_project: Make, writer: Path
+) -> None:
     project = asked_project(backend="gguf", model=str(writer))
     events: list[object] = []
     with fails(UsageError, "package-missing", "llama-cpp-python", stage="generate"):
@@ -56,18 +60,26 @@ def test_queries_by_a_file_are_refused_before_a_run_and_by_a_sample(asked_projec
 def test_auto_takes_no_file_and_says_why(asked_project: Make, writer: Path) -> None:
     project = asked_project(backend="auto")
     with closing(project.store()) as store:
-        store.put_artifact(Artifact(QueryBackendInfo("gguf", "", str(writer), "0" * 16), ""))  # what it took before
+        store.put_artifact(
+            Artifact(QueryBackendInfo("gguf", "", str(writer), "0" * 16), "")
+        )  # what it took before
         found = resolve_backend(project.settings(), store, present=True)
-        assert resolve_backend(project.settings(), store).backend == "gguf", "who made the queries stays known"
+        assert resolve_backend(project.settings(), store).backend == "gguf", (
+            "who made the queries stays known"
+        )
     assert (found.backend, "writer.gguf" in found.reason, "llama-cpp-python" in found.reason) == (
-        "extractive", True, True,
-    )  # fmt: skip
+        "extractive",
+        True,
+        True,
+    )
     assert llm_state(project) == "absent"
     assert sample(project).backend == "extractive"
 
 
 def test_an_encoder_in_a_file_is_refused_by_name(project: ProjectFolder, writer: Path) -> None:
-    file = build_tiny_gguf(own_folder() / "encoder.gguf", template=None, context=512, llama__pooling_type=1)
+    file = build_tiny_gguf(
+        own_folder() / "encoder.gguf", template=None, context=512, llama__pooling_type=1
+    )
     with fails(UsageError, "package-missing", "llama-cpp-python"):
         encoder_source(EncoderSettings(model=str(file), device="cpu")).load(256)  # says its process
     project.change_settings({"encoder.model": str(file)})

@@ -37,12 +37,20 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
         assert [step(request) for request in server.requests] == ["events", "questions"] * 6
         queries = queries_of(project)
         assert len(queries) == 18
-        assert {query.kind for query in queries} == {"question", "keyword", "title", "claim", "everyday"}
+        assert {query.kind for query in queries} == {
+            "question",
+            "keyword",
+            "title",
+            "claim",
+            "everyday",
+        }
         store = project.store()
         texts = {chunk.id: chunk.text for chunk in store.chunks()}
         store.close()
         assert all(query.evidence in texts[query.chunk_id] for query in queries)
-        assert next(event.summary for event in told if isinstance(event, StageFinished))["made"] == 18
+        assert (
+            next(event.summary for event in told if isinstance(event, StageFinished))["made"] == 18
+        )
         assert [event.done for event in told if isinstance(event, Progress)][-1] == 6
         choices = {event.setting: event.value for event in told if isinstance(event, Told)}
         assert choices["backend"] == "endpoint"
@@ -52,18 +60,24 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
 
 
 def test_a_server_gets_several_messages_at_once_where_that_is_set(asked_project: Make):
-    """Six chunks, each 0.4 s: two waves of three, with the very queries that one after the other gives."""
+    """Six chunks, each 0.4 s: two waves of three, with the very queries that one after the other
+    gives.
+    """
 
     def slow(request: Request, number: int) -> str:
         time.sleep(0.4)
         return good(request, number)
 
-    took, found, told = [], [], []
+    took = []
+    found = []
+    told = []
     for concurrency in (0, 3):
         with serving(slow) as server:
             project = pointed(asked_project, server, concurrency=concurrency)
             begun = time.monotonic()
-            told.append({one.setting: one.value for one in generate_here(project) if isinstance(one, Told)})
+            told.append(
+                {one.setting: one.value for one in generate_here(project) if isinstance(one, Told)}
+            )
             took.append(time.monotonic() - begun)
         found.append(queries_of(project))
         shutil.rmtree(project.path)
@@ -73,7 +87,9 @@ def test_a_server_gets_several_messages_at_once_where_that_is_set(asked_project:
 
 
 def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: Make):
-    """By chunk: good; broken twice; invented evidence; broken once, then good; redirected twice; cut twice."""
+    """By chunk: good; broken twice; invented evidence; broken once, then good; redirected twice;
+    cut twice.
+    """
     chunks: list[str] = []
 
     def script(request: Request, number: int) -> Any:
@@ -84,12 +100,17 @@ def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: 
         if place == 1 or (place == 3 and not again):
             return '{"questions": ['
         if place == 2:
-            pair = {"evidence": "The factory burnt down in 1871.", "question": "When did the factory burn down?"}
+            pair = {
+                "evidence": "The factory burnt down in 1871.",
+                "question": "When did the factory burn down?",
+            }
             return json.dumps({"questions": [pair]})
         if place == 4:
             return Raw(301, headers={"Location": "http://127.0.0.1:9/"})
         if place == 5:
-            return {"choices": [{"message": {"content": '{"questions": [{'}, "finish_reason": "length"}]}
+            return {
+                "choices": [{"message": {"content": '{"questions": [{'}, "finish_reason": "length"}]
+            }
         return good(request, number)
 
     with serving(script) as server:
@@ -102,14 +123,22 @@ def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: 
             Reason.NOT_FOUND: 1,
             Reason.NO_ANSWER: 3,
         }
-        problems = [event.value for event in told if isinstance(event, Told) and event.setting == "chunk left out"]
-        assert all(shown in problem for shown, problem in zip(("JSON", "elsewhere", "768"), problems, strict=True))
+        problems = [
+            event.value
+            for event in told
+            if isinstance(event, Told) and event.setting == "chunk left out"
+        ]
+        assert all(
+            shown in problem
+            for shown, problem in zip(("JSON", "elsewhere", "768"), problems, strict=True)
+        )
         generate_here(project)
         assert len(server.requests) == 12, "only the redirected chunk is worth asking about again"
 
 
 def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make):
-    reached, release = threading.Event(), threading.Event()
+    reached = threading.Event()
+    release = threading.Event()
 
     def script(request: Request, number: int) -> Any:
         if number == 3 and not reached.is_set():
@@ -120,9 +149,13 @@ def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make):
     with serving(script) as server:
         project = pointed(asked_project, server)
         command = [sys.executable, "-m", "engine", "generate", str(project.path)]
-        started = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        started = subprocess.Popen(
+            command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         assert reached.wait(60)
-        newest = max(path for path in (project.path / "runs").iterdir() if (path / "stage.json").exists())
+        newest = max(
+            path for path in (project.path / "runs").iterdir() if (path / "stage.json").exists()
+        )
         os.kill(json.loads((newest / "stage.json").read_text())["pid"], signal.SIGKILL)
         assert started.wait(60) == 6
         release.set()
@@ -132,13 +165,16 @@ def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make):
         generate_here(project)
         asked = server.passages()
         assert len(asked) == 7
-        assert asked[3] == asked[4], "the answer that was on its way is the only one asked for twice"
+        assert asked[3] == asked[4], (
+            "the answer that was on its way is the only one asked for twice"
+        )
         assert len(set(asked)) == 6
         assert len(queries_of(project)) == 18
 
 
 def test_a_cancelled_run_does_not_wait_for_the_model_and_resumes(asked_project: Make):
-    reached, release = threading.Event(), threading.Event()
+    reached = threading.Event()
+    release = threading.Event()
 
     def script(request: Request, number: int) -> Any:
         if number == 2 and not reached.is_set():
@@ -168,7 +204,9 @@ def test_with_few_queries_wanted_chunks_are_taken_evenly_from_the_documents(aske
         assert len(set(server.passages())) == 5
 
 
-def test_with_another_prompt_or_model_chunks_are_sent_anew_and_gone_documents_are_forgotten(asked_project: Make):
+def test_with_another_prompt_or_model_chunks_are_sent_anew_and_gone_documents_are_forgotten(
+    asked_project: Make,
+):
     with serving(good) as server:
         project = pointed(asked_project, server)
         generate_here(project)
@@ -177,18 +215,25 @@ def test_with_another_prompt_or_model_chunks_are_sent_anew_and_gone_documents_ar
         assert len(server.requests) == 12
         assert len(answer_files(project)) == 2
         (project.path / "documents" / "kiln.txt").unlink()
-        (project.path / "documents" / "oven.txt").write_text("The new oven stands in the cellar of the bakery.")
+        (project.path / "documents" / "oven.txt").write_text(
+            "The new oven stands in the cellar of the bakery."
+        )
         stage_here(project.path, "ingest")
         stage_here(project.path, "index")
         generate_here(project)
         assert len(server.requests) == 13
-        assert [len(path.read_text().splitlines()) for path in answer_files(project)] in ([4, 5], [5, 4])
+        assert [len(path.read_text().splitlines()) for path in answer_files(project)] in (
+            [4, 5],
+            [5, 4],
+        )
         assert not any("kiln" in path.read_text() for path in answer_files(project))
 
 
 def test_a_server_that_went_away_ends_the_run_and_keeps_the_answers(asked_project: Make):
     def script(request: Request, number: int) -> Any:
-        return good(request, number) if number < 2 else Raw(500, b'{"error": "overheated"}')
+        if number < 2:
+            return good(request, number)
+        return Raw(500, b'{"error": "overheated"}')
 
     with serving(script) as server:
         project = pointed(asked_project, server)
@@ -226,7 +271,11 @@ def test_a_random_model_in_a_file_goes_through_the_whole_stage(asked_project: Ma
         ({"backend": "gguf", "model": "~nobody-here/x.gguf"}, ModelError, "language-model-invalid"),
         ({"backend": "endpoint"}, SettingsError, "endpoint-not-chosen"),
         ({"backend": "endpoint", "endpoint": "localhost:8080"}, SettingsError, "endpoint-invalid"),
-        ({"backend": "endpoint", "endpoint": "http://1.1.1.1/v1"}, SettingsError, "endpoint-public"),
+        (
+            {"backend": "endpoint", "endpoint": "http://1.1.1.1/v1"},
+            SettingsError,
+            "endpoint-public",
+        ),
     ],
 )
 def test_what_a_backend_lacks_is_an_error_before_anything_is_sent(
@@ -241,7 +290,9 @@ def test_what_a_backend_lacks_is_an_error_before_anything_is_sent(
     assert statuses["index"].state == "done"
 
 
-def test_a_context_too_small_for_the_prompt_ends_the_stage_with_what_to_set(asked_project: Make, tmp_path: Path):
+def test_a_context_too_small_for_the_prompt_ends_the_stage_with_what_to_set(
+    asked_project: Make, tmp_path: Path
+):
     model = build_tiny_gguf(tmp_path / "small.gguf", context=700)
     with fails(SettingsError, "context-too-small", 700):
         generate_here(asked_project(backend="gguf", model=str(model)))
@@ -279,7 +330,9 @@ def test_a_server_that_is_put_right_gets_every_chunk(asked_project: Make, status
     right = False
 
     def script(request: Request, number: int) -> Any:
-        return good(request, number) if right else Raw(status, b'{"error": "no model loaded"}')
+        if right:
+            return good(request, number)
+        return Raw(status, b'{"error": "no model loaded"}')
 
     with serving(script) as server:
         project = pointed(asked_project, server)
@@ -291,13 +344,17 @@ def test_a_server_that_is_put_right_gets_every_chunk(asked_project: Make, status
         assert len(queries_of(project)) == 18
 
 
-def test_chunks_that_a_working_server_keeps_refusing_do_not_stop_every_later_run(asked_project: Make):
+def test_chunks_that_a_working_server_keeps_refusing_do_not_stop_every_later_run(
+    asked_project: Make,
+):
     refused: dict[str, bool] = {}
 
     def script(request: Request, number: int) -> Any:
         text = passage(request)
         refused.setdefault(text, len(refused) % 2 == 1)  # three of six, which lie apart
-        return Raw(400, b'{"error": "context size exceeded"}') if refused[text] else good(request, number)
+        if refused[text]:
+            return Raw(400, b'{"error": "context size exceeded"}')
+        return good(request, number)
 
     with serving(script) as server:
         project = pointed(asked_project, server)

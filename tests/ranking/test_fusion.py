@@ -22,7 +22,8 @@ def test_rrf_by_hand():
 
 
 def test_rrf_ties_go_to_the_smaller_id_whatever_the_order_of_rankers():
-    first, second = ([3, 9, 2], [3.0, 2.0, 1.0]), ([9, 3, 4], [3.0, 2.0, 1.0])
+    first = ([3, 9, 2], [3.0, 2.0, 1.0])
+    second = ([9, 3, 4], [3.0, 2.0, 1.0])
     assert rrf([first, second])[0].tolist() == [3, 9, 2, 4]
     assert rrf([second, first])[0].tolist() == [3, 9, 2, 4]
 
@@ -36,18 +37,23 @@ def test_convex_by_hand():
 
 
 def test_convex_at_its_ends_is_one_ranker():
-    semantic, lexical = ([5, 6, 7], [0.3, 0.2, 0.1]), ([7, 6, 5], [3.0, 2.0, 1.0])
+    semantic = ([5, 6, 7], [0.3, 0.2, 0.1])
+    lexical = ([7, 6, 5], [3.0, 2.0, 1.0])
     assert convex(semantic, lexical, 1.0)[0].tolist() == [5, 6, 7]
     assert convex(semantic, lexical, 0.0)[0].tolist() == [7, 6, 5]
 
 
 def test_each_ranker_judges_the_others_chunks():
-    semantic, lexical = ([1, 2], [0.9, 0.7]), ([2, 4], [12.0, 8.0])
-    semantic, lexical = cross_scored(semantic, [2, 4], [0.7, 0.8]), cross_scored(lexical, [1, 2], [0.0, 12.0])
+    semantic = ([1, 2], [0.9, 0.7])
+    lexical = ([2, 4], [12.0, 8.0])
+    semantic = cross_scored(semantic, [2, 4], [0.7, 0.8])
+    lexical = cross_scored(lexical, [1, 2], [0.0, 12.0])
     assert semantic[0].tolist() == [1, 2, 4]
     assert lexical[0].tolist() == [2, 4, 1]
     assert lexical[1].tolist() == [12, 8, 0]
-    ids, scores = convex(semantic, lexical, weight=0.6)  # min-max: 1 → 1, 2 → 0, 4 → ½; 1 → 0, 2 → 1, 4 → ⅔
+    ids, scores = convex(
+        semantic, lexical, weight=0.6
+    )  # min-max: 1 → 1, 2 → 0, 4 → ½; 1 → 0, 2 → 1, 4 → ⅔
     assert ids.tolist() == [1, 4, 2]
     assert scores == pytest.approx([0.6, 0.6 * 0.5 + 0.4 * 2 / 3, 0.4])
 
@@ -78,7 +84,9 @@ def test_equal_scores_all_count_fully():
 
 
 def test_padding_and_empty_lists_contribute_nothing():
-    ids, scores = rrf([([[1, -1], [-1, -1]], np.zeros((2, 2))), ([[2], [-1]], np.zeros((2, 1)))], depth=3)
+    ids, scores = rrf(
+        [([[1, -1], [-1, -1]], np.zeros((2, 2))), ([[2], [-1]], np.zeros((2, 1)))], depth=3
+    )
     assert ids.tolist() == [[1, 2, -1], [-1, -1, -1]]
     assert scores[0, :2] == pytest.approx([1 / 41, 1 / 41])
     assert np.isneginf(scores[1]).all()
@@ -93,9 +101,9 @@ def test_many_queries_at_once_agree_with_a_dictionary(queries, depth):
     for number in range(3):
         lists = [query[number] for query in queries]
         width = max(len(items) for items in lists)
-        padded = np.array([items + [-1] * (width - len(items)) for items in lists], dtype=np.int64).reshape(
-            len(lists), width
-        )
+        padded = np.array(
+            [items + [-1] * (width - len(items)) for items in lists], dtype=np.int64
+        ).reshape(len(lists), width)
         rankers.append((padded, np.zeros(padded.shape)))
     ids, scores = rrf(rankers, depth)
     for row, query in enumerate(queries):
@@ -105,7 +113,9 @@ def test_many_queries_at_once_agree_with_a_dictionary(queries, depth):
                 expected[item] += 1 / (40 + rank)
         best = sorted(expected, key=lambda item: (-round(expected[item], 12), item))[:depth]
         assert ids[row][ids[row] >= 0].tolist() == best
-        assert scores[row, : len(best)] == pytest.approx([expected[item] for item in best], abs=1e-9)
+        assert scores[row, : len(best)] == pytest.approx(
+            [expected[item] for item in best], abs=1e-9
+        )
 
 
 def test_blocks_do_not_show(monkeypatch):

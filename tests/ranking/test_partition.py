@@ -44,6 +44,7 @@ def test_fine_to_coarse_never_shrinks_and_uniform_stays_even(k, m):
     fine = [high - low for low, high in partition_ranks(k, m)[1:]]
     even = [high - low for low, high in partition_ranks(k, m, "uniform")[1:]]
     assert max(even) - min(even) <= 1
-    # Flooring moves a bound by less than 1, hence a length by less than 1, hence this difference by less than 3.
+    # Flooring moves a bound by less than 1, hence a length by less than 1, hence this difference by
+    # less than 3.
     if k - 3 >= 2 ** (m - 1) - 1:
         assert all(abs(after - 2 * before) <= 3 for before, after in itertools.pairwise(fine))

@@ -85,7 +85,12 @@ def test_damage_is_an_error_and_never_loaded(tmp_path, damage):
 
 @pytest.mark.parametrize(
     ("ids", "scores"),
-    [([[-1, 3]], [[0.0, 1.0]]), ([[3, 4]], [[np.nan, 1.0]]), ([[-2, -1]], [[0.0, 0.0]]), ([[1, 2]], [[1.0]])],
+    [
+        ([[-1, 3]], [[0.0, 1.0]]),
+        ([[3, 4]], [[np.nan, 1.0]]),
+        ([[-2, -1]], [[0.0, 0.0]]),
+        ([[1, 2]], [[1.0]]),
+    ],
 )
 def test_senseless_lists_are_refused(ids, scores):
     with pytest.raises(ValueError, match=r"padding|finite|below|shapes"):

@@ -11,7 +11,10 @@ from engine.ranking.sampling import partition_ranks, sample_lists
 
 def ranked(lengths: list[int], query_ids: list[int]) -> RankedLists:
     lists = [
-        ([1_000 * query + rank for rank in range(length)], [float(length - rank) for rank in range(length)])
+        (
+            [1_000 * query + rank for rank in range(length)],
+            [float(length - rank) for rank in range(length)],
+        )
         for query, length in zip(query_ids, lengths, strict=True)
     ]
     return RankedLists.from_lists(query_ids, lists)

@@ -15,7 +15,10 @@ from engine.reranking.budget import BudgetedReranker, Scored
 
 @dataclass
 class SlowReranker:
-    """Takes `cost(pairs scored before)` seconds a pair, of its own clock. The score is the passage's number."""
+    """Takes `cost(pairs scored before)` seconds a pair, of its own clock.
+
+    The score is the passage's number.
+    """
 
     cost: Callable[[int], float]
     batch_share: float = 0.1
@@ -34,17 +37,23 @@ class SlowReranker:
             self.now += self.cost(sum(self.batches))
         self.batches.append(len(passages))
         self.waits.append(seconds)
-        return np.array([float(text.split()[0]) for text in passages if text[0].isdigit()], np.float32)
+        return np.array(
+            [float(text.split()[0]) for text in passages if text[0].isdigit()], np.float32
+        )
 
 
 PASSAGES = [f"{number} passage" for number in range(10, 90)]
 
 
-def scored(reranker: SlowReranker, seconds: float = 1.0, passages: Sequence[str] = PASSAGES) -> Scored:
+def scored(
+    reranker: SlowReranker, seconds: float = 1.0, passages: Sequence[str] = PASSAGES
+) -> Scored:
     return BudgetedReranker(reranker, seconds, lambda: reranker.now).scores("q", passages)
 
 
-@pytest.mark.parametrize(("cost", "least", "most"), [(0.01, 80, 80), (0.02, 44, 50), (0.05, 18, 20), (0.3, 3, 3)])
+@pytest.mark.parametrize(
+    ("cost", "least", "most"), [(0.01, 80, 80), (0.02, 44, 50), (0.05, 18, 20), (0.3, 3, 3)]
+)
 def test_a_slow_model_scores_what_fits(cost: float, least: int, most: int) -> None:
     found = scored(SlowReranker(lambda _: cost))
     assert least <= len(found.scores) <= most
@@ -113,7 +122,8 @@ def test_nothing_to_score_is_no_problem() -> None:
 
 
 def test_it_stops_between_batches() -> None:
-    made, asked = SlowReranker(lambda _: 0.01), iter([False, False, True, True])
+    made = SlowReranker(lambda _: 0.01)
+    asked = iter([False, False, True, True])
     found = BudgetedReranker(made, 1.0, lambda: made.now).scores("q", PASSAGES, lambda: next(asked))
     assert len(found.scores) == sum(made.batches)
     assert len(made.batches) == 2
@@ -125,7 +135,9 @@ def test_a_server_is_asked_for_more_at_once_and_waited_for_no_longer_than_the_ti
     found = scored(made)
     assert made.batches[0] == 4
     assert made.waits[0] == pytest.approx(1.0)
-    assert all(wait <= 1.0 - 0.01 * sum(made.batches[:n]) + 1e-9 for n, wait in enumerate(made.waits))
+    assert all(
+        wait <= 1.0 - 0.01 * sum(made.batches[:n]) + 1e-9 for n, wait in enumerate(made.waits)
+    )
     assert found.seconds <= 1.0
 
 

@@ -20,7 +20,8 @@ from engine.reranking.chosen import reranker_of
 from engine.settings.load import validate
 
 prepare()
-QUERY, PASSAGES = "heat flow", ["heat and flow of a wing", "the judge", "law " * 900, "", "a \ud800 b"]
+QUERY = "heat flow"
+PASSAGES = ["heat and flow of a wing", "the judge", "law " * 900, "", "a \ud800 b"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,9 @@ def project(tmp_path: Path) -> ProjectFolder:
 
 
 def settings(name: Path | str) -> object:
-    return validate({"search": {"reranker": str(name)}, "encoder": {"device": "cpu", "dtype": "float32"}})
+    return validate(
+        {"search": {"reranker": str(name)}, "encoder": {"device": "cpu", "dtype": "float32"}}
+    )
 
 
 def test_the_scores_are_those_of_sentence_transformers(
@@ -77,7 +80,9 @@ def test_a_batch_that_takes_longer_than_the_time_is_not_waited_for(
     assert len(reranker.scores(QUERY, PASSAGES, 60.0)) == len(PASSAGES)
 
 
-def test_a_folder_that_is_none_is_refused_before_it_is_loaded(folder: Path, project: ProjectFolder) -> None:
+def test_a_folder_that_is_none_is_refused_before_it_is_loaded(
+    folder: Path, project: ProjectFolder
+) -> None:
     with fails(ModelError, "cross-encoder-invalid"):
         reranker_of(project, settings(project.path / "missing"))  # type: ignore[arg-type]
 
@@ -90,13 +95,19 @@ def test_a_model_that_fails_or_gives_no_numbers_is_an_error(
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     weights = load_file(copy / "model.safetensors")
     name = next(name for name in weights if name.startswith("classifier"))
-    save_file({**weights, name: weights[name] * float("nan")}, copy / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        {**weights, name: weights[name] * float("nan")},
+        copy / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     reranker = reranker_of(project, settings(copy))  # type: ignore[arg-type]
     assert reranker is not None
     with fails(EngineError, "scores-not-finite"):
         reranker.scores(QUERY, PASSAGES)
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(config | {"architectures": ["NoneForSequenceClassification"]}))
+    (copy / "config.json").write_text(
+        json.dumps(config | {"architectures": ["NoneForSequenceClassification"]})
+    )
     broken = reranker_of(project, settings(copy))  # type: ignore[arg-type]
     assert broken is not None
     assert broken.fingerprint != reranker.fingerprint

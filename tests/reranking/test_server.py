@@ -50,7 +50,9 @@ def made(project: ProjectFolder, url: str, **search: Any) -> Reranker:
     return found
 
 
-def test_scores_come_in_the_order_of_the_passages(server: RerankServer, project: ProjectFolder) -> None:
+def test_scores_come_in_the_order_of_the_passages(
+    server: RerankServer, project: ProjectFolder
+) -> None:
     reranker = made(project, server.url, reranker_model="m")
     assert reranker.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
     assert server.requests == [{"query": "who", "documents": PASSAGES, "top_n": 3, "model": "m"}]
@@ -64,12 +66,18 @@ def test_scores_come_in_the_order_of_the_passages(server: RerankServer, project:
 
 def test_another_model_or_address_is_another_reranker(project: ProjectFolder) -> None:
     url = "http://127.0.0.1:9/v1"
-    names = [made(project, url), made(project, url, reranker_model="m"), made(project, "http://127.0.0.1:8/v1")]
+    names = [
+        made(project, url),
+        made(project, url, reranker_model="m"),
+        made(project, "http://127.0.0.1:8/v1"),
+    ]
     assert len({one.fingerprint for one in names}) == 3
     assert reranker_of(project, validate({})) is None
 
 
-def test_what_is_lost_on_the_way_is_sent_again(server: RerankServer, project: ProjectFolder) -> None:
+def test_what_is_lost_on_the_way_is_sent_again(
+    server: RerankServer, project: ProjectFolder
+) -> None:
     with spoiling(server.url, [DROP, ERROR, CUT, DELAY]) as proxy:
         assert made(project, proxy.url).scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
     assert proxy.met == [DROP, ERROR, CUT, DELAY]
@@ -95,9 +103,20 @@ def test_scores_that_cannot_be_used(
     assert len(server.requests) == 1, "another try would bring the same"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"results": 3}', b'{"results": [{"index": 0}]}', b'{"data": []}',
-                                  b'{"results": [{"index": 0.5, "relevance_score": 1}]}'])  # fmt: skip
-def test_what_is_no_answer_is_asked_for_again(server: RerankServer, project: ProjectFolder, body: bytes) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"results": 3}',
+        b'{"results": [{"index": 0}]}',
+        b'{"data": []}',
+        b'{"results": [{"index": 0.5, "relevance_score": 1}]}',
+    ],
+)
+def test_what_is_no_answer_is_asked_for_again(
+    server: RerankServer, project: ProjectFolder, body: bytes
+) -> None:
     server.script = lambda *_: Raw(body=body)
     with fails(StageError, "endpoint-no-answer"):
         made(project, server.url).scores("who", PASSAGES)
@@ -130,9 +149,14 @@ def test_a_silent_server_is_waited_for_no_longer_than_the_time(
 
 @pytest.mark.parametrize(("took", "requests"), [(0.2, 4), (0.6, 2), (1.0, 1)])
 def test_requests_share_the_time(
-    server: RerankServer, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, took: float, requests: int
+    server: RerankServer,
+    project: ProjectFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    took: float,
+    requests: int,
 ) -> None:
-    clock, given = [100.0], list[float]()
+    clock = [100.0]
+    given = list[float]()
     ask = asking.ModelServer.ask
 
     def timed(*arguments: Any, within: float) -> Any:
@@ -161,7 +185,10 @@ def test_a_dead_server(project: ProjectFolder, server: RerankServer) -> None:
 def test_a_public_address_is_refused_unless_it_is_allowed(project: ProjectFolder) -> None:
     with fails(SettingsError, "endpoint-public"):
         made(project, "http://8.8.8.8/v1")
-    assert made(project, "http://8.8.8.8/v1", reranker_allow_public=True).name == "http://8.8.8.8:80/v1"
+    assert (
+        made(project, "http://8.8.8.8/v1", reranker_allow_public=True).name
+        == "http://8.8.8.8:80/v1"
+    )
 
 
 @contextmanager
@@ -178,15 +205,23 @@ def reading_only(folder: Path) -> Iterator[None]:
         folder.chmod(0o700)
 
 
-def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used(server: RerankServer) -> None:
+def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used(
+    server: RerankServer,
+) -> None:
     with tempfile.TemporaryDirectory() as name, reranking() as other:
         Path(name).chmod(0o755)
         project = ProjectFolder.create(Path(name) / "project", {})
-        used, unused = made(project, server.url), made(project, other.url)
+        used = made(project, server.url)
+        unused = made(project, other.url)
         used.scores("who", PASSAGES)
         (project.path / "servers.json").chmod(0o644)
         model = Endpoint(
-            Address.parse(other.url), "m", 4096, 5, lambda: False, sending=lambda: note_server(project.path, other.url)
+            Address.parse(other.url),
+            "m",
+            4096,
+            5,
+            lambda: False,
+            sending=lambda: note_server(project.path, other.url),
         )
         with reading_only(project.path):
             assert used.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]

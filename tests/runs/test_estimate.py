@@ -25,12 +25,22 @@ from engine.written_queries.document_queries import document_queries
 
 STAGES = ("index", "generate", "rank", "train", "evaluate", "embed")
 RECIPE = TrainingConfig(
-    steps=100, queries_per_step=40, negatives_per_query=1, eval_every=50, heldout_queries=200, heldout_pool=800
+    steps=100,
+    queries_per_step=40,
+    negatives_per_query=1,
+    eval_every=50,
+    heldout_queries=200,
+    heldout_pool=800,
 )
 WORK = Workload(
-    chunks=1000, cached=0, queries=2000, questions=400, written=100, candidates=3,
+    chunks=1000,
+    cached=0,
+    queries=2000,
+    questions=400,
+    written=100,
+    candidates=3,
     config=replace(RECIPE, adapter_scope="queries", shared_chunks=8192),
-)  # fmt: skip
+)
 
 
 def test_queries_alone_are_trained_against_vectors_that_are_encoded_once() -> None:
@@ -64,12 +74,21 @@ def test_what_is_too_little_to_train_on_costs_the_vectors_alone() -> None:
 
 def test_vectors_that_are_there_cost_nothing() -> None:
     assert replace(WORK, cached=1000).encodings(("embed",)) == {"embed": 0}
-    assert replace(WORK, cached=400).encodings(("evaluate", "embed")) == pytest.approx({"evaluate": 880, "embed": 0})
+    assert replace(WORK, cached=400).encodings(("evaluate", "embed")) == pytest.approx(
+        {"evaluate": 880, "embed": 0}
+    )
 
 
 def test_seconds_are_those_of_encoding_and_of_all_else() -> None:
     assert WORK.seconds(STAGES, Rates(0.01, 0.002)) == pytest.approx(
-        {"index": 1, "generate": 40, "rank": 0.6, "train": 10 + 3.78 + 6, "evaluate": 2.8 + 6 + 12, "embed": 6 + 1}
+        {
+            "index": 1,
+            "generate": 40,
+            "rank": 0.6,
+            "train": 10 + 3.78 + 6,
+            "evaluate": 2.8 + 6 + 12,
+            "embed": 6 + 1,
+        }
     )
 
 
@@ -89,9 +108,17 @@ def test_what_a_stage_took_in_the_newest_run_that_did_all_of_it_counts(tmp_path:
         return events.StageFinished(stage=stage, seconds=seconds, peak_memory_mb=1, summary={})
 
     def foreseen(encoder: str = "this", **nominal: float) -> events.RunEstimated:
-        return events.RunEstimated(chunks=5, seconds={}, unknown=[], nominal=nominal, encoder=encoder)
+        return events.RunEstimated(
+            chunks=5, seconds={}, unknown=[], nominal=nominal, encoder=encoder
+        )
 
-    run("1", foreseen(train=10, embed=4, rank=0), finished("train", 30), finished("embed", 2), finished("rank", 1))
+    run(
+        "1",
+        foreseen(train=10, embed=4, rank=0),
+        finished("train", 30),
+        finished("embed", 2),
+        finished("rank", 1),
+    )
     resumed = events.Choice(stage="train", setting="first step", value="50", reason="")
     run("2", foreseen(train=10, evaluate=8), resumed, finished("train", 5), finished("evaluate", 4))
     run("3", foreseen(embed=4), finished("index", 1))  # broken off
@@ -109,7 +136,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[events.Event]:
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
     states = {"ingest": "done", "index": "done", "train": "done"}
     monkeypatch.setattr(
-        pipeline, "all_status", lambda _: [StageState(one, states.get(one, "stale"), "") for one in ORDER]
+        pipeline,
+        "all_status",
+        lambda _: [StageState(one, states.get(one, "stale"), "") for one in ORDER],
     )
     monkeypatch.setattr(pipeline.Run, "run_stage", lambda run, stage, forced: order.append(stage))
     order: list[str] = []
@@ -140,19 +169,24 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 def test_a_run_reports_it_once_for_the_stages_with_work_to_do(
     answered: list[tuple[str, ...]], run: list[events.Event]
 ) -> None:
-    assert answered == [("embed", "generate", "rank", "train", "evaluate")]  # train is up to date, but asked for
+    assert answered == [
+        ("embed", "generate", "rank", "train", "evaluate")
+    ]  # train is up to date, but asked for
     assert [event for event in run if isinstance(event, events.RunEstimated)] == [
         events.RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["generate"])
     ]
 
 
-def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise ModelError("No model.", "", "")
 
     monkeypatch.setattr(estimate, "estimate", fail)
     monkeypatch.setattr(pipeline.Run, "run_stage", lambda *_args, **_kwargs: None)
-    project, found = ProjectFolder.create(tmp_path / "project", {}), list[events.Event]()
+    project = ProjectFolder.create(tmp_path / "project", {})
+    found = list[events.Event]()
     pipeline.run(project, stages=["train"], on_event=found.append)
     assert isinstance(found[-1], events.RunFinished)
     assert found[-1].state == "done"
@@ -174,7 +208,9 @@ def test_the_measurement_is_made_on_the_projects_own_chunks(
     assert found.nominal["train"] > 0
 
 
-def test_what_was_done_before_is_not_measured(finished_built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_done_before_is_not_measured(
+    finished_built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
     monkeypatch.setattr(estimate, "seconds_before", lambda *_: {"train": 2.0, "embed": 3.0})
     monkeypatch.setattr(estimate, "run_in_subprocess", lambda *_: pytest.fail("it measures"))
@@ -184,7 +220,9 @@ def test_what_was_done_before_is_not_measured(finished_built: Path, monkeypatch:
             ProjectSnapshot(project, project.settings(), store), ["train", "embed"], lambda: False
         )
     assert found is not None
-    assert {stage: round(found.seconds[stage] / found.nominal[stage], 1) for stage in found.seconds} == {
+    assert {
+        stage: round(found.seconds[stage] / found.nominal[stage], 1) for stage in found.seconds
+    } == {
         "train": 2,
         "embed": 3,
     }
@@ -197,20 +235,30 @@ def test_what_another_precision_or_device_took_does_not_count(
 ) -> None:
     monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
     asked: list[str] = []
-    monkeypatch.setattr(estimate, "seconds_before", lambda _, encoder: asked.append(encoder) or {"train": 1.0})
+    monkeypatch.setattr(
+        estimate, "seconds_before", lambda _, encoder: asked.append(encoder) or {"train": 1.0}
+    )
     project = ProjectFolder(finished_built)
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         encoder = snapshot.settings.encoder.model_copy(update=changed)
-        other = replace(snapshot, settings=snapshot.settings.model_copy(update={"encoder": encoder}))
-        found = [estimate.estimate(one, ["train"], lambda: False) for one in (snapshot, snapshot, other)]
+        other = replace(
+            snapshot, settings=snapshot.settings.model_copy(update={"encoder": encoder})
+        )
+        found = [
+            estimate.estimate(one, ["train"], lambda: False) for one in (snapshot, snapshot, other)
+        ]
     assert asked[0] == asked[1] != asked[2]
     assert [one and one.encoder for one in found] == asked
 
 
 @pytest.mark.parametrize(("place", "left"), [("", (0, 23)), ("pretraining", (83, 40))])
 def test_steps_that_are_done_are_not_counted(
-    finished_built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, left: tuple[int, int]
+    finished_built: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    left: tuple[int, int],
 ) -> None:
     recipe = replace(RECIPE, method="PT-FT", steps=40, pretrain_steps=100)
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _: recipe)
@@ -232,15 +280,22 @@ def test_steps_that_are_done_are_not_counted(
     assert resumed is not None
     assert anew is not None
     assert resumed.nominal == rest.seconds(["train"], estimate.NOMINAL)
-    assert anew.nominal["train"] == work.seconds(["train"], estimate.NOMINAL)["train"] > resumed.nominal["train"]
+    assert (
+        anew.nominal["train"]
+        == work.seconds(["train"], estimate.NOMINAL)["train"]
+        > resumed.nominal["train"]
+    )
 
 
 def test_as_many_queries_are_expected_as_will_be_asked(finished_built: Path) -> None:
     project = ProjectFolder(finished_built)
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
-        work, written = estimate.workload(snapshot), document_queries(store)
-        asked = deciding_groups(snapshot, untrained(snapshot, store.chunks(), written), store.chunks())
+        work = estimate.workload(snapshot)
+        written = document_queries(store)
+        asked = deciding_groups(
+            snapshot, untrained(snapshot, store.chunks(), written), store.chunks()
+        )
         judged = len(store.judged())
     assert 0 < len(asked) < len(written)
     held_out = round(project.settings().evaluation.heldout_share * 2 / 3 * work.queries)

@@ -1,4 +1,6 @@
-"""The run's process and its stages' processes: who ends whom, what is reported of an error, which run is asked to stop."""
+"""The run's process and its stages' processes: who ends whom, what is reported of an error,
+which run is asked to stop.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from fixtures.errors import fails
 
 from engine.core import events
 from engine.core import subprocesses as children
-from engine.core.errors import CancelledError, DamagedError, EngineError, ResourceError, StageError, UsageError
+from engine.core.errors import (
+    CancelledError,
+    DamagedError,
+    EngineError,
+    ResourceError,
+    StageError,
+    UsageError,
+)
 from engine.core.messages.project import StageState
 from engine.project import control
 from engine.project.folder import ProjectFolder
@@ -27,7 +36,10 @@ from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.runs import pipeline
 
-SLEEPER = "import signal, time; signal.signal(signal.SIGTERM, {handler}); print('ready', flush=True); time.sleep(60)"
+SLEEPER = (
+    "import signal, time; signal.signal(signal.SIGTERM, {handler}); print('ready', flush=True);"
+    " time.sleep(60)"
+)
 
 
 def is_alive(pid: int) -> bool:
@@ -45,7 +57,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
     real = subprocess.Popen
 
     def popen(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        children.append(real([sys.executable, "-c", SLEEPER.format(handler="signal.SIG_DFL")], **options))
+        children.append(
+            real([sys.executable, "-c", SLEEPER.format(handler="signal.SIG_DFL")], **options)
+        )
         return children[-1]
 
     monkeypatch.setattr(pipeline.subprocess, "Popen", popen)
@@ -109,14 +123,18 @@ def test_no_child_outlives_a_disk_that_is_full(
 def test_a_child_that_does_not_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "GRACE_SECONDS", 0.2)
     code = SLEEPER.format(handler="signal.SIG_IGN")
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == b"ready\n"
     children.end(child)
     assert not is_alive(child.pid)
 
 
-def test_a_listener_that_fails_at_once_leaves_no_run_that_seems_to_go_on(project: ProjectFolder) -> None:
+def test_a_listener_that_fails_at_once_leaves_no_run_that_seems_to_go_on(
+    project: ProjectFolder,
+) -> None:
     def listen(_event: events.Event) -> None:
         raise ValueError("no listener")
 
@@ -125,9 +143,13 @@ def test_a_listener_that_fails_at_once_leaves_no_run_that_seems_to_go_on(project
     assert run_state(project) == "failed"
 
 
-def test_force_may_be_read_only_once(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_force_may_be_read_only_once(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forced: list[tuple[str, bool]] = []
-    monkeypatch.setattr(pipeline.Run, "run_stage", lambda _run, stage, forced: record(stage, forced))
+    monkeypatch.setattr(
+        pipeline.Run, "run_stage", lambda _run, stage, forced: record(stage, forced)
+    )
 
     def record(stage: str, is_forced: bool) -> None:
         forced.append((stage, is_forced))
@@ -148,19 +170,32 @@ def test_what_is_to_be_learnt_comes_after_the_first_search_by_meaning(
     pipeline.run(project)
     pipeline.run(project, stages=pipeline.SEARCH)
     learning = ["generate", "rank", "train", "evaluate", "embed"]
-    assert order == ["ingest", "index", *["embed"] * (not embedded), *learning, "ingest", "index", "embed"]
+    assert order == [
+        "ingest",
+        "index",
+        *["embed"] * (not embedded),
+        *learning,
+        "ingest",
+        "index",
+        "embed",
+    ]
 
 
 @pytest.mark.parametrize(
-    "asked", [{"stages": "rank"}, {"force": "rank"}, {"force": ["bake"]}, {"stages": ["rank", "bake"]}]
+    "asked",
+    [{"stages": "rank"}, {"force": "rank"}, {"force": ["bake"]}, {"stages": ["rank", "bake"]}],
 )
-def test_wrong_stages_are_refused_before_anything_is_done(project: ProjectFolder, asked: dict[str, Any]) -> None:
+def test_wrong_stages_are_refused_before_anything_is_done(
+    project: ProjectFolder, asked: dict[str, Any]
+) -> None:
     with fails(UsageError, "stage-unknown"):
         pipeline.run(project, **asked)
     assert not list((project.path / "runs").iterdir())
 
 
-def test_runs_are_named_in_universal_time(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_named_in_universal_time(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead
     time.tzset()
     try:
@@ -176,7 +211,9 @@ def test_runs_are_named_in_universal_time(project: ProjectFolder, monkeypatch: p
 def record_run(project: ProjectFolder, name: str, state: str, pid: int, started: float) -> Path:
     folder = project.path / "runs" / name
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps({"run": name, "pid": pid, "state": state, "time": started}))
+    (folder / "run.json").write_text(
+        json.dumps({"run": name, "pid": pid, "state": state, "time": started})
+    )
     return folder
 
 
@@ -187,7 +224,9 @@ def dead_pid() -> int:
     return child.pid
 
 
-def test_the_run_that_is_running_gets_the_request_to_stop(project: ProjectFolder, dead_pid: int) -> None:
+def test_the_run_that_is_running_gets_the_request_to_stop(
+    project: ProjectFolder, dead_pid: int
+) -> None:
     current = record_run(project, "20260101-000000-000-aaaa", "running", os.getpid(), 200.0)
     others = [
         record_run(project, "20260102-000000-000-bbbb", "done", os.getpid(), 300.0),
@@ -219,23 +258,36 @@ class OwnError(EngineError):
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(RottenIndexError("a", "b", "c"), DamagedError), (OwnError("a", "b", "c"), EngineError)]
+    ("error", "kind"),
+    [(RottenIndexError("a", "b", "c"), DamagedError), (OwnError("a", "b", "c"), EngineError)],
 )
 def test_an_error_keeps_its_nearest_public_class_on_its_way_to_the_run(
     error: EngineError, kind: type[EngineError]
 ) -> None:
-    revived = EngineError.from_dict(json.loads(json.dumps(children.to_dict(error))), error.exit_code)
+    revived = EngineError.from_dict(
+        json.loads(json.dumps(children.to_dict(error))), error.exit_code
+    )
     assert type(revived) is kind
-    assert (revived.what, revived.why, revived.to_do, revived.exit_code) == ("a", "b", "c", error.exit_code)
+    assert (revived.what, revived.why, revived.to_do, revived.exit_code) == (
+        "a",
+        "b",
+        "c",
+        error.exit_code,
+    )
 
 
 @pytest.mark.parametrize("name", ["nearest", "Iterable", "difflib", "NoSuchError"])
 def test_an_error_of_an_unknown_class_is_a_stage_error(name: str) -> None:
-    assert type(EngineError.from_dict({"type": name, "what": "a", "why": "", "to_do": ""}, 5)) is StageError
+    assert (
+        type(EngineError.from_dict({"type": name, "what": "a", "why": "", "to_do": ""}, 5))
+        is StageError
+    )
 
 
 @pytest.mark.parametrize("text", ["\x1b" * 100_000, "\U0001f9ca" * 100_000, "\udcff" * 100_000])
-def test_a_long_error_fits_into_the_pipe_that_nobody_reads_yet(project: ProjectFolder, text: str) -> None:
+def test_a_long_error_fits_into_the_pipe_that_nobody_reads_yet(
+    project: ProjectFolder, text: str
+) -> None:
     """The stage runs in a process of its own whose answer is read only once it has ended."""
     add_document(project)
     (project.path / "runs" / "a").mkdir()
@@ -247,7 +299,9 @@ def test_a_long_error_fits_into_the_pipe_that_nobody_reads_yet(project: ProjectF
         "process.work = work\n"
         f"sys.exit(process.main([{str(project.path)!r}, 'ingest', 'f', 'a']))"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert child.wait(60) == DamagedError.exit_code
     assert child.stdout is not None
     revived = EngineError.from_dict(json.loads(child.stdout.read().decode("utf-8", "replace")), 7)
@@ -258,13 +312,14 @@ def test_a_long_error_fits_into_the_pipe_that_nobody_reads_yet(project: ProjectF
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux carries the parent's peak over")
 def test_the_peak_of_memory_is_the_processes_own() -> None:
     code = (
-        "import os, subprocess, sys\n"
-        "ballast = bytearray(400_000_000)\n"
-        "child = 'from engine.runs.stage_process import peak_memory_mb; print(peak_memory_mb())'\n"
-        "def other(): return subprocess.run([sys.executable, '-c', child], stdout=-1, preexec_fn=lambda: None)\n"
-        "print(float(other().stdout))"
+        "import os, subprocess, sys\nballast = bytearray(400_000_000)\nchild = 'from"
+        " engine.runs.stage_process import peak_memory_mb; print(peak_memory_mb())'\ndef other():"
+        " return subprocess.run([sys.executable, '-c', child], stdout=-1, preexec_fn=lambda:"
+        " None)\nprint(float(other().stdout))"
     )
-    reported = float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+    reported = float(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    )
     assert 10 < reported < 300
 
 
@@ -279,7 +334,10 @@ def test_a_run_can_be_cancelled_while_its_database_is_repaired(
     add_document(project)
 
     def repair(_project: ProjectFolder) -> None:
-        assert control.cancel(ProjectFolder(project.path)) == next((project.path / "runs").iterdir()).name
+        assert (
+            control.cancel(ProjectFolder(project.path))
+            == next((project.path / "runs").iterdir()).name
+        )
 
     monkeypatch.setattr(ProjectFolder, "repair", repair)
     with pytest.raises(CancelledError):
@@ -305,7 +363,9 @@ def test_who_cancels_is_reported_the_very_command_that_goes_on(
     assert command.format(project.argument) in caught.value.to_do
 
 
-def test_a_repair_that_fails_is_recorded(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_that_fails_is_recorded(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def repair(_project: ProjectFolder) -> None:
         raise ResourceError("The disk is full.")
 
@@ -325,7 +385,9 @@ def test_the_folder_of_runs_is_private_also_when_it_was_lost(project: ProjectFol
         pipeline.run(project, stages=())
     finally:
         os.umask(former)
-    assert {path.stat().st_mode & 0o077 for path in project.path.rglob("*") if path.name != "run.lock"} == {0}
+    assert {
+        path.stat().st_mode & 0o077 for path in project.path.rglob("*") if path.name != "run.lock"
+    } == {0}
 
 
 def test_a_run_ends_when_its_project_is_deleted(
@@ -346,13 +408,17 @@ def test_a_run_ends_when_its_project_is_deleted(
     assert not is_alive(started[0].pid)
 
 
-@pytest.mark.parametrize(("stage", "makes_stale"), [("ingest", True), ("index", False), ("evaluate", False)])
+@pytest.mark.parametrize(
+    ("stage", "makes_stale"), [("ingest", True), ("index", False), ("evaluate", False)]
+)
 def test_vectors_are_stale_with_the_documents_alone(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, stage: str, makes_stale: bool
 ) -> None:
     """As `engine run` has it."""
     monkeypatch.setattr(
-        pipeline, "stage_status", lambda _, one: StageState(one, "stale" if one == stage else "done", "")
+        pipeline,
+        "stage_status",
+        lambda _, one: StageState(one, "stale" if one == stage else "done", ""),
     )
     with closing(project.store()) as store:
         found = pipeline.all_status(ProjectSnapshot(project, project.settings(), store))

@@ -17,7 +17,13 @@ from engine.runs.progress import ResumePoint, RunProgress, progress_of
 from engine.training.checkpoint import newest_step
 
 STEP = events.TrainStep(
-    step=40, steps=200, loss=0.7319, learning_rate=1e-3, tokens_per_second=900.0, memory_mb=700.0, seconds_left=95.0
+    step=40,
+    steps=200,
+    loss=0.7319,
+    learning_rate=1e-3,
+    tokens_per_second=900.0,
+    memory_mb=700.0,
+    seconds_left=95.0,
 )
 
 
@@ -54,7 +60,9 @@ def test_pausing_waiting_and_resuming(tmp_path: Path, log: events.EventLog) -> N
     assert progress_of(tmp_path) == RunProgress("evaluate", "waiting")
 
 
-def test_of_a_long_log_the_end_is_read(tmp_path: Path, log: events.EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_long_log_the_end_is_read(
+    tmp_path: Path, log: events.EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.runs import progress
 
     monkeypatch.setattr(progress, "TAIL", 400)
@@ -87,7 +95,10 @@ def test_the_lines_for_a_terminal() -> None:
     place, counts, unused = shown()
     assert [place.split(), counts.split()] == [["/data/handbook"], ["judged", "queries:", "3"]]
     assert unused.split()[0] == "adapt", "nothing of an adaptation was begun"
-    assert shown(counts={"files": 55, "skipped": 1})[1].split(" · ") == ["files read: 55", "skipped: 1"]
+    assert shown(counts={"files": 55, "skipped": 1})[1].split(" · ") == [
+        "files read: 55",
+        "skipped: 1",
+    ]
     progress = RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0)
     *lines, paused = shown(running=True, progress=progress)[:4]
     assert lines[0] != shown()[0]  # a run goes on
@@ -102,12 +113,18 @@ def test_the_lines_for_a_terminal() -> None:
     assert "engine train 'my handbook'" in resumes
     record = RunRecord("1", Path("/data/handbook/runs/1"), "running")
     *_, killed, resumes = shown(
-        latest_run=record, broken_off=progress, to_resume="Run 'engine adapt x'.", resumes_at=ResumePoint(40, 200)
+        latest_run=record,
+        broken_off=progress,
+        to_resume="Run 'engine adapt x'.",
+        resumes_at=ResumePoint(40, 200),
     )
     assert numbers(killed) == [40, 200]
     begun = {"latest_run": record, "broken_off": progress}
     assert shown(**begun)[2].split() == ["train", "begun"]
-    assert shown(**begun, stages=[StageState("train", "done", "since noon")])[2].split()[:2] == ["train", "done"]
+    assert shown(**begun, stages=[StageState("train", "done", "since noon")])[2].split()[:2] == [
+        "train",
+        "done",
+    ]
     assert "engine adapt x" in killed
     assert "engine train" not in resumes, "one command is enough"
     stopped = shown(latest_run=replace(record, state="cancelled"), broken_off=progress)[-1]
@@ -115,10 +132,17 @@ def test_the_lines_for_a_terminal() -> None:
 
 
 @pytest.mark.parametrize(("count", "more"), [(10, 0), (11, 1), (300, 290)])
-@pytest.mark.parametrize(("state", "called"), [("skipped", "skipped"), ("quarantined", "unreadable")])
-def test_of_many_files_that_were_not_read_ten_are_shown(count: int, more: int, state: str, called: str) -> None:
+@pytest.mark.parametrize(
+    ("state", "called"), [("skipped", "skipped"), ("quarantined", "unreadable")]
+)
+def test_of_many_files_that_were_not_read_ten_are_shown(
+    count: int, more: int, state: str, called: str
+) -> None:
     lines = shown(**{state: {f"{number}.bin": "no text" for number in range(count)}})[3:]
-    assert [line.split() for line in lines[:2]] == [[called, "0.bin:", "no", "text"], [called, "1.bin:", "no", "text"]]
+    assert [line.split() for line in lines[:2]] == [
+        [called, "0.bin:", "no", "text"],
+        [called, "1.bin:", "no", "text"],
+    ]
     assert sum(line.startswith(f"  {called}") for line in lines) == 10
     if more:
         (rest,) = lines[10:]

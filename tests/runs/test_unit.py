@@ -14,8 +14,25 @@ from engine.assistants.install import own_command
 from engine.project.folder import ProjectFolder
 from engine.runs.unit import quoted, unit_path, unit_text
 
-HOSTILE = ["a b", "50%n %h", "$HOME ${PATH}", 'quo"te', "back\\slash\\x41", "new\nline\ttab", "-rf", "; reboot", "naïve 你好", "'",
-           "\udcff\udcfe", "\u202etxt", "é" * 60, "[Service]", "#x", "=", "\x7f\x1b[31m"]  # fmt: skip
+HOSTILE = [
+    "a b",
+    "50%n %h",
+    "$HOME ${PATH}",
+    'quo"te',
+    "back\\slash\\x41",
+    "new\nline\ttab",
+    "-rf",
+    "; reboot",
+    "naïve 你好",
+    "'",
+    "\udcff\udcfe",
+    "\u202etxt",
+    "é" * 60,
+    "[Service]",
+    "#x",
+    "=",
+    "\x7f\x1b[31m",
+]
 
 
 def test_what_systemd_would_read_otherwise_is_escaped() -> None:
@@ -30,9 +47,19 @@ def test_no_name_adds_a_line_or_leaves_the_folder(tmp_path: Path, name: str) -> 
     project = ProjectFolder(tmp_path / name)
     text = unit_text(project, [sys.executable, "-m", "engine"])
     assert [line.partition("=")[0] for line in text.splitlines()] == [
-        "[Unit]", "Description", "", "[Service]", "ExecStart", "Restart", "RestartSec", "Nice", "UMask", "", "[Install]",
+        "[Unit]",
+        "Description",
+        "",
+        "[Service]",
+        "ExecStart",
+        "Restart",
+        "RestartSec",
+        "Nice",
+        "UMask",
+        "",
+        "[Install]",
         "WantedBy",
-    ]  # fmt: skip
+    ]
     assert len(unit_path(project).name) < 100
     assert unit_path(project).parent.name == "user"
     assert unit_path(project) != unit_path(ProjectFolder(tmp_path / "elsewhere" / name))
@@ -43,15 +70,21 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
     files = []
     for number, name in enumerate(HOSTILE):
         files.append(tmp_path / f"bmembed-watch-{number}.service")
-        files[-1].write_text(unit_text(ProjectFolder(tmp_path / name), [sys.executable, "-m", "engine"]))
+        files[-1].write_text(
+            unit_text(ProjectFolder(tmp_path / name), [sys.executable, "-m", "engine"])
+        )
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--user", *map(str, files)], capture_output=True, text=True, check=False
+        ["systemd-analyze", "verify", "--user", *map(str, files)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert [line for line in done.stderr.splitlines() if "bmembed-watch" in line] == []
 
 
 def test_it_is_shown_and_written(project: ProjectFolder) -> None:
-    name, path = str(project.path), unit_path(project)
+    name = str(project.path)
+    path = unit_path(project)
     done = engine_here("watch", name, "--install", "--yes")
     assert path.read_text() == unit_text(project, own_command())
     assert [line[1:] for line in done.stdout.splitlines()[3:]] == path.read_text().splitlines()

@@ -73,11 +73,14 @@ def test_the_changed_share_is_reported_above_the_limit_only(tmp_path: Path) -> N
 def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     """Begins to watch a project; what is set when something changes."""
     monkeypatch.setattr("engine.runs.watching.GLANCE_SECONDS", 0.1)
-    stop, threads = threading.Event(), []
+    stop = threading.Event()
+    threads = []
 
     def begin(project: ProjectFolder) -> threading.Event:
         dirty = threading.Event()
-        threads.append(threading.Thread(target=watch_folders, args=(SourceFolders(project), dirty, stop)))
+        threads.append(
+            threading.Thread(target=watch_folders, args=(SourceFolders(project), dirty, stop))
+        )
         threads[-1].start()
         return dirty
 
@@ -95,7 +98,10 @@ def quiet(dirty: threading.Event) -> None:
 
 
 def noticed(dirty: threading.Event, path: Path) -> bool:
-    """Whether a file is noticed. It is written again and again: the folder may not be watched yet."""
+    """Whether a file is noticed.
+
+    It is written again and again: the folder may not be watched yet.
+    """
     for _ in range(60):
         path.write_text("The gull waits.")
         if dirty.wait(1):
@@ -119,7 +125,9 @@ def test_what_the_project_writes_is_no_change_where_it_lies_among_its_documents(
     (own / "sweep" / "project").mkdir(parents=True)  # the copy that 'engine sweep' works in
     (own / "sweep" / "project" / "project.toml").write_text("x")
     assert not dirty.wait(1.5)
-    assert noticed(dirty, own / "reports 2024" / "b.txt")  # its name only begins like one of the project's own
+    assert noticed(
+        dirty, own / "reports 2024" / "b.txt"
+    )  # its name only begins like one of the project's own
 
 
 def test_a_folder_in_the_place_of_another_is_watched(tmp_path: Path, watching: Begin) -> None:
@@ -137,7 +145,9 @@ def test_a_folder_in_the_place_of_another_is_watched(tmp_path: Path, watching: B
     quiet(dirty)
     assert noticed(dirty, documents / "gull.txt")
     quiet(dirty)
-    documents.rename(tmp_path / "documents.older")  # at once, as programs that bring folders in line do
+    documents.rename(
+        tmp_path / "documents.older"
+    )  # at once, as programs that bring folders in line do
     (tmp_path / "documents.old").rename(documents)
     assert dirty.wait(60)
     quiet(dirty)
@@ -157,7 +167,9 @@ def test_a_name_that_is_not_utf_8_ends_no_watch(tmp_path: Path, watching: Begin)
 
 
 def test_folders_that_come_later_are_watched(tmp_path: Path, watching: Begin) -> None:
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "late")]}})
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "late")]}}
+    )
     dirty = watching(project)
     assert not dirty.wait(1)
     (tmp_path / "late").mkdir()
@@ -181,12 +193,18 @@ def test_the_same_problem_is_reported_once(tmp_path: Path) -> None:
     assert str(tmp_path / "documents") in reported[0]
 
 
-def test_a_warning_is_reported_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_is_reported_once_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))  # where no tesseract is
     project = make(tmp_path)
     reported: list[str] = []
     updater = ProjectUpdater(
-        project, print, lambda event: reported.append(getattr(event, "text", "")), threading.Event(), Changes()
+        project,
+        print,
+        lambda event: reported.append(getattr(event, "text", "")),
+        threading.Event(),
+        Changes(),
     )
 
     def warned() -> list[str]:
@@ -209,21 +227,43 @@ def test_a_warning_of_a_stage_that_was_broken_off_is_not_reported_again() -> Non
     warnings = RepeatedWarnings()
     begun = StageStarted(stage="embed", fingerprint="", reason="")
     ended = StageFinished(stage="embed", seconds=1, peak_memory_mb=1, summary={})
-    slow, cut = Warned(stage="embed", text="slow"), Warned(stage="embed", text="cut")
+    slow = Warned(stage="embed", text="slow")
+    cut = Warned(stage="embed", text="cut")
     repaired = Warned(stage="run", text="repaired")
     foreign, other = (
-        Warned(stage="run", text=text, code="languages-unknown") for text in ("60 % German", "70 % German")
+        Warned(stage="run", text=text, code="languages-unknown")
+        for text in ("60 % German", "70 % German")
     )
-    runs = [begun, slow, begun, slow, cut, cut, ended, begun, cut, ended, begun, slow, ended, repaired, foreign]
+    runs = [
+        begun,
+        slow,
+        begun,
+        slow,
+        cut,
+        cut,
+        ended,
+        begun,
+        cut,
+        ended,
+        begun,
+        slow,
+        ended,
+        repaired,
+        foreign,
+    ]
     runs += [repaired, begun, foreign, ended, other]
     reported = [event for event in runs if warnings.is_news(event) and isinstance(event, Warned)]
     assert reported == [slow, cut, slow, repaired, foreign, repaired, other]
 
 
 def test_a_project_is_watched_by_one_process(tmp_path: Path) -> None:
-    project, stop = make(tmp_path), threading.Event()
+    project = make(tmp_path)
+    stop = threading.Event()
     stop.set()
-    with project.locked("watch"), fails(ProjectBusyError, "project-busy", command="watch") as caught:
+    with (
+        project.locked("watch"),
+        fails(ProjectBusyError, "project-busy", command="watch") as caught,
+    ):
         watch(project, report=print, stop=stop)
     assert f"process {os.getpid()}" in caught.value.what
     watch(project, report=print, stop=stop)
@@ -250,9 +290,12 @@ def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind
     assert not updater.is_put_off()
 
 
-def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_long_a_change_took_counts_from_when_it_was_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = make(tmp_path)
-    now, reported = [1000.0], list[str]()
+    now = [1000.0]
+    reported = list[str]()
     monkeypatch.setattr("engine.runs.watching.time.monotonic", lambda: now[0])
     dirty = Changes()
     updater = ProjectUpdater(project, reported.append, None, threading.Event(), dirty)

@@ -25,8 +25,14 @@ Texts = dict[str, list[str]]
 
 DOCUMENTS: Texts = {
     "contracts/lease.md": ["The tenant pays the rent monthly.", "The landlord repairs the roof."],
-    "contracts/old/loan.html": ["The borrower pays interest on the loan.", "Zahlung der Miete in Köln."],
-    "reports/wing.md": ["Pressure on the wing rises with speed.", "The roof of the tunnel was heated."],
+    "contracts/old/loan.html": [
+        "The borrower pays interest on the loan.",
+        "Zahlung der Miete in Köln.",
+    ],
+    "reports/wing.md": [
+        "Pressure on the wing rises with speed.",
+        "The roof of the tunnel was heated.",
+    ],
 }
 
 
@@ -49,7 +55,8 @@ class Corpus:
     """A project's database and indexes, filled by hand."""
 
     def __init__(self, project: ProjectFolder, ids: dict[str, int] | None = None) -> None:
-        self.project, self.ids = project, dict(ids or {})
+        self.project = project
+        self.ids = dict(ids or {})
 
     def put(self, path: str, texts: list[str], modified: float = 0.0) -> int:
         store = self.project.store()
@@ -65,7 +72,8 @@ class Corpus:
         file_id = store.put_file(FileRecord("/docs", path, "x", 1, 1, "h", "read", "", ""))
         kind = path.split("#")[0].rpartition(".")[2]
         row = store.put_document(
-            file_id, Document(path, "/docs", kind, path, " ".join(texts), "h", 1, modified, id=former)
+            file_id,
+            Document(path, "/docs", kind, path, " ".join(texts), "h", 1, modified, id=former),
         )
         store.replace_chunks(
             row,
@@ -81,22 +89,36 @@ class Corpus:
         store.drop_document(next(row.id for row in store.documents() if row.path == path))
         store.close()
 
-    def index(self, lexical: bool = True, vectors: bool = True, encoder: Any = None, **info: Any) -> None:
+    def index(
+        self, lexical: bool = True, vectors: bool = True, encoder: Any = None, **info: Any
+    ) -> None:
         store = self.project.store()
         chunks = store.chunks()
         if lexical:
             with self.project.building("lexical", "l") as building:
-                LexicalIndex.build(building.folder, [(chunk.id, chunk.embedded_text) for chunk in chunks], "en")
+                LexicalIndex.build(
+                    building.folder, [(chunk.id, chunk.embedded_text) for chunk in chunks], "en"
+                )
             store.put_artifact(Artifact(LexicalInfo("en"), building.name, building.name))
         if vectors:
             encoder = encoder or FakeEncoder()
             with self.project.building("vectors", "v") as building:
                 ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
                 VectorIndex.build(
-                    building.folder, ids, encoder.encode_chunks([chunk.embedded_text for chunk in chunks]), dtype="f32"
+                    building.folder,
+                    ids,
+                    encoder.encode_chunks([chunk.embedded_text for chunk in chunks]),
+                    dtype="f32",
                 )
-            chosen = {"model": "none", "max_tokens": 64, "encoder": encoder.fingerprint, "chunks": len(chunks)}
-            store.put_artifact(Artifact(VectorsInfo.from_dict({**chosen, **info}), building.name, building.name))
+            chosen = {
+                "model": "none",
+                "max_tokens": 64,
+                "encoder": encoder.fingerprint,
+                "chunks": len(chunks),
+            }
+            store.put_artifact(
+                Artifact(VectorsInfo.from_dict({**chosen, **info}), building.name, building.name)
+            )
         store.close()
 
     def folder(self, kind: str) -> Any:
@@ -114,7 +136,9 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Corpus]:
     made = {"empty": Corpus(ProjectFolder.create(root / "empty", {}))}
 
     def grow(former: str, name: str) -> Corpus:
-        made[name] = Corpus(ProjectFolder(Path(shutil.copytree(root / former, root / name))), made[former].ids)
+        made[name] = Corpus(
+            ProjectFolder(Path(shutil.copytree(root / former, root / name))), made[former].ids
+        )
         return made[name]
 
     corpus = grow("empty", "corpus")
@@ -123,7 +147,9 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Corpus]:
     grow("corpus", "indexed").index()
     crowded = grow("corpus", "crowded")
     crowded.put("crowd.md", [f"roof roof roof {n}" for n in range(700)])
-    crowded.put("rare.html", [f"the roof of house number {n} is covered with slate" for n in range(130)])
+    crowded.put(
+        "rare.html", [f"the roof of house number {n} is covered with slate" for n in range(130)]
+    )
     crowded.index()
     return made
 
@@ -131,7 +157,9 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Corpus]:
 @pytest.fixture
 def project(templates: dict[str, Corpus], tmp_path: Path) -> ProjectFolder:
     """A new project without documents, in the same place as what the other fixtures make."""
-    return ProjectFolder(Path(shutil.copytree(templates["empty"].project.path, tmp_path / "project")))
+    return ProjectFolder(
+        Path(shutil.copytree(templates["empty"].project.path, tmp_path / "project"))
+    )
 
 
 def copied(template: Corpus, project: ProjectFolder) -> Corpus:
@@ -142,7 +170,9 @@ def copied(template: Corpus, project: ProjectFolder) -> Corpus:
 
 @pytest.fixture
 def corpus(templates: dict[str, Corpus], project: ProjectFolder) -> Corpus:
-    """Six chunks of three documents, not indexed yet; modified on the days 10, 20 and 30 of 1970."""
+    """Six chunks of three documents, not indexed yet; modified on the days 10, 20 and 30 of
+    1970.
+    """
     return copied(templates["corpus"], project)
 
 
@@ -154,27 +184,43 @@ def fake_encoder(monkeypatch: pytest.MonkeyPatch) -> FakeEncoder:
 
 
 @pytest.fixture
-def indexed(templates: dict[str, Corpus], project: ProjectFolder, fake_encoder: FakeEncoder) -> Corpus:
+def indexed(
+    templates: dict[str, Corpus], project: ProjectFolder, fake_encoder: FakeEncoder
+) -> Corpus:
     """`corpus` with both indexes, and an encoder without a model."""
     return copied(templates["indexed"], project)
 
 
 @pytest.fixture
-def crowded(templates: dict[str, Corpus], project: ProjectFolder, fake_encoder: FakeEncoder) -> Corpus:
-    """`indexed`, and 700 chunks of `crowd.md` that match "roof" better than the 130 of `rare.html`."""
+def crowded(
+    templates: dict[str, Corpus], project: ProjectFolder, fake_encoder: FakeEncoder
+) -> Corpus:
+    """`indexed`, and 700 chunks of `crowd.md` that match "roof" better than the 130 of
+    `rare.html`.
+    """
     return copied(templates["crowded"], project)
 
 
 @pytest.fixture(scope="module")
-def coded(templates: dict[str, Corpus], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corpus]:
+def coded(
+    templates: dict[str, Corpus], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Corpus]:
     """`indexed` with a document of codes besides, for the tests of a module to share."""
-    copy = shutil.copytree(templates["corpus"].project.path, tmp_path_factory.mktemp("coded") / "project")
+    copy = shutil.copytree(
+        templates["corpus"].project.path, tmp_path_factory.mktemp("coded") / "project"
+    )
     corpus = Corpus(ProjectFolder(Path(copy)))
-    codes = ["The pump PHX-121 leaks in the cold.", "The pump PHX-122 leaks in the cold hall.", "Pumps and valves."]
+    codes = [
+        "The pump PHX-121 leaks in the cold.",
+        "The pump PHX-122 leaks in the cold hall.",
+        "Pumps and valves.",
+    ]
     corpus.put("codes.md", codes, modified=5.0)
     corpus.index()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engine.search.loaded.Loaded.query_encoder", lambda self, artifact: FakeEncoder())
+        patch.setattr(
+            "engine.search.loaded.Loaded.query_encoder", lambda self, artifact: FakeEncoder()
+        )
         yield corpus
 
 

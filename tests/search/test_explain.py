@@ -35,7 +35,8 @@ class Table:
     """An encoder that knows some vectors by heart; any query is [1, 0]."""
 
     def __init__(self, fingerprint: str, rows: list[list[float]]) -> None:
-        self.fingerprint, self._rows = fingerprint, dict(zip(TEXTS, rows, strict=True))
+        self.fingerprint = fingerprint
+        self._rows = dict(zip(TEXTS, rows, strict=True))
         self.asked = 0
 
     def encode_chunks(self, texts: list[str]) -> Any:
@@ -48,16 +49,24 @@ class Table:
 
 @pytest.fixture
 def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
-    made = {"in_use": Table("in_use", SERVED), "base": Table("base", BASE), "trained": Table("trained", TRAINED)}
+    made = {
+        "in_use": Table("in_use", SERVED),
+        "base": Table("base", BASE),
+        "trained": Table("trained", TRAINED),
+    }
     monkeypatch.setattr(Loaded, "query_encoder", lambda self, artifact: made["in_use"])
     monkeypatch.setattr(Loaded, "base_encoder", lambda self, artifact: made["base"])
-    monkeypatch.setattr("engine.search.explaining.Explainer.base_fingerprint", lambda self, artifact: "base")
+    monkeypatch.setattr(
+        "engine.search.explaining.Explainer.base_fingerprint", lambda self, artifact: "base"
+    )
     return made
 
 
 @pytest.fixture
 def adapted(corpus: Any, project: ProjectFolder, encoders: dict[str, Table]) -> Any:
-    """Four chunks of two documents, indexed by the encoder in use, an interpolation with weight ¾."""
+    """Four chunks of two documents, indexed by the encoder in use, an interpolation with weight
+    ¾.
+    """
     for path in list(DOCUMENT_PATHS):
         corpus.drop(path)
     corpus.put("a.md", ["alpha", "beta"])
@@ -74,7 +83,9 @@ def cache_base(project: ProjectFolder, encoder: Table, texts: list[str]) -> None
     hashes = {chunk.text: chunk.content_hash for chunk in store.chunks()}
     store.close()
     keys = hash_keys([hashes[text] for text in texts])
-    VectorCache(project.path / "cache" / encoder.fingerprint, 2).append(keys, encoder.encode_chunks(texts))
+    VectorCache(project.path / "cache" / encoder.fingerprint, 2).append(
+        keys, encoder.encode_chunks(texts)
+    )
 
 
 @pytest.fixture
@@ -84,7 +95,9 @@ def searcher(project: ProjectFolder, adapted: Any) -> Iterator[Searcher]:
     made.close()
 
 
-def near(compared: RankComparison, base: tuple[int, float] | None, in_use: tuple[int, float] | None) -> bool:
+def near(
+    compared: RankComparison, base: tuple[int, float] | None, in_use: tuple[int, float] | None
+) -> bool:
     def same(rank: int | None, cosine: float | None, wanted: tuple[int, float] | None) -> bool:
         if wanted is None or cosine is None:
             return wanted is None and rank is None and cosine is None
@@ -137,11 +150,18 @@ def test_a_similarity_that_is_no_dot_product_explains_itself(
     cache_base(project, encoders["base"], TEXTS)
     hits = searcher.search("anything", mode="semantic").hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
-    assert [hit.score for hit in hits] == pytest.approx(-np.arccosh(2 - np.array([1.0, 0.6, 0.0, -1.0])), abs=3e-2)
+    assert [hit.score for hit in hits] == pytest.approx(
+        -np.arccosh(2 - np.array([1.0, 0.6, 0.0, -1.0])), abs=3e-2
+    )
     assert [one.in_use_rank for one in found.chunks.values()] == [1, 2, 3, 4]
-    assert [one.in_use_cosine for one in found.chunks.values()] == pytest.approx([hit.score for hit in hits], abs=1e-4)
+    assert [one.in_use_cosine for one in found.chunks.values()] == pytest.approx(
+        [hit.score for hit in hits], abs=1e-4
+    )
     base = found.chunks[adapted.ids["gamma"]]
-    assert (base.base_rank, base.base_cosine) == (1, None), "a cosine says nothing beside a distance"
+    assert (base.base_rank, base.base_cosine) == (
+        1,
+        None,
+    ), "a cosine says nothing beside a distance"
 
 
 def test_hits_of_encoders_that_are_not_in_use_can_be_looked_at_for_judging(
@@ -162,7 +182,12 @@ def test_hits_of_encoders_that_are_not_in_use_can_be_looked_at_for_judging(
     assert len(searcher.search_unused("anything", 2)) == 2  # of the adapted one nothing is cached
     cache_base(project, encoders["trained"], TEXTS)
     found = searcher.search_unused("anything", 2)
-    assert [hit.chunk_id for hit in found] == [ids["gamma"], ids["beta"], ids["delta"], ids["alpha"]]
+    assert [hit.chunk_id for hit in found] == [
+        ids["gamma"],
+        ids["beta"],
+        ids["delta"],
+        ids["alpha"],
+    ]
     assert searcher.search_unused("  ", 2) == ()
 
 
@@ -188,7 +213,9 @@ def test_where_base_is_in_use_both_are_equal_and_no_second_model_is_loaded(
     searcher.close()
 
 
-def test_equal_chunks_rank_by_id(adapted: Any, project: ProjectFolder, encoders: dict[str, Table]) -> None:
+def test_equal_chunks_rank_by_id(
+    adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+) -> None:
     encoders["in_use"]._rows = {text: [1.0, 0.0] for text in TEXTS}
     adapted.index(lexical=False, encoder=encoders["in_use"], adapter="adapters/x", scale=1.0)
     searcher = Searcher(project)
@@ -266,7 +293,9 @@ def test_a_changed_document_still_ranks_by_its_former_text(
     assert near(found.chunks[former], base=(4, 0.0), in_use=(1, 1.0))
 
 
-def test_a_new_index_is_noticed(searcher: Searcher, adapted: Any, encoders: dict[str, Table]) -> None:
+def test_a_new_index_is_noticed(
+    searcher: Searcher, adapted: Any, encoders: dict[str, Table]
+) -> None:
     gamma = adapted.ids["gamma"]
     assert searcher.explain("anything", [gamma]).chunks[gamma].in_use_rank == 3
     encoders["in_use"]._rows["gamma"] = [2.0, 0.1]
@@ -354,12 +383,19 @@ def test_with_a_real_model_and_adapter(
         hardware=hardware,
         max_tokens=64,
     )
-    corpus.index(lexical=False, encoder=adapted_encoder, model=str(model), adapter="adapters/x", scale=0.5)
+    corpus.index(
+        lexical=False, encoder=adapted_encoder, model=str(model), adapter="adapters/x", scale=0.5
+    )
     store = project.store()
     chunks = store.chunks()
     store.close()
     texts = [chunk.embedded_text for chunk in chunks]
-    encode_cached(base, [chunk.content_hash for chunk in chunks], texts, EmbeddingCache(project.path / "cache"))
+    encode_cached(
+        base,
+        [chunk.content_hash for chunk in chunks],
+        texts,
+        EmbeddingCache(project.path / "cache"),
+    )
     searcher = Searcher(project)
     query = "who repairs the roof"
     found = searcher.explain(query, [chunk.id for chunk in chunks])
@@ -372,5 +408,7 @@ def test_with_a_real_model_and_adapter(
         assert got == pytest.approx(scores.tolist(), abs=2e-3)
         ranks = [getattr(found.chunks[chunk.id], f"{name}_rank") for chunk in chunks]
         assert ranks == (np.argsort(np.argsort(-np.array(got), kind="stable")) + 1).tolist()
-        moved = moved or not np.allclose(got, [compared.in_use_cosine for compared in found.chunks.values()], atol=1e-2)
+        moved = moved or not np.allclose(
+            got, [compared.in_use_cosine for compared in found.chunks.values()], atol=1e-2
+        )
     assert moved

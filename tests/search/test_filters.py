@@ -24,7 +24,9 @@ from engine.search.filters import (
 
 
 def document(number: int, path: str, modified: float = 0.0) -> Document:
-    return Document(path, "/docs", path.split("#")[0].rpartition(".")[2], "", "", "h", 1, modified, id=number)
+    return Document(
+        path, "/docs", path.split("#")[0].rpartition(".")[2], "", "", "h", 1, modified, id=number
+    )
 
 
 DOCUMENTS = [
@@ -61,7 +63,8 @@ def test_globs(paths: list[str], wanted: set[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("formats", "wanted"), [(("md",), {1, 3}), ((".MD", "html"), {1, 2, 3}), (("jsonl",), {4}), (("pdf",), set())]
+    ("formats", "wanted"),
+    [(("md",), {1, 3}), ((".MD", "html"), {1, 2, 3}), (("jsonl",), {4}), (("pdf",), set())],
 )
 def test_formats(formats: tuple[str, ...], wanted: set[int]) -> None:
     assert SearchFilter(formats=formats).allowed(DOCUMENTS) == wanted
@@ -69,7 +72,13 @@ def test_formats(formats: tuple[str, ...], wanted: set[int]) -> None:
 
 @pytest.mark.parametrize(
     ("after", "before", "wanted"),
-    [(20.0, None, {2, 3, 4}), (None, 20.0, {1}), (20.0, 30.0, {2}), (30.0, 20.0, set()), (0.0, None, {1, 2, 3, 4})],
+    [
+        (20.0, None, {2, 3, 4}),
+        (None, 20.0, {1}),
+        (20.0, 30.0, {2}),
+        (30.0, 20.0, set()),
+        (0.0, None, {1, 2, 3, 4}),
+    ],
 )
 def test_dates_include_the_first_and_exclude_the_last(
     after: float | None, before: float | None, wanted: set[int]
@@ -83,7 +92,10 @@ def test_everything_must_hold_at_once() -> None:
 
 def test_facets_count_folders_where_they_begin_to_differ() -> None:
     assert facets(DOCUMENTS)["folder"] == {"contracts": 2, "reports": 1, ".": 1}
-    deeper = [document(n, path) for n, path in enumerate(("a/b/c/1.md", "a/b/d/e/2.md", "a/b/d/3.md", "a/b/4.md"))]
+    deeper = [
+        document(n, path)
+        for n, path in enumerate(("a/b/c/1.md", "a/b/d/e/2.md", "a/b/d/3.md", "a/b/4.md"))
+    ]
     assert facets(deeper)["folder"] == {"a/b/d": 2, "a/b/c": 1, "a/b/.": 1}
     assert facets(deeper[1:3])["folder"] == {"a/b/d/e": 1, "a/b/d/.": 1}
     assert facets(deeper[:1])["folder"] == {"a/b/c": 1}
@@ -146,7 +158,10 @@ def test_folders_named_like_archives_are_none() -> None:
 
 
 def test_an_author_in_quotes_is_the_whole_name() -> None:
-    people = [replace(document(n, "a.md"), author=name) for n, name in enumerate(("Ann", "Joanna", "Ann, Bo"))]
+    people = [
+        replace(document(n, "a.md"), author=name)
+        for n, name in enumerate(("Ann", "Joanna", "Ann, Bo"))
+    ]
     assert SearchFilter(authors=("ann",)).allowed(people) == {0, 1, 2}
     assert SearchFilter(authors=('"Ann"',)).allowed(people) == {0}
     assert SearchFilter(authors=('"ann, bo"', "joa")).allowed(people) == {1, 2}
@@ -154,9 +169,11 @@ def test_an_author_in_quotes_is_the_whole_name() -> None:
 
 def test_letters_written_apart_from_their_marks_are_the_same() -> None:
     """macOS writes names of files so; keyboards write them together."""
-    together, apart = ("B\u00fcro", "M\u00fcller"), ("Bu\u0308ro", "Mu\u0308ller")
+    together = ("B\u00fcro", "M\u00fcller")
+    apart = ("Bu\u0308ro", "Mu\u0308ller")
     named = [
-        replace(document(n, f"{path}/a.md"), author=author) for n, (path, author) in enumerate((together, apart), 1)
+        replace(document(n, f"{path}/a.md"), author=author)
+        for n, (path, author) in enumerate((together, apart), 1)
     ]
     for folder, author in (together, apart):
         assert SearchFilter(paths=(f"{folder}/**",)).allowed(named) == {1, 2}
@@ -168,7 +185,10 @@ def test_letters_written_apart_from_their_marks_are_the_same() -> None:
 
 
 def test_what_is_in_no_language_that_is_known_is_called_so_and_found_by_that() -> None:
-    known = [replace(document(n, "a.md"), language=code) for n, code in enumerate(("en", "und", "zxx", ""))]
+    known = [
+        replace(document(n, "a.md"), language=code)
+        for n, code in enumerate(("en", "und", "zxx", ""))
+    ]
     assert facets(known)["language"] == {"unknown": 2, "en": 1}
     for text in ("unknown", "Unknown", "und", "zxx"):
         assert SearchFilter(languages=(text,)).allowed(known) == {1, 2}
@@ -176,21 +196,36 @@ def test_what_is_in_no_language_that_is_known_is_called_so_and_found_by_that() -
 
 
 def test_languages_by_code_or_name() -> None:
-    known = [replace(document(n, "a.md"), language=code) for n, code in enumerate(("en", "de", "no", "zh", "und"))]
-    for text, wanted in (("EN-gb", {0}), ("German", {1}), ("nb", {2}), ("zh_TW", {3}), ("fr", set()), ("und", {4})):
+    known = [
+        replace(document(n, "a.md"), language=code)
+        for n, code in enumerate(("en", "de", "no", "zh", "und"))
+    ]
+    for text, wanted in (
+        ("EN-gb", {0}),
+        ("German", {1}),
+        ("nb", {2}),
+        ("zh_TW", {3}),
+        ("fr", set()),
+        ("und", {4}),
+    ):
         assert SearchFilter(languages=(text,)).allowed(known) == wanted
     assert languages_of_no_document(("en", "fr", "Deutsch", "nn"), known) == ["fr", "Deutsch"]
 
 
 def test_what_no_document_meets_is_noted() -> None:
     known = [replace(document(1, "a/b.md"), language="en", author="Ada Quay"), document(2, "c.md")]
-    where = SearchFilter(("a/**", "b/**"), ("md", "pages"), authors=("ada", "Bob"), languages=("en", "fr"))
-    for note, value in zip(unmet(where, known), ("'pages'", "'fr'", "'Bob'", "'b/**'"), strict=True):
+    where = SearchFilter(
+        ("a/**", "b/**"), ("md", "pages"), authors=("ada", "Bob"), languages=("en", "fr")
+    )
+    for note, value in zip(
+        unmet(where, known), ("'pages'", "'fr'", "'Bob'", "'b/**'"), strict=True
+    ):
         assert value in note
         assert (" en, unknown" in note) == (value == "'fr'")
     assert unmet(SearchFilter(("*.md",), ("md",), 0.0, 2.0, ("quay",), ("en",)), known) == []
     assert [
-        len(unmet(SearchFilter(after=after, before=before), known)) for after, before in ((1.0, 0.0), (1.0, 2.0))
+        len(unmet(SearchFilter(after=after, before=before), known))
+        for after, before in ((1.0, 0.0), (1.0, 2.0))
     ] == [2, 1]
 
 
@@ -201,7 +236,11 @@ def test_malformed_globs(glob: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Possible nested set")
-@given(globs=st.lists(st.text(alphabet="ab/*?[]!-\\#{} ^", max_size=8) | st.text(max_size=6), max_size=3))
+@given(
+    globs=st.lists(
+        st.text(alphabet="ab/*?[]!-\\#{} ^", max_size=8) | st.text(max_size=6), max_size=3
+    )
+)
 def test_any_glob_works_or_is_an_error(globs: list[str]) -> None:
     with contextlib.suppress(UsageError):
         assert SearchFilter(paths=tuple(globs)).allowed(DOCUMENTS) <= {1, 2, 3, 4}
@@ -213,14 +252,19 @@ def test_a_date_is_midnight_local_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "today", "2031-13-01", "30.04.2031", "2031-04-31", "0001-01-01T00:00:00+14:00", "\ud800"]
+    "text",
+    ["", "today", "2031-13-01", "30.04.2031", "2031-04-31", "0001-01-01T00:00:00+14:00", "\ud800"],
 )
 def test_what_is_not_a_date(text: str) -> None:
     with fails(UsageError, "date-invalid"):
         parse_date(text)
 
 
-@given(text=st.text() | st.dates().map(str) | st.datetimes(timezones=st.none() | st.timezones()).map(str))
+@given(
+    text=st.text()
+    | st.dates().map(str)
+    | st.datetimes(timezones=st.none() | st.timezones()).map(str)
+)
 def test_any_date_works_or_is_an_error(text: str) -> None:
     with contextlib.suppress(UsageError):
         assert isinstance(parse_date(text), float)

@@ -26,9 +26,13 @@ def ranking(**scores: float) -> Any:
 
 
 def test_shares_of_reciprocal_ranks() -> None:
-    rankings = {"bm25": ranking(c7=9.0, c3=8.0, c5=1.0), "semantic": ranking(c3=0.9, c4=0.8, c7=0.7)}
+    rankings = {
+        "bm25": ranking(c7=9.0, c3=8.0, c5=1.0),
+        "semantic": ranking(c3=0.9, c4=0.8, c7=0.7),
+    }
     fused = fuse(rankings, SearchSettings(fusion="rrf", rrf_k=10))
-    # c3: bm25 rank 2, semantic rank 1: 1/12 + 1/11 = 23/132; c7: ranks 1 and 3: 1/11 + 1/13 = 24/143
+    # c3: bm25 rank 2, semantic rank 1: 1/12 + 1/11 = 23/132; c7: ranks 1 and 3: 1/11 + 1/13 =
+    # 24/143
     assert [chunk for chunk, _ in fused.order] == [3, 7, 4, 5]
     assert dict(fused.order)[3] == pytest.approx(23 / 132)
     assert fused.shares(3) == pytest.approx({"semantic": 12 / 23, "bm25": 11 / 23})
@@ -38,7 +42,10 @@ def test_shares_of_reciprocal_ranks() -> None:
 
 
 def test_shares_of_weighted_scores() -> None:
-    rankings = {"bm25": ranking(c1=10.0, c2=6.0, c3=2.0), "semantic": ranking(c2=0.75, c1=0.5, c4=0.25)}
+    rankings = {
+        "bm25": ranking(c1=10.0, c2=6.0, c3=2.0),
+        "semantic": ranking(c2=0.75, c1=0.5, c4=0.25),
+    }
     fused = fuse(rankings, SearchSettings(fusion="weighted", weight=0.25))
     # min-max: bm25 c1 1, c2 1/2, c3 0; semantic c2 1, c1 1/2, c4 0; weights 3/4 and 1/4
     assert [chunk for chunk, _ in fused.order] == [1, 2, 3, 4]
@@ -76,11 +83,17 @@ def test_hits_say_line_and_page(indexed: Any, project: ProjectFolder) -> None:
     store = project.store()
     with store.transaction():
         file_id = store.put_file(FileRecord("/docs", "pages.txt", "x", 1, 1, "h", "read", "", ""))
-        row = store.put_document(file_id, Document("pages.txt", "/docs", "txt", "Pages", text, "h", 1, 0.0))
+        row = store.put_document(
+            file_id, Document("pages.txt", "/docs", "txt", "Pages", text, "h", 1, 0.0)
+        )
         chunks = []
-        for ordinal, part in enumerate(("On otters.", "About badgers.\nAnd marmots, too.", "And marmots, too.")):
+        for ordinal, part in enumerate(
+            ("On otters.", "About badgers.\nAnd marmots, too.", "And marmots, too.")
+        ):
             start = text.index(part)
-            chunks.append(Chunk(row, ordinal, start, start + len(part), part, (), 5, part, f"{ordinal}"))
+            chunks.append(
+                Chunk(row, ordinal, start, start + len(part), part, (), 5, part, f"{ordinal}")
+            )
         store.replace_chunks(row, chunks)
     store.close()
     indexed.index(vectors=False)
@@ -99,12 +112,16 @@ def test_hits_say_line_and_page(indexed: Any, project: ProjectFolder) -> None:
 # queries without a word
 
 
-@pytest.mark.parametrize("query", ["a", "7", "Ω", "文", "ひ", "א", "ไ", "²", "Ⅻ", "!!! a", "\u0301e"])
+@pytest.mark.parametrize(
+    "query", ["a", "7", "Ω", "文", "ひ", "א", "ไ", "²", "Ⅻ", "!!! a", "\u0301e"]
+)
 def test_letters_and_digits_of_any_script_are_words(query: str) -> None:
     assert not unsearchable(query)
 
 
-@pytest.mark.parametrize("query", ["!!!", "", " \t", "?! …", "+-=<>$^`|~", "\u202e\u200d", "。、「」", "\0", "\u0301"])
+@pytest.mark.parametrize(
+    "query", ["!!!", "", " \t", "?! …", "+-=<>$^`|~", "\u202e\u200d", "。、「」", "\0", "\u0301"]
+)
 def test_punctuation_is_none(query: str) -> None:
     assert unsearchable(query) == (NO_WORD if query.strip() else EMPTY)
 

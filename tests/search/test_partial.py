@@ -22,21 +22,36 @@ from engine.vectors.index import VectorIndex
 from engine.vectors.partial import PartialIndex, newest_and_smallest_first
 
 QUERY = "roof"
-LEASE, TUNNEL = "The landlord repairs the roof.", "The roof of the tunnel was heated."
+LEASE = "The landlord repairs the roof."
+TUNNEL = "The roof of the tunnel was heated."
 
 
 def info_of(count: int) -> VectorsInfo:
-    return VectorsInfo(model="none", max_tokens=64, encoder="fake", chunk_encoder="fake", chunks=count)
+    return VectorsInfo(
+        model="none", max_tokens=64, encoder="fake", chunk_encoder="fake", chunks=count
+    )
 
 
 def put(
-    project: ProjectFolder, store: Store, cache: Any, encoder: Any, chunks: list[Chunk], new: list[Chunk],
+    project: ProjectFolder,
+    store: Store,
+    cache: Any,
+    encoder: Any,
+    chunks: list[Chunk],
+    new: list[Chunk],
     index: VectorIndex | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Embed the `new` of the `chunks`, and tell the index so."""
-    context = StageContext(project, project.settings(), store, "embed", "f", "r", [].append, lambda: False)
-    told = PartialIndex(context, index, np.array([one.id for one in chunks]), COSINE, "f16", info_of)
-    cache.append(hash_keys([one.content_hash for one in new]), encoder.encode_chunks([one.text for one in new]))
+    context = StageContext(
+        project, project.settings(), store, "embed", "f", "r", [].append, lambda: False
+    )
+    told = PartialIndex(
+        context, index, np.array([one.id for one in chunks]), COSINE, "f16", info_of
+    )
+    cache.append(
+        hash_keys([one.content_hash for one in new]),
+        encoder.encode_chunks([one.text for one in new]),
+    )
     told(cache, hash_keys([one.content_hash for one in chunks]))
 
 
@@ -46,7 +61,8 @@ def embedded_in_part(corpus: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyP
     corpus.index(vectors=False)
     monkeypatch.setattr(partial, "FIRST_SECONDS", 0.0)
     with closing(corpus.project.store()) as store:
-        chunks, cache = store.chunks(), EmbeddingCache(corpus.project.path / "cache").vectors_of("f" * 64, 32)
+        chunks = store.chunks()
+        cache = EmbeddingCache(corpus.project.path / "cache").vectors_of("f" * 64, 32)
         for new in (chunks[:2], chunks[2:4]):
             put(corpus.project, store, cache, fake_encoder, chunks, new)
     return corpus
@@ -63,11 +79,14 @@ def test_what_is_embedded_is_searched_by_meaning_and_all_by_keywords(embedded_in
     assert "4 of 6" in found.notes[0]
 
 
-def test_a_chunk_is_neither_better_nor_worse_for_not_being_embedded_yet(embedded_in_part: Any) -> None:
+def test_a_chunk_is_neither_better_nor_worse_for_not_being_embedded_yet(
+    embedded_in_part: Any,
+) -> None:
     with closing(Searcher(embedded_in_part.project)) as searcher:
         scores = {hit.snippet: hit.score for hit in searcher.search(QUERY).hits}
         keywords = {hit.snippet: hit.score for hit in searcher.search(QUERY, mode="bm25").hits}
-    least, most = min(0.0, *keywords.values()), max(keywords.values())
+    least = min(0.0, *keywords.values())
+    most = max(keywords.values())
     assert scores[TUNNEL] == pytest.approx((keywords[TUNNEL] - least) / (most - least), abs=1e-6)
 
 
@@ -81,7 +100,9 @@ def test_the_index_is_noted_as_unfinished_and_its_forerunner_is_gone(embedded_in
     assert VectorIndex.open(project.folder_of(artifact)).count == 4
 
 
-@pytest.mark.parametrize(("share", "folder", "known"), [(0.5, "f-5", [0, 1, 2, 3, 4]), (0.6, "f-4", [0, 1, 2, 3])])
+@pytest.mark.parametrize(
+    ("share", "folder", "known"), [(0.5, "f-5", [0, 1, 2, 3, 4]), (0.6, "f-4", [0, 1, 2, 3])]
+)
 def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
     embedded_in_part: Any,
     fake_encoder: Any,
@@ -94,20 +115,26 @@ def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
     monkeypatch.setattr(partial, "WORTHWHILE", share)
     project = embedded_in_part.project
     with closing(project.store()) as store:
-        chunks, present = store.chunks(), store.artifact(VectorsInfo)
+        chunks = store.chunks()
+        present = store.artifact(VectorsInfo)
         assert present is not None
         index = VectorIndex.open(project.folder_of(present))
         cache = EmbeddingCache(project.path / "cache").vectors_of("f" * 64, 32)
         put(project, store, cache, fake_encoder, chunks[4:], chunks[4:5], index)
     assert [path.name for path in (project.path / "vectors").iterdir()] == [folder]
-    assert VectorIndex.open(project.path / "vectors" / folder).keys().tolist() == [chunks[row].id for row in known]
+    assert VectorIndex.open(project.path / "vectors" / folder).keys().tolist() == [
+        chunks[row].id for row in known
+    ]
 
 
-def test_an_index_that_finds_as_much_stays(indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_finds_as_much_stays(
+    indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(partial, "FIRST_SECONDS", 0.0)
     before = indexed.folder("vectors")
     with closing(indexed.project.store()) as store:
-        chunks, cache = store.chunks(), EmbeddingCache(indexed.project.path / "cache").vectors_of("f" * 64, 32)
+        chunks = store.chunks()
+        cache = EmbeddingCache(indexed.project.path / "cache").vectors_of("f" * 64, 32)
         put(indexed.project, store, cache, fake_encoder, chunks, chunks[:2])
     assert indexed.folder("vectors") == before
 

@@ -34,11 +34,19 @@ def document(tmp_path: Path) -> Make:
 @pytest.mark.parametrize(
     ("path", "there"),
     [
-        ("a.txt", True), ("in/mail.eml", True), ("in/mail.eml/plan.pdf", True), ("in/mail.eml/a.zip/b.txt", True),
-        ("b.txt", False), ("in/other.eml/plan.pdf", False), ("gone/c.txt", False), ("a.txt/b", True), ("caf\\xe9.txt", True),
-        ("a\0.txt", True), ("in/" + "x" * 5000, True),
+        ("a.txt", True),
+        ("in/mail.eml", True),
+        ("in/mail.eml/plan.pdf", True),
+        ("in/mail.eml/a.zip/b.txt", True),
+        ("b.txt", False),
+        ("in/other.eml/plan.pdf", False),
+        ("gone/c.txt", False),
+        ("a.txt/b", True),
+        ("caf\\xe9.txt", True),
+        ("a\0.txt", True),
+        ("in/" + "x" * 5000, True),
     ],
-)  # fmt: skip
+)
 def test_a_document_is_there_where_its_file_is_or_what_holds_it(
     tmp_path: Path, document: Make, path: str, there: bool
 ) -> None:
@@ -50,7 +58,9 @@ def test_a_document_is_there_where_its_file_is_or_what_holds_it(
 
 
 @pytest.mark.parametrize("state", ["missing", "empty", "closed"])
-def test_where_the_source_cannot_be_reached_nothing_is_gone(tmp_path: Path, document: Make, state: str) -> None:
+def test_where_the_source_cannot_be_reached_nothing_is_gone(
+    tmp_path: Path, document: Make, state: str
+) -> None:
     for path in (tmp_path / "files" / "a.txt", tmp_path / "files" / "in" / "mail.eml"):
         path.unlink()
     (tmp_path / "files" / "in").rmdir()

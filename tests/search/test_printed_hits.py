@@ -24,10 +24,23 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.files import FileRecord
 
 HIT = Hit(
-    rank=1, score=1.0, path="a/lease.md", source="/data/left/docs", title="Lease", headings=("Rent",),
-    snippet="The tenant pays.", marks=((4, 10),), format="md", modified=0.0, chunk_id=1, document_id=1, start=40,
-    end=56, line=7, rankers={"semantic": Ranked(2, 0.5), "bm25": Ranked(1, 3.0)},
-)  # fmt: skip
+    rank=1,
+    score=1.0,
+    path="a/lease.md",
+    source="/data/left/docs",
+    title="Lease",
+    headings=("Rent",),
+    snippet="The tenant pays.",
+    marks=((4, 10),),
+    format="md",
+    modified=0.0,
+    chunk_id=1,
+    document_id=1,
+    start=40,
+    end=56,
+    line=7,
+    rankers={"semantic": Ranked(2, 0.5), "bm25": Ranked(1, 3.0)},
+)
 
 
 def shown(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
@@ -38,7 +51,10 @@ def shown(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
 
 
 def test_a_hit_in_plain_text() -> None:
-    assert shown(HIT) == "1. a/lease.md:7  Lease › Rent  [keywords #1, semantic #2]\n   The tenant pays.\n"
+    assert (
+        shown(HIT)
+        == "1. a/lease.md:7  Lease › Rent  [keywords #1, semantic #2]\n   The tenant pays.\n"
+    )
     assert shown(replace(HIT, page=3)).startswith("1. a/lease.md, page 3  Lease")
     word = replace(HIT, format="docx", author="Ada Quay", created=0.0, changed=1.9e9)
     assert shown(word).startswith("1. a/lease.md  Lease › Rent  Ada Quay  2030-03-1")
@@ -94,16 +110,24 @@ def twice(project: ProjectFolder, corpus: Any, tmp_path: Path) -> list[Path]:
     store = project.store()
     with store.transaction():
         for source in sources:
-            file_id = store.put_file(FileRecord(str(source), "same.md", "x", 1, 1, "h", "read", "", ""))
+            file_id = store.put_file(
+                FileRecord(str(source), "same.md", "x", 1, 1, "h", "read", "", "")
+            )
             text = "\n\nWombats dig."
-            row = store.put_document(file_id, Document("same.md", str(source), "md", "Same", text, "h", 1, 0.0))
-            store.replace_chunks(row, [Chunk(row, 0, 2, len(text), text[2:], (), 3, text[2:], str(source))])
+            row = store.put_document(
+                file_id, Document("same.md", str(source), "md", "Same", text, "h", 1, 0.0)
+            )
+            store.replace_chunks(
+                row, [Chunk(row, 0, 2, len(text), text[2:], (), 3, text[2:], str(source))]
+            )
     store.close()
     corpus.index(vectors=False)
     return sources
 
 
-def test_the_command_distinguishes_two_files_of_one_name(project: ProjectFolder, twice: list[Path]) -> None:
+def test_the_command_distinguishes_two_files_of_one_name(
+    project: ProjectFolder, twice: list[Path]
+) -> None:
     done = CliRunner().invoke(app, ["search", str(project.path), "wombats", "--mode", "bm25"])
     assert done.exit_code == 0, done.output
     assert "1. left/docs/same.md:3  Same  [keywords #1]" in done.stdout

@@ -1,4 +1,6 @@
-"""Hits that a reranker has put in order: how many, by whose decision, and what happens where it fails."""
+"""Hits that a reranker has put in order: how many, by whose decision, and what happens where it
+fails.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,9 @@ def test_without_a_reranker_nothing_is_reranked(searcher: Searcher) -> None:
         searcher.search(QUERY, rerank=True)
 
 
-def test_all_passages_are_put_in_order(searcher: Searcher, project: ProjectFolder, lengths: Lengths) -> None:
+def test_all_passages_are_put_in_order(
+    searcher: Searcher, project: ProjectFolder, lengths: Lengths
+) -> None:
     before = searcher.search(QUERY)
     configure(project, reranker="given")
     found = searcher.search(QUERY, rerank=True)
@@ -108,7 +112,9 @@ def test_all_passages_are_put_in_order(searcher: Searcher, project: ProjectFolde
     assert passages(found) == len(before.hits) == 6
     assert sorted(ids(found)) == sorted(ids(before)) != ids(found)
     assert [hit.rank for hit in found.hits] == [1, 2, 3, 4, 5, 6]
-    assert {hit.chunk_id: hit.score for hit in found.hits} == {hit.chunk_id: hit.score for hit in before.hits}
+    assert {hit.chunk_id: hit.score for hit in found.hits} == {
+        hit.chunk_id: hit.score for hit in before.hits
+    }
     assert set(lengths.asked) == {QUERY}
 
 
@@ -138,7 +144,12 @@ def test_passages_that_are_not_reached_follow_in_their_order(
     ],
 )
 def test_evaluation_puts_it_into_use(
-    searcher: Searcher, project: ProjectFolder, lengths: Lengths, chosen: dict[str, Any], mode: Any, used: bool
+    searcher: Searcher,
+    project: ProjectFolder,
+    lengths: Lengths,
+    chosen: dict[str, Any],
+    mode: Any,
+    used: bool,
 ) -> None:
     configure(project, reranker="given")
     decide(project, **chosen)
@@ -169,7 +180,9 @@ def test_first_hits_do_not_wait_for_a_look_at_the_model(
     assert looks
 
 
-def test_before_an_evaluation_it_is_not_in_use(searcher: Searcher, project: ProjectFolder, lengths: Lengths) -> None:
+def test_before_an_evaluation_it_is_not_in_use(
+    searcher: Searcher, project: ProjectFolder, lengths: Lengths
+) -> None:
     configure(project, reranker="given")
     assert searcher.search(QUERY).reranked is None
 
@@ -185,7 +198,9 @@ def test_a_model_is_loaded_once_and_not_waited_for_by_whom_another_search_waits(
     assert passages(searcher.search(QUERY, rerank=True)) == 6
 
 
-def test_a_real_cross_encoder_orders_the_hits(searcher: Searcher, project: ProjectFolder, tmp_path: Path) -> None:
+def test_a_real_cross_encoder_orders_the_hits(
+    searcher: Searcher, project: ProjectFolder, tmp_path: Path
+) -> None:
     from sentence_transformers import CrossEncoder
 
     folder = build_cross_encoder(tmp_path / "reranker")
@@ -197,11 +212,15 @@ def test_a_real_cross_encoder_orders_the_hits(searcher: Searcher, project: Proje
     assert np.argsort(-wanted).tolist() == list(range(6))
 
 
-def test_a_server_orders_the_hits(searcher: Searcher, project: ProjectFolder, server: RerankServer) -> None:
+def test_a_server_orders_the_hits(
+    searcher: Searcher, project: ProjectFolder, server: RerankServer
+) -> None:
     configure(project, reranker=server.url)
     found = searcher.search(QUERY, rerank=True)
     assert passages(found) == 6
-    assert [hit.rerank_score for hit in found.hits] == sorted((len(hit.snippet) for hit in found.hits), reverse=True)
+    assert [hit.rerank_score for hit in found.hits] == sorted(
+        (len(hit.snippet) for hit in found.hits), reverse=True
+    )
 
 
 def broken(server: RerankServer, fault: str) -> None:
@@ -219,10 +238,13 @@ def broken(server: RerankServer, fault: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "code"),
     [
-        ("count", "endpoint-count"), ("nan", "scores-not-finite"), ("delay", "endpoint-no-answer"),
-        ("death", "endpoint-no-answer"), ("refusal", "endpoint-refused"),
+        ("count", "endpoint-count"),
+        ("nan", "scores-not-finite"),
+        ("delay", "endpoint-no-answer"),
+        ("death", "endpoint-no-answer"),
+        ("refusal", "endpoint-refused"),
     ],
-)  # fmt: skip
+)
 def test_where_it_fails_the_hits_are_those_of_before_and_say_why(
     searcher: Searcher, project: ProjectFolder, server: RerankServer, fault: str, code: str
 ) -> None:
@@ -252,7 +274,9 @@ def test_a_server_that_dies_in_between_leaves_what_it_has_scored(
 
 
 @pytest.mark.parametrize("named", ["nowhere", "http://8.8.8.8/v1"])
-def test_one_that_cannot_be_used_is_a_note(searcher: Searcher, project: ProjectFolder, named: str) -> None:
+def test_one_that_cannot_be_used_is_a_note(
+    searcher: Searcher, project: ProjectFolder, named: str
+) -> None:
     configure(project, reranker=named)
     decide(project, fingerprint="x")
     found = searcher.search(QUERY)

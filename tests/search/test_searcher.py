@@ -38,18 +38,28 @@ def test_bm25_gives_what_the_index_gives(searcher: Searcher, indexed: Any) -> No
 @pytest.mark.parametrize("mode", ["bm25", "semantic"])
 def test_what_nobody_sees_in_a_query_changes_nothing(searcher: Searcher, mode: Any) -> None:
     plain = searcher.search(QUERY, mode=mode)
-    assert ids(searcher.search("\ufeffwho re\u00adpairs the ro\u200bof", mode=mode)) == ids(plain) != []
+    assert (
+        ids(searcher.search("\ufeffwho re\u00adpairs the ro\u200bof", mode=mode))
+        == ids(plain)
+        != []
+    )
 
 
-def test_semantic_gives_what_the_index_gives(searcher: Searcher, indexed: Any, fake_encoder: Any) -> None:
+def test_semantic_gives_what_the_index_gives(
+    searcher: Searcher, indexed: Any, fake_encoder: Any
+) -> None:
     found = searcher.search(QUERY, mode="semantic", top=4)
-    wanted, scores = VectorIndex.open(indexed.folder("vectors")).search(fake_encoder.encode_queries([QUERY])[0], 4)
+    wanted, scores = VectorIndex.open(indexed.folder("vectors")).search(
+        fake_encoder.encode_queries([QUERY])[0], 4
+    )
     assert ids(found) == wanted.tolist()
     assert [hit.score for hit in found.hits] == pytest.approx(scores.tolist())
     assert [hit.rankers["semantic"].rank for hit in found.hits] == [1, 2, 3, 4]
 
 
-def test_a_query_of_which_no_word_is_known_says_that_hits_are_by_meaning(searcher: Searcher) -> None:
+def test_a_query_of_which_no_word_is_known_says_that_hits_are_by_meaning(
+    searcher: Searcher,
+) -> None:
     assert searcher.search(QUERY, mode="hybrid").notes == ()
     for unknown in ("qzxvbn", "the of and"):
         found = searcher.search(unknown, mode="hybrid", top=3)
@@ -83,7 +93,8 @@ def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
         mode: {hit.chunk_id: hit.score for hit in searcher.search(QUERY, mode=mode).hits}
         for mode in ("bm25", "semantic")
     }
-    whole, asked = VectorIndex.search, []
+    whole = VectorIndex.search
+    asked = []
 
     def cut(self: VectorIndex, vector: Any, depth: int) -> Any:
         ranking = whole(self, vector, depth)
@@ -96,9 +107,14 @@ def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
     assert len(chunks) > 1
     assert {hit.chunk_id for hit in found.hits} == chunks
     sides = [{key: scores.get(key, 0.0) for key in chunks} for scores in by.values()]
-    scaled = [{k: (v - min(s.values())) / (max(s.values()) - min(s.values())) for k, v in s.items()} for s in sides]
+    scaled = [
+        {k: (v - min(s.values())) / (max(s.values()) - min(s.values())) for k, v in s.items()}
+        for s in sides
+    ]
     for hit in found.hits:
-        assert hit.score == pytest.approx(0.5 * sum(side[hit.chunk_id] for side in scaled), abs=1e-3)
+        assert hit.score == pytest.approx(
+            0.5 * sum(side[hit.chunk_id] for side in scaled), abs=1e-3
+        )
         assert set(hit.shares) == ({"bm25", "semantic"} if hit.score else set())
     assert sum("semantic" in hit.rankers for hit in found.hits) == 1
 
@@ -108,7 +124,12 @@ def test_the_second_search_reads_neither_settings_nor_a_whole_document_again(
     searcher: Searcher, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, mode: Any
 ) -> None:
     first = searcher.search(QUERY, mode=mode, with_facets=True)
-    for owner, name in ((ProjectFolder, "settings"), (Store, "document"), (Store, "documents"), (Store, "artifact")):
+    for owner, name in (
+        (ProjectFolder, "settings"),
+        (Store, "document"),
+        (Store, "documents"),
+        (Store, "artifact"),
+    ):
         monkeypatch.setattr(owner, name, None)
     assert searcher.search(QUERY, mode=mode, with_facets=True) == first
     monkeypatch.undo()
@@ -116,12 +137,15 @@ def test_the_second_search_reads_neither_settings_nor_a_whole_document_again(
     assert len(searcher.search(QUERY, mode="bm25").hits) == 1
 
 
-def test_auto_fusion_is_what_the_last_evaluation_chose(searcher: Searcher, project: ProjectFolder) -> None:
+def test_auto_fusion_is_what_the_last_evaluation_chose(
+    searcher: Searcher, project: ProjectFolder
+) -> None:
     def scores(settings: str) -> list[float]:
         write_text(project.path / "project.toml", f"[search]\n{settings}")
         return [hit.score for hit in searcher.search(QUERY).hits]
 
-    rrf, even = scores("fusion = 'rrf'"), scores("fusion = 'weighted'\nweight = 0.5")
+    rrf = scores("fusion = 'rrf'")
+    even = scores("fusion = 'weighted'\nweight = 0.5")
     mostly = scores("fusion = 'weighted'\nweight = 0.7")
     assert scores("fusion = 'auto'") == even != rrf  # nothing was evaluated yet
     store = project.store()
@@ -135,9 +159,14 @@ def test_auto_fusion_is_what_the_last_evaluation_chose(searcher: Searcher, proje
 
 
 def test_weighted_fusion_follows_the_settings(searcher: Searcher, project: ProjectFolder) -> None:
-    write_text(project.path / "project.toml", "[search]\nfusion = 'weighted'\nweight = 1.0\ntop = 1")
+    write_text(
+        project.path / "project.toml", "[search]\nfusion = 'weighted'\nweight = 1.0\ntop = 1"
+    )
     assert ids(searcher.search(QUERY)) == ids(searcher.search(QUERY, mode="semantic"))
-    write_text(project.path / "project.toml", "[search]\nfusion = 'weighted'\nweight = 0.0\ntop = 1\nmode = 'bm25'")
+    write_text(
+        project.path / "project.toml",
+        "[search]\nfusion = 'weighted'\nweight = 0.0\ntop = 1\nmode = 'bm25'",
+    )
     assert searcher.search(QUERY).mode == "bm25"
     assert ids(searcher.search(QUERY, mode="hybrid")) == ids(searcher.search(QUERY))
     assert len(searcher.search(QUERY, mode="hybrid").hits) == 1
@@ -145,7 +174,12 @@ def test_weighted_fusion_follows_the_settings(searcher: Searcher, project: Proje
 
 def test_a_hit_has_its_place(searcher: Searcher, indexed: Any) -> None:
     hit = searcher.search("borrower interest loan", mode="bm25").hits[0]
-    assert (hit.path, hit.format, hit.modified, hit.headings) == ("contracts/old/loan.html", "html", 20 * DAY, ("A",))
+    assert (hit.path, hit.format, hit.modified, hit.headings) == (
+        "contracts/old/loan.html",
+        "html",
+        20 * DAY,
+        ("A",),
+    )
     assert hit.chunk_id == indexed.ids["The borrower pays interest on the loan."]
     assert [hit.snippet[a:b] for a, b in hit.marks] == ["borrower", "interest", "loan"]
     document = searcher.document(hit.document_id)
@@ -160,7 +194,19 @@ def test_answers_are_json(searcher: Searcher, mode: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["", "   ", "???", "\ud800", "a\0b", "the the the", "\u202e", "x" * 5000, "roof " * 3000, "'\"[](){}*:^~"]
+    "query",
+    [
+        "",
+        "   ",
+        "???",
+        "\ud800",
+        "a\0b",
+        "the the the",
+        "\u202e",
+        "x" * 5000,
+        "roof " * 3000,
+        "'\"[](){}*:^~",
+    ],
 )
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
 def test_any_query_is_answered(searcher: Searcher, query: str, mode: Any) -> None:
@@ -206,7 +252,9 @@ def test_a_typo_in_the_settings_is_an_error(searcher: Searcher, project: Project
     ],
 )
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
-def test_filters_hold_in_every_mode(searcher: Searcher, mode: Any, where: SearchFilter, wanted: set[str]) -> None:
+def test_filters_hold_in_every_mode(
+    searcher: Searcher, mode: Any, where: SearchFilter, wanted: set[str]
+) -> None:
     assert paths(searcher.search("tenant borrower wing pays", mode=mode, where=where)) == wanted
 
 
@@ -215,7 +263,9 @@ def test_filters_hold_in_every_mode(searcher: Searcher, mode: Any, where: Search
 def test_a_filter_finds_what_lies_below_the_first_page(
     crowded: Any, open_searcher: Callable[[], Searcher], mode: Any, top: int
 ) -> None:
-    found = open_searcher().search("roof", mode=mode, top=top, where=SearchFilter(paths=("rare.html",)))
+    found = open_searcher().search(
+        "roof", mode=mode, top=top, where=SearchFilter(paths=("rare.html",))
+    )
     assert paths(found) == {"rare.html"}
     assert len(found.hits) == min(top, 130)
 
@@ -224,8 +274,15 @@ def test_a_filtered_ranking_is_the_whole_ranking_without_the_rest(
     crowded: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
     searcher = open_searcher()
-    whole = [hit.chunk_id for hit in searcher.search("roof", mode="bm25", top=1000).hits if hit.path == "rare.html"]
-    assert ids(searcher.search("roof", mode="bm25", top=130, where=SearchFilter(paths=("rare.html",)))) == whole
+    whole = [
+        hit.chunk_id
+        for hit in searcher.search("roof", mode="bm25", top=1000).hits
+        if hit.path == "rare.html"
+    ]
+    assert (
+        ids(searcher.search("roof", mode="bm25", top=130, where=SearchFilter(paths=("rare.html",))))
+        == whole
+    )
     assert len(whole) == 130
 
 
@@ -289,17 +346,25 @@ def test_a_query_that_names_a_file_is_meant_for_it(searcher: Searcher, mode: Any
     (note,) = found.notes
     assert "wing.md" in note
     assert found.query == "wing.md: who repairs the roof"
-    alone = searcher.search("who repairs the roof", mode=mode, where=SearchFilter(paths=("reports/**",)))
-    assert [(hit.chunk_id, hit.score) for hit in found.hits] == [(hit.chunk_id, hit.score) for hit in alone.hits]
+    alone = searcher.search(
+        "who repairs the roof", mode=mode, where=SearchFilter(paths=("reports/**",))
+    )
+    assert [(hit.chunk_id, hit.score) for hit in found.hits] == [
+        (hit.chunk_id, hit.score) for hit in alone.hits
+    ]
 
 
 def test_a_filter_that_leaves_the_named_file_out_wins(searcher: Searcher) -> None:
-    found = searcher.search("wing.md roof", mode="bm25", where=SearchFilter(paths=("contracts/**",)))
+    found = searcher.search(
+        "wing.md roof", mode="bm25", where=SearchFilter(paths=("contracts/**",))
+    )
     assert paths(found) == {"contracts/lease.md"}
     assert found.notes == ()
 
 
-def test_a_name_counts_for_nothing_where_the_user_does_not_want_it(searcher: Searcher, project: ProjectFolder) -> None:
+def test_a_name_counts_for_nothing_where_the_user_does_not_want_it(
+    searcher: Searcher, project: ProjectFolder
+) -> None:
     project.change_settings({"search.named_documents": False})
     found = searcher.search("wing.md: who repairs the roof", mode="bm25")
     assert "contracts/lease.md" in paths(found)

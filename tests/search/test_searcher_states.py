@@ -37,7 +37,9 @@ def at_work(project: ProjectFolder, stages: list[str] | None = None) -> Iterator
         yield
 
 
-def test_what_a_run_is_building_is_not_to_be_built(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:
+def test_what_a_run_is_building_is_not_to_be_built(
+    corpus: Any, open_searcher: Callable[[], Searcher]
+) -> None:
     for mode in ("bm25", "semantic", "hybrid"):
         with at_work(corpus.project), fails(NotBuiltError, "not-built", command="status") as caught:
             open_searcher().search(QUERY, mode=mode)  # type: ignore[arg-type]
@@ -55,7 +57,10 @@ def test_a_run_that_leaves_out_what_is_missing_is_not_to_be_waited_for_alone(
     corpus: Any, open_searcher: Callable[[], Searcher]
 ) -> None:
     for stages, command in ((["ingest", "index"], "run"), (["evaluate", "embed"], "status")):
-        with at_work(corpus.project, stages=stages), fails(NotBuiltError, "not-built", stage="embed", command=command):
+        with (
+            at_work(corpus.project, stages=stages),
+            fails(NotBuiltError, "not-built", stage="embed", command=command),
+        ):
             open_searcher().search(QUERY, mode="semantic")
 
 
@@ -65,7 +70,9 @@ def test_a_database_that_is_missing_while_a_run_goes_on(project: ProjectFolder) 
         Searcher(project)
 
 
-def test_a_killed_run_builds_nothing(project: ProjectFolder, open_searcher: Callable[[], Searcher]) -> None:
+def test_a_killed_run_builds_nothing(
+    project: ProjectFolder, open_searcher: Callable[[], Searcher]
+) -> None:
     (project.path / "runs" / "1").mkdir(parents=True)
     record = {"run": "1", "state": "running", "pid": os.getpid(), "time": 1.0}
     (project.path / "runs" / "1" / "run.json").write_text(json.dumps(record))
@@ -94,7 +101,11 @@ def test_hybrid_goes_on_with_semantic_alone(
 
 @pytest.mark.parametrize(("kind", "other"), [("lexical", "semantic"), ("vectors", "bm25")])
 def test_a_damaged_index_is_noted_and_the_other_answers(
-    indexed: Any, open_searcher: Callable[[], Searcher], damage: Callable[[Any], None], kind: str, other: Any
+    indexed: Any,
+    open_searcher: Callable[[], Searcher],
+    damage: Callable[[Any], None],
+    kind: str,
+    other: Any,
 ) -> None:
     damage(indexed.folder(kind))
     searcher = open_searcher()
@@ -105,7 +116,9 @@ def test_a_damaged_index_is_noted_and_the_other_answers(
         searcher.search(QUERY, mode="semantic" if other == "bm25" else "bm25")
 
 
-def test_both_damaged(indexed: Any, open_searcher: Callable[[], Searcher], damage: Callable[[Any], None]) -> None:
+def test_both_damaged(
+    indexed: Any, open_searcher: Callable[[], Searcher], damage: Callable[[Any], None]
+) -> None:
     damage(indexed.folder("lexical"))
     damage(indexed.folder("vectors"))
     with pytest.raises(DamagedError):
@@ -125,7 +138,9 @@ def test_a_model_that_is_gone_stops_semantic_search_only(
 
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
-def test_deleted_documents_are_never_shown(crowded: Any, open_searcher: Callable[[], Searcher], mode: Any) -> None:
+def test_deleted_documents_are_never_shown(
+    crowded: Any, open_searcher: Callable[[], Searcher], mode: Any
+) -> None:
     searcher = open_searcher()
     assert paths(searcher.search("roof", mode=mode, top=20)) == {"crowd.md"}
     crowded.drop("crowd.md")
@@ -146,12 +161,15 @@ def test_a_changed_document_is_found_by_its_former_text_until_it_is_indexed(
 ) -> None:
     indexed.put("contracts/lease.md", ["Cats are forbidden.", "The landlord repairs the roof."])
     assert (
-        searcher.search("tenant rent", mode="bm25", where=where).hits[0].snippet == "The tenant pays the rent monthly."
+        searcher.search("tenant rent", mode="bm25", where=where).hits[0].snippet
+        == "The tenant pays the rent monthly."
     )
     assert searcher.search("cats", mode="bm25", where=where).hits == ()
     indexed.index()
     assert searcher.search("tenant rent", mode="bm25", where=where).hits == ()
-    assert searcher.search("cats", mode="bm25", where=where).hits[0].snippet == "Cats are forbidden."
+    assert (
+        searcher.search("cats", mode="bm25", where=where).hits[0].snippet == "Cats are forbidden."
+    )
 
 
 @pytest.mark.parametrize("kind", ["lexical", "vectors"])
@@ -162,8 +180,11 @@ def test_an_index_that_is_replaced_and_swept_while_it_is_opened(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    """A run puts a new index in place between the searcher's look at the database and its opening of the folder."""
-    former, looked = ProjectFolder.folder_of, []
+    """A run puts a new index in place between the searcher's look at the database and its
+    opening of the folder.
+    """
+    former = ProjectFolder.folder_of
+    looked = []
 
     def late(self: ProjectFolder, artifact: Any) -> Path:
         if artifact.info.kind == kind and not looked:

@@ -15,14 +15,12 @@ from fixtures.serving import ask, code, one, request
 from engine.project.folder import ProjectFolder
 from engine.search.server import Server
 
-PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, ENGINE = (
-    -32700,
-    -32600,
-    -32601,
-    -32602,
-    -32603,
-    -32000,
-)
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+NO_METHOD = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+ENGINE = -32000
 
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid", None])
@@ -39,12 +37,20 @@ def test_search(indexed: Any, project: ProjectFolder, mode: str | None) -> None:
 def test_search_with_filters(indexed: Any, project: ProjectFolder) -> None:
     answers = ask(
         project,
-        request("p", "search", query="pays roof", mode="bm25", paths=["contracts/**"], types=["html"]),
+        request(
+            "p", "search", query="pays roof", mode="bm25", paths=["contracts/**"], types=["html"]
+        ),
         request("f", "search", query="pays roof", mode="bm25", formats=["html"], types=["pdf"]),
-        request("d", "search", query="pays roof", mode="bm25", after="1970-01-25", before="1970-03-01"),
+        request(
+            "d", "search", query="pays roof", mode="bm25", after="1970-01-25", before="1970-03-01"
+        ),
     )
     found = {answer["id"]: {hit["path"] for hit in answer["result"]["hits"]} for answer in answers}
-    assert found == {"p": {"contracts/old/loan.html"}, "f": {"contracts/old/loan.html"}, "d": {"reports/wing.md"}}
+    assert found == {
+        "p": {"contracts/old/loan.html"},
+        "f": {"contracts/old/loan.html"},
+        "d": {"reports/wing.md"},
+    }
 
 
 def test_document_ping_and_warm_up(indexed: Any, project: ProjectFolder) -> None:
@@ -154,7 +160,9 @@ def test_unknown_methods(project: ProjectFolder, method: str) -> None:
         {"query": "x", "series": ["a"]},
     ],
 )
-def test_wrong_params_of_search(indexed: Any, project: ProjectFolder, params: dict[str, Any]) -> None:
+def test_wrong_params_of_search(
+    indexed: Any, project: ProjectFolder, params: dict[str, Any]
+) -> None:
     answer = one(project, request(1, "search", **params))
     assert (code(answer), answer["id"]) == (INVALID_PARAMS, 1)
 
@@ -167,7 +175,11 @@ def test_wrong_params_of_document(project: ProjectFolder, document_id: Any) -> N
 @pytest.mark.parametrize("params", [[], ["x"], "x", 5, None])
 def test_params_that_are_no_object(project: ProjectFolder, params: Any) -> None:
     assert (
-        code(one(project, json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": params})))
+        code(
+            one(
+                project, json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": params})
+            )
+        )
         == INVALID_PARAMS
     )
 
@@ -205,11 +217,16 @@ def test_notifications_are_never_answered(indexed: Any, project: ProjectFolder) 
         note("search", query="roof"),
         note("document", document_id=77),
     ]
-    assert ask(project, *lines, request(1, "ping")) == [{"jsonrpc": "2.0", "id": 1, "result": "pong"}]
+    assert ask(project, *lines, request(1, "ping")) == [
+        {"jsonrpc": "2.0", "id": 1, "result": "pong"}
+    ]
 
 
 def test_blank_lines_are_passed_over(project: ProjectFolder) -> None:
-    assert [answer["id"] for answer in ask(project, "\n", request(1, "ping") + "\r\n", "   ", request(2, "ping"))] == [
+    assert [
+        answer["id"]
+        for answer in ask(project, "\n", request(1, "ping") + "\r\n", "   ", request(2, "ping"))
+    ] == [
         1,
         2,
     ]
@@ -217,7 +234,9 @@ def test_blank_lines_are_passed_over(project: ProjectFolder) -> None:
 
 def test_answers_are_ascii_on_one_line(indexed: Any, project: ProjectFolder) -> None:
     output = io.StringIO()
-    Server(project, output).serve([request("né", "search", query="Köln Miete 文 \ud800", mode="bm25")])
+    Server(project, output).serve(
+        [request("né", "search", query="Köln Miete 文 \ud800", mode="bm25")]
+    )
     assert output.getvalue().isascii()
     assert output.getvalue().count("\n") == 1
     answer = json.loads(output.getvalue())
@@ -225,10 +244,16 @@ def test_answers_are_ascii_on_one_line(indexed: Any, project: ProjectFolder) -> 
     assert answer["result"]["hits"][0]["snippet"] == "Zahlung der Miete in Köln."
 
 
-def test_shutdown_answers_finishes_and_reads_no_further(indexed: Any, project: ProjectFolder) -> None:
-    answers = ask(project, request(1, "search", query="roof"), request(2, "shutdown"), request(3, "ping"))
+def test_shutdown_answers_finishes_and_reads_no_further(
+    indexed: Any, project: ProjectFolder
+) -> None:
+    answers = ask(
+        project, request(1, "search", query="roof"), request(2, "shutdown"), request(3, "ping")
+    )
     assert sorted(answer["id"] for answer in answers) == [1, 2]
-    assert ask(project, json.dumps({"jsonrpc": "2.0", "method": "shutdown"}), request(3, "ping")) == []
+    assert (
+        ask(project, json.dumps({"jsonrpc": "2.0", "method": "shutdown"}), request(3, "ping")) == []
+    )
 
 
 class PanicError(BaseException):
@@ -242,8 +267,14 @@ def test_a_fault_in_one_answer_does_not_end_the_others(
         def encode_queries(self, texts: list[str]) -> Any:
             raise PanicError("called `Option::unwrap()`")
 
-    monkeypatch.setattr("engine.search.loaded.Loaded.query_encoder", lambda self, artifact: Broken())
-    answers = ask(project, *(request(n, "search", query="roof", mode="semantic") for n in range(3)), request(3, "ping"))
+    monkeypatch.setattr(
+        "engine.search.loaded.Loaded.query_encoder", lambda self, artifact: Broken()
+    )
+    answers = ask(
+        project,
+        *(request(n, "search", query="roof", mode="semantic") for n in range(3)),
+        request(3, "ping"),
+    )
     assert sorted(answer["id"] for answer in answers) == [0, 1, 2, 3]
     assert [code(answer) for answer in answers if answer["id"] < 3] == [INTERNAL] * 3
 
@@ -264,7 +295,9 @@ def test_a_database_that_breaks_after_the_start_is_answered_with(project: Projec
     assert {answer["error"]["data"]["type"] for answer in answers} == {"DamagedError"}
 
 
-def test_a_damaged_database_is_every_searchs_answer_and_stops_nothing_else(project: ProjectFolder) -> None:
+def test_a_damaged_database_is_every_searchs_answer_and_stops_nothing_else(
+    project: ProjectFolder,
+) -> None:
     (project.path / "project.db").write_bytes(b"garbage" * 99)
     lines = [
         request(1, "search", query="roof"),
@@ -273,7 +306,8 @@ def test_a_damaged_database_is_every_searchs_answer_and_stops_nothing_else(proje
         request(4, "status"),
     ]
     answers = {
-        answer["id"]: answer for answer in ask(project, *lines, extra={"status": lambda: lambda: {"state": "damaged"}})
+        answer["id"]: answer
+        for answer in ask(project, *lines, extra={"status": lambda: lambda: {"state": "damaged"}})
     }
     assert [answers[key]["error"]["data"]["type"] for key in (1, 2)] == ["DamagedError"] * 2
     assert (answers[3]["result"], answers[4]["result"]) == ("pong", {"state": "damaged"})
@@ -305,7 +339,12 @@ def test_as_a_process_with_bytes_that_are_not_utf8(corpus: Any, project: Project
         [sys.executable, "-c", code, str(project.path)],
         input=b"\n".join(lines) + b"\n",
         capture_output=True,
-        env=dict(os.environ, PYTHONPATH=str(Path(__file__).parents[2]), PYTHONIOENCODING="latin-1", PYTHONUTF8="0"),
+        env=dict(
+            os.environ,
+            PYTHONPATH=str(Path(__file__).parents[2]),
+            PYTHONIOENCODING="latin-1",
+            PYTHONUTF8="0",
+        ),
         timeout=60,
         check=False,
     )

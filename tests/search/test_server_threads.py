@@ -1,4 +1,6 @@
-"""Who waits for whom: three threads, what is loaded when, searches that replace each other, a repaired database."""
+"""Who waits for whom: three threads, what is loaded when, searches that replace each other, a
+repaired database.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ from engine.search import workers
 from engine.search.searcher import Searcher
 from engine.search.server import Server
 
-SUPERSEDED, INVALID_PARAMS, INTERNAL, ENGINE, NO_METHOD = -32001, -32602, -32603, -32000, -32601
+SUPERSEDED = -32001
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+ENGINE = -32000
+NO_METHOD = -32601
 
 
 @pytest.fixture
@@ -32,7 +38,9 @@ def slow(indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> It
     made.go.set()
 
 
-def test_bm25_and_other_methods_answer_while_a_semantic_search_is_under_way(project: ProjectFolder, slow: Slow) -> None:
+def test_bm25_and_other_methods_answer_while_a_semantic_search_is_under_way(
+    project: ProjectFolder, slow: Slow
+) -> None:
     output = Answers()
 
     def lines() -> Iterator[str]:
@@ -52,14 +60,29 @@ def test_bm25_and_other_methods_answer_while_a_semantic_search_is_under_way(proj
     assert output.ids() == ["quick", "ping", "other", "slow"]
 
 
-@pytest.mark.parametrize(("named", "decided", "rerank", "light"), [
-    ("r", "bm25", True, False), ("r", "bm25", None, False), ("r", "bm25", False, True), ("r", "hybrid", None, True),
-    ("r", "", None, True), ("r", "", True, False), ("", "", True, False), ("", "bm25", None, True), ("", "", False, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("named", "decided", "rerank", "light"),
+    [
+        ("r", "bm25", True, False),
+        ("r", "bm25", None, False),
+        ("r", "bm25", False, True),
+        ("r", "hybrid", None, True),
+        ("r", "", None, True),
+        ("r", "", True, False),
+        ("", "", True, False),
+        ("", "bm25", None, True),
+        ("", "", False, True),
+    ],
+)
 def test_only_a_keyword_search_that_is_reranked_goes_to_the_thread_of_models(
-    indexed: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch,
-    named: str, decided: str, rerank: bool | None, light: bool,
-) -> None:  # fmt: skip
+    indexed: Any,
+    project: ProjectFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    named: str,
+    decided: str,
+    rerank: bool | None,
+    light: bool,
+) -> None:
     if decided:
         with closing(project.store()) as store:
             info = EvaluationInfo(reranker=RerankerInfo(True, "", "r", decided, 1.0))
@@ -87,8 +110,11 @@ def test_only_a_keyword_search_that_is_reranked_goes_to_the_thread_of_models(
 def test_the_thread_is_chosen_without_opening_the_database_anew(
     indexed: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output, threads, opened = Answers(), list[str](), list[str]()
-    store, search = ProjectFolder.store, Searcher.search
+    output = Answers()
+    threads = list[str]()
+    opened = list[str]()
+    store = ProjectFolder.store
+    search = Searcher.search
 
     def counted(self: ProjectFolder, **options: Any) -> Any:
         opened.append(threading.current_thread().name)
@@ -118,8 +144,11 @@ def test_the_thread_is_chosen_without_opening_the_database_anew(
 
 
 def test_the_end_of_input_waits_for_open_requests(project: ProjectFolder, slow: Slow) -> None:
-    output, done = Answers(), threading.Event()
-    asked = [request(n, "search", query="roof", mode="semantic") for n in range(5)] + [request("other", "work")]
+    output = Answers()
+    done = threading.Event()
+    asked = [request(n, "search", query="roof", mode="semantic") for n in range(5)] + [
+        request("other", "work")
+    ]
     extra = {"work": lambda: lambda: done.wait(30)}
     thread = threading.Thread(target=Server(project, output, extra).serve, args=(asked,))
     thread.start()
@@ -180,7 +209,10 @@ def test_faults_of_other_methods_are_answers(project: ProjectFolder) -> None:
         "no_json": lambda: lambda: {1, 2},
         "fine": lambda: lambda: 1,
     }
-    answers = {answer["id"]: answer for answer in ask(project, *(request(n, n) for n in extra), extra=extra)}
+    answers = {
+        answer["id"]: answer
+        for answer in ask(project, *(request(n, n) for n in extra), extra=extra)
+    }
     assert answers["busy"]["error"] == {
         "code": ENGINE,
         "message": error.what,
@@ -194,7 +226,9 @@ def test_faults_of_other_methods_are_answers(project: ProjectFolder) -> None:
             "command": "",
         },
     }
-    assert [code(answers[name]) for name in ("clumsy", "clumsy_at_once", "no_json")] == [INTERNAL] * 3
+    assert [code(answers[name]) for name in ("clumsy", "clumsy_at_once", "no_json")] == [
+        INTERNAL
+    ] * 3
     assert answers["fine"]["result"] == 1
 
 
@@ -214,10 +248,13 @@ def test_other_tasks_run_in_order_in_one_thread_of_their_own(project: ProjectFol
 
 
 @pytest.fixture
-def loading(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], threading.Event, threading.Event]]:
+def loading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[tuple[list[str], threading.Event, threading.Event]]:
     """Modules as they are loaded by `preload`; the first waits until it is let go."""
     loaded: list[str] = []
-    begun, go = threading.Event(), threading.Event()
+    begun = threading.Event()
+    go = threading.Event()
 
     def load(name: str) -> Any:
         loaded.append(name)
@@ -235,7 +272,9 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], thread
 
 
 def test_ping_documents_and_other_methods_do_not_wait_for_heavy_modules(
-    indexed: Any, project: ProjectFolder, loading: tuple[list[str], threading.Event, threading.Event]
+    indexed: Any,
+    project: ProjectFolder,
+    loading: tuple[list[str], threading.Event, threading.Event],
 ) -> None:
     loaded, begun, go = loading
     output = Answers()
@@ -260,7 +299,10 @@ def test_ping_documents_and_other_methods_do_not_wait_for_heavy_modules(
 
 
 def test_two_first_searches_load_the_modules_once_and_neither_starts_before_they_are_whole(
-    indexed: Any, project: ProjectFolder, loading: tuple[list[str], threading.Event, threading.Event], monkeypatch: Any
+    indexed: Any,
+    project: ProjectFolder,
+    loading: tuple[list[str], threading.Event, threading.Event],
+    monkeypatch: Any,
 ) -> None:
     loaded, begun, go = loading
     early: list[bool] = []
@@ -305,7 +347,9 @@ def test_a_module_that_cannot_be_loaded_is_tried_again_by_the_next_task(
 # searches of one series replace each other
 
 
-def test_a_superseded_search_is_answered_at_once_and_never_done(project: ProjectFolder, slow: Slow) -> None:
+def test_a_superseded_search_is_answered_at_once_and_never_done(
+    project: ProjectFolder, slow: Slow
+) -> None:
     output = Answers()
 
     def lines() -> Iterator[str]:
@@ -371,7 +415,9 @@ def test_a_superseded_notification_is_not_answered(project: ProjectFolder, slow:
 # a repair
 
 
-def test_a_database_that_a_repair_has_replaced_is_opened_anew(indexed: Any, project: ProjectFolder) -> None:
+def test_a_database_that_a_repair_has_replaced_is_opened_anew(
+    indexed: Any, project: ProjectFolder
+) -> None:
     store = project.store()
     store.backup(project.path / "project.db.bak")
     store.close()
@@ -405,4 +451,6 @@ def spoil(database: Path) -> None:
 
 
 def test_a_search_may_name_a_series_alone(indexed: Any, project: ProjectFolder) -> None:
-    assert one(project, request(1, "search", query="roof", mode="bm25", series=""))["result"]["hits"]
+    assert one(project, request(1, "search", query="roof", mode="bm25", series=""))["result"][
+        "hits"
+    ]

@@ -20,7 +20,10 @@ def test_a_short_text_is_shown_whole() -> None:
 
 
 def test_white_space_is_folded_and_marks_follow() -> None:
-    assert marked("  The \n\n roof\tleaks  badly \n", "leak roof") == ("The roof leaks badly", ["roof", "leaks"])
+    assert marked("  The \n\n roof\tleaks  badly \n", "leak roof") == (
+        "The roof leaks badly",
+        ["roof", "leaks"],
+    )
 
 
 def test_no_blank_stands_where_a_line_ends_within_chinese_words() -> None:
@@ -55,7 +58,9 @@ def test_without_matches_the_beginning_is_shown() -> None:
 
 
 def test_cuts_fall_between_words() -> None:
-    words = [first + second + third for first in "bcdfg" for second in "aeiou" for third in "lmnprst"]
+    words = [
+        first + second + third for first in "bcdfg" for second in "aeiou" for third in "lmnprst"
+    ]
     text = " ".join(words)
     shown, marks = marked(text, "fip", 40)
     assert marks == ["fip"]
@@ -92,7 +97,9 @@ def texts_and_spans(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
 
 @example(drawn=("   aaa", [(0, 1), (2, 3), (4, 5)]), width=6)
 @given(drawn=texts_and_spans(), width=st.integers(-3, 320))
-def test_marks_are_within_bounds_and_the_length_is_kept(drawn: tuple[str, list[tuple[int, int]]], width: int) -> None:
+def test_marks_are_within_bounds_and_the_length_is_kept(
+    drawn: tuple[str, list[tuple[int, int]]], width: int
+) -> None:
     text, spans = drawn
     shown, marks = snippet(text, spans, width)
     assert len(shown) <= max(1, width) + 4
@@ -102,28 +109,59 @@ def test_marks_are_within_bounds_and_the_length_is_kept(drawn: tuple[str, list[t
 
 
 def naive_window(text: str, spans: list[tuple[int, int]], width: int) -> int:
-    begins = [max(0, min(anchor - width // 6, len(text) - width)) for anchor in [0, *(first for first, _ in spans)]]
-    held = [len({text[a:b].lower() for a, b in spans if a >= begin and b <= begin + width}) for begin in begins]
+    begins = [
+        max(0, min(anchor - width // 6, len(text) - width))
+        for anchor in [0, *(first for first, _ in spans)]
+    ]
+    held = [
+        len({text[a:b].lower() for a, b in spans if a >= begin and b <= begin + width})
+        for begin in begins
+    ]
     return begins[held.index(max(held))]
 
 
 @given(drawn=texts_and_spans(), width=st.integers(1, 200))
-def test_one_pass_finds_the_window_that_trying_all_finds(drawn: tuple[str, list[tuple[int, int]]], width: int) -> None:
+def test_one_pass_finds_the_window_that_trying_all_finds(
+    drawn: tuple[str, list[tuple[int, int]]], width: int
+) -> None:
     text, spans = drawn
-    assert len(text) <= width or fullest_window(text, spans, width) == naive_window(text, spans, width)
+    assert len(text) <= width or fullest_window(text, spans, width) == naive_window(
+        text, spans, width
+    )
 
 
 WORDS = st.sampled_from(
-    ["roof", "tenant", "wing-span", "the", "x" * 40, "Köln", "租金", "R2D2", "pays", "rooftop", "co-op's", "…"]
+    [
+        "roof",
+        "tenant",
+        "wing-span",
+        "the",
+        "x" * 40,
+        "Köln",
+        "租金",
+        "R2D2",
+        "pays",
+        "rooftop",
+        "co-op's",
+        "…",
+    ]
 )
 
 
-@given(words=st.lists(WORDS, max_size=80), gaps=st.sampled_from([" ", "\n\n", "\t ", ", "]), width=st.integers(40, 200))
+@given(
+    words=st.lists(WORDS, max_size=80),
+    gaps=st.sampled_from([" ", "\n\n", "\t ", ", "]),
+    width=st.integers(40, 200),
+)
 def test_marks_are_exactly_the_matched_words(words: list[str], gaps: str, width: int) -> None:
     text = gaps.join(words)
     spans = matched_spans("roof tenant Köln 租金", text, "en")
     shown, marks = snippet(text, spans, width)
-    assert {shown[a:b] for a, b in marks} <= {text[a:b] for a, b in spans} <= {"roof", "tenant", "Köln", "租金"}
+    assert (
+        {shown[a:b] for a, b in marks}
+        <= {text[a:b] for a, b in spans}
+        <= {"roof", "tenant", "Köln", "租金"}
+    )
     assert bool(marks) == bool(spans)
     if len(text) <= width:
         assert [shown[a:b] for a, b in marks] == [text[a:b] for a, b in spans]

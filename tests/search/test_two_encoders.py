@@ -1,4 +1,6 @@
-"""What a search finds, and what is said of its hits, where the search modes have encoders of their own."""
+"""What a search finds, and what is said of its hits, where the search modes have encoders of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +53,16 @@ def test_an_explanation_is_of_the_mode_that_was_searched_in(two_encoders: Projec
     modes: tuple[Mode | None, ...] = ("semantic", "hybrid", None)
     with closing(Searcher(two_encoders)) as searcher:
         found = {mode: searcher.explain(QUERY, [chunk], mode) for mode in modes}
-    assert {mode: one.in_use for mode, one in found.items()} == {"semantic": "adapted", "hybrid": "base", None: "base"}
+    assert {mode: one.in_use for mode, one in found.items()} == {
+        "semantic": "adapted",
+        "hybrid": "base",
+        None: "base",
+    }
     wanted = {"semantic": similarities(two_encoders, ON_BOTH, QUERY)[chunk]}
     wanted["hybrid"] = similarities(two_encoders, BASE, QUERY)[chunk]
-    assert found["semantic"].chunks[chunk].in_use_cosine == pytest.approx(wanted["semantic"], abs=2e-3)
+    assert found["semantic"].chunks[chunk].in_use_cosine == pytest.approx(
+        wanted["semantic"], abs=2e-3
+    )
     assert found["semantic"].chunks[chunk].base_cosine == pytest.approx(wanted["hybrid"], abs=2e-3)
 
 
@@ -66,7 +74,10 @@ def test_texts_are_encoded_for_a_mode(two_encoders: ProjectFolder) -> None:
     assert first is not None
     assert second is not None
     with closing(Searcher(two_encoders)) as searcher:
-        for mode, chosen, info in (("hybrid", BASE, first.info), ("semantic", ON_BOTH, second.info)):
+        for mode, chosen, info in (
+            ("hybrid", BASE, first.info),
+            ("semantic", ON_BOTH, second.info),
+        ):
             found = searcher.encoders.encode([QUERY], "document", mode=mode).vectors
             assert found == pytest.approx(
                 encoder_of(two_encoders, chosen, chunks=True).encode_chunks([QUERY]), abs=1e-5

@@ -1,4 +1,6 @@
-"""What a user types: operators, hits by document, by date and like a document, codes, and spelling."""
+"""What a user types: operators, hits by document, by date and like a document, codes, and
+spelling.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,19 @@ from engine.search.syntax import Clause, parse, plain_text, respelt
 )
 def test_operators(typed: str, text: str, required: list[str], excluded: list[str]) -> None:
     query = parse(typed)
-    assert (query.text, [*map(str, query.required)], [*map(str, query.excluded)]) == (text, required, excluded)
+    assert (query.text, [*map(str, query.required)], [*map(str, query.excluded)]) == (
+        text,
+        required,
+        excluded,
+    )
 
 
 def test_titles_and_likeness() -> None:
     query = parse('Title:"annual report" -title:old rent like:a/b.md')
-    assert (query.titles, query.other_titles) == ((Clause("annual report", is_phrase=True),), (Clause("old"),))
+    assert (query.titles, query.other_titles) == (
+        (Clause("annual report", is_phrase=True),),
+        (Clause("old"),),
+    )
     assert (query.text.split(), query.like) == (["rent"], "a/b.md")
     assert parse("title:lease").text == "lease"  # there is nothing else to look for
     assert plain_text("-draft") == "-draft"
@@ -49,17 +58,47 @@ def test_titles_and_likeness() -> None:
 
 @pytest.mark.parametrize(
     "plain",
-    ["", "-", "*", '"', '5 "', '""', "- word", "at -18 °C", "-2024", '24" and 27" screens', "a*", "well-known",
-     "title:", "title:*", "2*3", "don't -- stop", "PHX-121", "like:", "file*name"],
-)  # fmt: skip
+    [
+        "",
+        "-",
+        "*",
+        '"',
+        '5 "',
+        '""',
+        "- word",
+        "at -18 °C",
+        "-2024",
+        '24" and 27" screens',
+        "a*",
+        "well-known",
+        "title:",
+        "title:*",
+        "2*3",
+        "don't -- stop",
+        "PHX-121",
+        "like:",
+        "file*name",
+    ],
+)
 def test_what_is_no_operator_is_plain_text(plain: str) -> None:
     query = parse(plain)
-    assert (query.text, query.required, query.excluded, query.titles, query.like) == (plain, (), (), (), "")
+    assert (query.text, query.required, query.excluded, query.titles, query.like) == (
+        plain,
+        (),
+        (),
+        (),
+        "",
+    )
 
 
 @pytest.mark.parametrize(
     ("typed", "unclosed"),
-    [('the "left op', '"left op"'), ('pump -"old dr', '"old dr"'), ("title:„annual", '"annual"'), ('"left open"', "")],
+    [
+        ('the "left op', '"left op"'),
+        ('pump -"old dr', '"old dr"'),
+        ("title:„annual", '"annual"'),
+        ('"left open"', ""),
+    ],
 )
 def test_a_phrase_that_is_not_closed_goes_to_the_end(typed: str, unclosed: str) -> None:
     query = parse(typed)
@@ -71,7 +110,9 @@ def test_a_phrase_that_is_not_closed_goes_to_the_end(typed: str, unclosed: str) 
 def test_conditions_are_shown_as_they_may_be_typed() -> None:
     typed = '"left open" contr* -drill -"old draft" title:policy -title:old'
     assert parse(f"rent {typed}").conditions == typed
-    assert parse(parse(typed).conditions) == replace(parse(typed), text=parse(parse(typed).conditions).text)
+    assert parse(parse(typed).conditions) == replace(
+        parse(typed), text=parse(parse(typed).conditions).text
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +131,9 @@ def test_whole_words_outside_of_phrases_are_respelt(typed: str, respelled: str) 
 @given(st.text(alphabet='ab -*":()\\[titleÄ“”\n\ud800', max_size=30))
 def test_any_text_can_be_parsed(typed: str) -> None:
     query = parse(typed)
-    assert all(clause.stands_in(f"x {clause.text} y") for clause in (*query.required, *query.titles))
+    assert all(
+        clause.stands_in(f"x {clause.text} y") for clause in (*query.required, *query.titles)
+    )
 
 
 def test_a_clause_stands_where_its_words_do() -> None:
@@ -122,7 +165,9 @@ def not_built(_loaded: Loaded) -> None:
 
 
 @pytest.mark.parametrize("mode", [*MODES, "semantic alone"])
-def test_hits_obey_whichever_ranker_found_them(searcher: Searcher, mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hits_obey_whichever_ranker_found_them(
+    searcher: Searcher, mode: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if mode == "semantic alone":
         mode = "semantic"
         monkeypatch.setattr(Loaded, "lexical_index", not_built)
@@ -133,8 +178,14 @@ def test_hits_obey_whichever_ranker_found_them(searcher: Searcher, mode: Any, mo
     roofs = {"The landlord repairs the roof.", "The roof of the tunnel was heated."}
     assert found('"the roof"') == roofs
     assert found('"the roof" -tunnel') == {"The landlord repairs the roof."}
-    assert found("roof title:wing") <= {"Pressure on the wing rises with speed.", "The roof of the tunnel was heated."}
-    assert found("pump -title:codes.md") & set(texts(search(searcher, "title:codes.md", mode))) == set()
+    assert found("roof title:wing") <= {
+        "Pressure on the wing rises with speed.",
+        "The roof of the tunnel was heated.",
+    }
+    assert (
+        found("pump -title:codes.md") & set(texts(search(searcher, "title:codes.md", mode)))
+        == set()
+    )
     assert found("tunn*") == {"The roof of the tunnel was heated."}
     assert found("tunnelling*") == set()
     assert found('"roof the"') == set()
@@ -148,7 +199,9 @@ def test_a_chunk_that_bm25_does_not_know_yet_obeys_too(indexed: Any) -> None:
     indexed.put("new.md", ["The rent of the castle."])
     indexed.index(lexical=False)
     assert "The rent of the castle." not in texts(search(searcher, "rent -castle", "semantic"))
-    assert texts(search(searcher, '"rent of the castle"', "semantic")) == ["The rent of the castle."]
+    assert texts(search(searcher, '"rent of the castle"', "semantic")) == [
+        "The rent of the castle."
+    ]
     searcher.close()
 
 
@@ -158,7 +211,9 @@ def test_the_last_word_of_an_unclosed_phrase_may_go_on(searcher: Searcher) -> No
     assert len(found.notes) == 1
 
 
-@pytest.mark.parametrize("query", ['"the roof of', '"roof o', '"roof of th', '"roof of the', "heated of*"])
+@pytest.mark.parametrize(
+    "query", ['"the roof of', '"roof o', '"roof of th', '"roof of the', "heated of*"]
+)
 def test_the_last_word_may_be_one_that_bm25_drops(searcher: Searcher, query: str) -> None:
     assert texts(search(searcher, query, "bm25")) == ["The roof of the tunnel was heated."]
 
@@ -192,7 +247,9 @@ def stocked(indexed: Any) -> Iterator[Searcher]:
         ("one*", ORDINARY),
     ],
 )
-def test_words_are_found_by_any_beginning(stocked: Searcher, typed: str, text: str, mode: Any) -> None:
+def test_words_are_found_by_any_beginning(
+    stocked: Searcher, typed: str, text: str, mode: Any
+) -> None:
     (hit,) = search(stocked, typed, mode).hits
     assert hit.snippet == text
     if mode != "semantic":
@@ -219,7 +276,11 @@ def test_a_document_is_like_those_that_share_its_words(indexed: Any) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_query_of_a_data_set_is_plain_text(searcher: Searcher, mode: Any) -> None:
     plain = searcher.search("the roof pump repairs", mode=mode)
-    for same in ('"the roof" -pump repairs', 'the "roof pump" repairs*', 'the “roof" -pump title: repairs'):
+    for same in (
+        '"the roof" -pump repairs',
+        'the "roof pump" repairs*',
+        'the “roof" -pump title: repairs',
+    ):
         asked = searcher.search(same.replace("title:", ""), mode=mode)
         assert {hit.chunk_id for hit in asked.hits} == {hit.chunk_id for hit in plain.hits}
         if mode == "bm25":
@@ -228,7 +289,9 @@ def test_a_query_of_a_data_set_is_plain_text(searcher: Searcher, mode: Any) -> N
             ]
 
 
-@pytest.mark.parametrize("query", ["-", "*", '"', "-roof", '"" -', '"\ud800"', "like:nothing", '-"', "(" * 99 + "*"])
+@pytest.mark.parametrize(
+    "query", ["-", "*", '"', "-roof", '"" -', '"\ud800"', "like:nothing", '-"', "(" * 99 + "*"]
+)
 @pytest.mark.parametrize("mode", MODES)
 def test_hostile_text_is_answered(searcher: Searcher, query: str, mode: Any) -> None:
     found = search(searcher, query, mode)
@@ -238,14 +301,18 @@ def test_hostile_text_is_answered(searcher: Searcher, query: str, mode: Any) -> 
 
 def test_hits_by_document_have_the_best_passage_and_how_many_more(searcher: Searcher) -> None:
     for mode in MODES:
-        alone, grouped = (search(searcher, "pump roof", mode, by_document=one) for one in (False, True))
+        alone, grouped = (
+            search(searcher, "pump roof", mode, by_document=one) for one in (False, True)
+        )
         first = {hit.id: hit.snippet for hit in reversed(alone.hits)}
         assert {hit.id: hit.snippet for hit in grouped.hits} == first
         counts = {key: sum(hit.id == key for hit in alone.hits) for key in first}
         assert {hit.id: hit.more + 1 for hit in grouped.hits} == counts
         assert [hit.rank for hit in grouped.hits] == list(range(1, len(first) + 1))
         if mode != "hybrid":
-            assert [hit.rankers[mode].document_rank for hit in grouped.hits] == [hit.rank for hit in grouped.hits]
+            assert [hit.rankers[mode].document_rank for hit in grouped.hits] == [
+                hit.rank for hit in grouped.hits
+            ]
 
 
 def test_one_long_document_leaves_room_for_others(crowded: Any) -> None:
@@ -266,7 +333,9 @@ def test_newest_first(searcher: Searcher) -> None:
 
 def test_no_hit_has_less_than_the_least_score(searcher: Searcher) -> None:
     scores = [hit.score for hit in search(searcher, "roof pays", "bm25").hits]
-    assert [hit.score for hit in search(searcher, "roof pays", "bm25", min_score=scores[1]).hits] == scores[:2]
+    assert [
+        hit.score for hit in search(searcher, "roof pays", "bm25", min_score=scores[1]).hits
+    ] == scores[:2]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -281,7 +350,8 @@ def test_more_like_a_document(searcher: Searcher, mode: Any) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_near_empty_passages_are_not_most_like_a_long_document(indexed: Any, mode: Any) -> None:
-    heading, lease = "Lease of the roof", "The tenant pays the rent of the roof, and the landlord repairs the roof. "
+    heading = "Lease of the roof"
+    lease = "The tenant pays the rent of the roof, and the landlord repairs the roof. "
     indexed.put("heading.md", [heading], modified=6.0)
     indexed.put("sheet.md", [f"{lease} {lease}"], modified=7.0)
     indexed.put("long.md", [f"{heading}. {lease} {heading}. {lease}"], modified=8.0)
@@ -295,8 +365,12 @@ def test_near_empty_passages_are_not_most_like_a_long_document(indexed: Any, mod
 
 
 @pytest.mark.parametrize("weight", ["0.0", "1.0"])
-def test_the_passage_with_a_code_is_first_in_hybrid_search(searcher: Searcher, coded: Any, weight: str) -> None:
-    write_text(coded.project.path / "project.toml", f"[search]\nfusion = 'weighted'\nweight = {weight}\n")
+def test_the_passage_with_a_code_is_first_in_hybrid_search(
+    searcher: Searcher, coded: Any, weight: str
+) -> None:
+    write_text(
+        coded.project.path / "project.toml", f"[search]\nfusion = 'weighted'\nweight = {weight}\n"
+    )
     for syntax in (False, True):
         hits = search(searcher, "the pump leaks in the cold hall phx121", syntax=syntax).hits
         assert "PHX-121" in hits[0].snippet
@@ -310,7 +384,9 @@ def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
     assert len(found.notes) == 1
     assert search(searcher, '"landlrod roof" -landlrod').suggestion == ""
     assert search(searcher, "tunnle").suggestion == "tunnel"  # one slip: two letters changed places
-    assert search(searcher, "presses").suggestion == ""  # another word than pressure: three letters differ
+    assert (
+        search(searcher, "presses").suggestion == ""
+    )  # another word than pressure: three letters differ
     for known in ("roof", "landlords", "zzzz", "tun*", "PHX-999", "the"):
         assert search(searcher, known).suggestion == ""
 
@@ -318,7 +394,9 @@ def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
 def test_a_second_unknown_word_leaves_the_first_its_correction(searcher: Searcher) -> None:
     found = search(searcher, "landlrod benefits roof", "bm25")
     assert found.suggestion == "landlord benefits roof"
-    assert [[word in note for word in ("landlrod", "benefits")] for note in found.notes] == [[True, True]]
+    assert [[word in note for word in ("landlrod", "benefits")] for note in found.notes] == [
+        [True, True]
+    ]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -330,8 +408,12 @@ def test_codes_that_no_document_holds_are_named(searcher: Searcher, mode: Any) -
     assert found.suggestion == ""
 
 
-def test_a_code_that_is_not_indexed_yet_is_not_called_missing(indexed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.search.behind.time", SimpleNamespace(monotonic=lambda: 0.0))  # looks each time
+def test_a_code_that_is_not_indexed_yet_is_not_called_missing(
+    indexed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "engine.search.behind.time", SimpleNamespace(monotonic=lambda: 0.0)
+    )  # looks each time
     with closing(Searcher(indexed.project)) as searcher:
         assert any("PHX-777" in note for note in search(searcher, "roof PHX-777").notes)
         indexed.put("new.md", ["The pump PHX-777."])
@@ -345,16 +427,31 @@ def test_where_no_word_was_found_is_said_as_it_is(searcher: Searcher) -> None:
     unknown = notes("zzzz")
     assert len(unknown) == 1
     assert len(notes("landlord", ("reports/**",))) == 1
-    assert len({*unknown, *notes("landlord", ("reports/**",)), *notes("landlord -roof"), *notes("zzzz lease.md")}) == 5
+    assert (
+        len(
+            {
+                *unknown,
+                *notes("landlord", ("reports/**",)),
+                *notes("landlord -roof"),
+                *notes("zzzz lease.md"),
+            }
+        )
+        == 5
+    )
     assert not notes("landlord", ("contracts/**",))
 
 
 def test_words_of_titles_and_headings_correct_too(indexed: Any) -> None:
     indexed.put("metabolome.md", ["A survey of cells."], modified=6.0)  # which is its title, too
     indexed.index()
-    with indexed.project.building("lexical", "titled") as building, closing(indexed.project.store()) as store:
+    with (
+        indexed.project.building("lexical", "titled") as building,
+        closing(indexed.project.store()) as store,
+    ):
         titles = {one.id: one.title for one in store.documents()}
-        rows = [(one.id, f"{titles[one.document_id]} {one.embedded_text}") for one in store.chunks()]
+        rows = [
+            (one.id, f"{titles[one.document_id]} {one.embedded_text}") for one in store.chunks()
+        ]
         LexicalIndex.build(building.folder, rows, "en")
         store.put_artifact(Artifact(LexicalInfo("en"), building.name, building.name))
     with closing(Searcher(indexed.project)) as searcher:
@@ -375,13 +472,18 @@ def test_the_condition_that_nothing_meets_is_named(
     found = search(searcher, typed, "bm25")
     assert found.hits == ()
     (note,) = found.notes
-    assert [one in note for one in (*blamed, *not_blamed)] == [True] * len(blamed) + [False] * len(not_blamed)
+    assert [one in note for one in (*blamed, *not_blamed)] == [True] * len(blamed) + [False] * len(
+        not_blamed
+    )
 
 
 def test_hits_of_one_day_keep_their_order_and_get_new_ranks() -> None:
     year = 365 * 86_400.0
     dates = (year, 2 * year, year + 60, 2 * year + 60)
-    hits = [Hit(n, 1.0 / n, f"{n}.md", "/docs", "A", (), "", (), "md", at, 1, 1, 0, 1) for n, at in enumerate(dates, 1)]
+    hits = [
+        Hit(n, 1.0 / n, f"{n}.md", "/docs", "A", (), "", (), "md", at, 1, 1, 0, 1)
+        for n, at in enumerate(dates, 1)
+    ]
     found = newest_first(hits)
     assert [hit.path for hit in found] == ["2.md", "4.md", "1.md", "3.md"]
     assert [hit.rank for hit in found] == [1, 2, 3, 4]
@@ -390,7 +492,8 @@ def test_hits_of_one_day_keep_their_order_and_get_new_ranks() -> None:
 def test_of_hits_of_one_day_it_is_said_that_sorting_changes_nothing() -> None:
     year = 365 * 86_400.0
     hit = Hit(1, 1.0, "a.md", "/docs", "A", (), "", (), "md", year, 1, 1, 0, 1, changed=year)
-    other, copied = replace(hit, changed=2 * year), replace(hit, changed=None, modified=3 * year)
+    other = replace(hit, changed=2 * year)
+    copied = replace(hit, changed=None, modified=3 * year)
     assert undated((hit, other)) == undated((hit, copied)) == undated((hit,)) == undated(()) == ""
     assert undated((hit, hit)) == undated((hit, replace(copied, modified=year))) != ""
     assert undated((copied, replace(copied, modified=year))) not in ("", undated((hit, hit)))
@@ -405,14 +508,20 @@ def test_another_form_of_a_word_is_no_correction(indexed: Any) -> None:
 
 
 def test_of_corrections_that_are_as_near_the_commonest_is_taken(indexed: Any) -> None:
-    indexed.put("spelling.md", ["One longer pipe.", "A logger in the hall.", "Another logger."], modified=6.0)
+    indexed.put(
+        "spelling.md",
+        ["One longer pipe.", "A logger in the hall.", "Another logger."],
+        modified=6.0,
+    )
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:
         assert search(searcher, "loger", "bm25").suggestion == "logger"
 
 
 @pytest.mark.parametrize(("right", "suggestion"), [(20, "receive"), (19, "recieve")])
-def test_a_slip_of_the_documents_is_no_correction(indexed: Any, right: int, suggestion: str) -> None:
+def test_a_slip_of_the_documents_is_no_correction(
+    indexed: Any, right: int, suggestion: str
+) -> None:
     indexed.put("slip.md", ["They recieve it."], modified=6.0)
     indexed.put("right.md", [f"Number {n}: we receive goods." for n in range(right)], modified=7.0)
     indexed.index()
@@ -444,7 +553,11 @@ def test_a_slip_is_corrected_whose_stem_is_less_like_that_of_the_word(indexed: A
 def test_a_code_that_stands_inside_another_or_is_spelt_otherwise_is_not_called_missing(
     indexed: Any, query: str
 ) -> None:
-    texts = ["Order INV-2031-0042/B of May 17, 2031.", "IBAN DE44 5001 0517 5407 3249 31.", "It costs 12750 or 1,750."]
+    texts = [
+        "Order INV-2031-0042/B of May 17, 2031.",
+        "IBAN DE44 5001 0517 5407 3249 31.",
+        "It costs 12750 or 1,750.",
+    ]
     indexed.put("codes.md", [*texts, "Written in C++."], modified=6.0)
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:

@@ -34,7 +34,9 @@ def searcher(indexed: Any, project: ProjectFolder) -> Iterator[Searcher]:
     searcher.close()
 
 
-def test_hits_below_the_threshold_are_hidden_and_counted(searcher: Searcher, project: ProjectFolder) -> None:
+def test_hits_below_the_threshold_are_hidden_and_counted(
+    searcher: Searcher, project: ProjectFolder
+) -> None:
     everything = searcher.search(QUERY, mode="semantic").hits
     least = (everything[1].score + everything[2].score) / 2
     learn(project, similarity=least)
@@ -43,11 +45,15 @@ def test_hits_below_the_threshold_are_hidden_and_counted(searcher: Searcher, pro
     hidden = len(everything) - 2
     (note,) = found.notes
     assert all(data in note for data in (f"{hidden} hits", f"{least:.2f}", "search.hide_weak"))
-    assert searcher.search(QUERY, mode="semantic", top=2).notes == ()  # both would have been shown anyway
+    assert (
+        searcher.search(QUERY, mode="semantic", top=2).notes == ()
+    )  # both would have been shown anyway
     assert searcher.search(QUERY, mode="semantic", top=3).notes[0].startswith("1 hit ")
 
 
-def test_nothing_is_left_where_all_hits_are_weak(searcher: Searcher, project: ProjectFolder) -> None:
+def test_nothing_is_left_where_all_hits_are_weak(
+    searcher: Searcher, project: ProjectFolder
+) -> None:
     learn(project, similarity=1.5)
     found = searcher.search(QUERY, mode="semantic", with_facets=True)
     assert (found.hits, found.notes[0].startswith("6 hits ")) == ((), True)
@@ -69,10 +75,14 @@ def test_nothing_is_hidden_unless_the_user_asks(searcher: Searcher, project: Pro
     assert (len(found.hits), found.notes) == (6, ())
 
 
-def test_without_a_fitting_threshold_there_is_a_reason(searcher: Searcher, project: ProjectFolder) -> None:
+def test_without_a_fitting_threshold_there_is_a_reason(
+    searcher: Searcher, project: ProjectFolder
+) -> None:
     nothing_learned = searcher.search(QUERY, mode="semantic").notes
     learn(project, similarity=None, reason="50 judged queries are needed")
-    assert searcher.search(QUERY, mode="semantic").notes[0].endswith(": 50 judged queries are needed.")
+    assert (
+        searcher.search(QUERY, mode="semantic").notes[0].endswith(": 50 judged queries are needed.")
+    )
     learn(project, similarity=1.5, encoder="another")
     found = searcher.search(QUERY, mode="semantic")
     assert len(found.hits) == 6

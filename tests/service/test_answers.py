@@ -25,7 +25,8 @@ class Client:
     """Calls the methods of one server."""
 
     def __init__(self, project: ProjectFolder) -> None:
-        self.project, self._methods = project, methods(project)
+        self.project = project
+        self._methods = methods(project)
 
     def __call__(self, method: str, **params: Any) -> Any:
         return self._methods[method](**params)()
@@ -57,14 +58,17 @@ def test_an_answer_is_read_as_it_grows(asked_project: Asked) -> None:
         go.set()
         found = call.until(lambda found: found["state"] != "writing")
     assert (found["state"], found["passages"], found["problem"]) == ("done", 2, None)
-    assert [(one["sources"], one["supported"], one["quote_found"]) for one in found["sentences"]] == [
-        ([1], True, True), ([2, 7], False, False)
-    ]  # fmt: skip
+    assert [
+        (one["sources"], one["supported"], one["quote_found"]) for one in found["sentences"]
+    ] == [([1], True, True), ([2, 7], False, False)]
     assert call("answer") == found
 
 
-def test_a_stopped_answer_stays_as_it_was_and_a_new_question_begins_anew(asked_project: Asked) -> None:
-    never, answers = threading.Event(), [[part(GOOD[:-25])], [part(GOOD), last()]]
+def test_a_stopped_answer_stays_as_it_was_and_a_new_question_begins_anew(
+    asked_project: Asked,
+) -> None:
+    never = threading.Event()
+    answers = [[part(GOOD[:-25])], [part(GOOD), last()]]
 
     def script(_request: Any, number: int) -> Raw:
         return Raw(pieces=[*answers[number], *([] if number else [never])])

@@ -16,7 +16,11 @@ from engine.service import methods
 
 
 def test_scan_counts_by_format(project: ProjectFolder, call: Any) -> None:
-    found = [path for path in (project.path / "documents").rglob("*") if path.is_file() and path.suffix != ".qqq"]
+    found = [
+        path
+        for path in (project.path / "documents").rglob("*")
+        if path.is_file() and path.suffix != ".qqq"
+    ]
     sizes: dict[str, list[int]] = {}
     for path in found:
         sizes.setdefault(path.suffix[1:], []).append(path.stat().st_size)
@@ -24,7 +28,8 @@ def test_scan_counts_by_format(project: ProjectFolder, call: Any) -> None:
     answer = call("scan")
     assert len(sizes) > 1
     assert answer["formats"] == [
-        {"format": name, "files": len(sizes[name]), "bytes": sum(sizes[name])} for name in largest_first
+        {"format": name, "files": len(sizes[name]), "bytes": sum(sizes[name])}
+        for name in largest_first
     ]
     assert (answer["files"], answer["bytes"]) == (5, sum(path.stat().st_size for path in found))
     (row,) = answer["skipped"]
@@ -33,7 +38,9 @@ def test_scan_counts_by_format(project: ProjectFolder, call: Any) -> None:
     assert (answer["skipped_total"], answer["seconds"] >= 0) == (1, True)
 
 
-def test_scan_with_other_arguments_writes_nothing(project: ProjectFolder, call: Any, tmp_path: Path) -> None:
+def test_scan_with_other_arguments_writes_nothing(
+    project: ProjectFolder, call: Any, tmp_path: Path
+) -> None:
     folder = tmp_path / "other"
     (folder / "drafts").mkdir(parents=True)
     (folder / "a.md").write_text("12345")
@@ -59,7 +66,9 @@ def test_scan_shows_500_left_out_files_and_counts_all(call: Any, tmp_path: Path)
     assert answer["skipped"][499]["path"] == "0499.qqq"
 
 
-def test_scan_needs_no_valid_settings_when_all_is_given(project: ProjectFolder, call: Any, tmp_path: Path) -> None:
+def test_scan_needs_no_valid_settings_when_all_is_given(
+    project: ProjectFolder, call: Any, tmp_path: Path
+) -> None:
     (project.path / "project.toml").write_text("[serch]\n")
     assert call("scan", paths=[str(tmp_path)], include=["*.none"], exclude=[])["files"] == 0
 
@@ -72,7 +81,9 @@ def test_scan_of_what_is_not_there(call: Any, tmp_path: Path) -> None:
     assert call("scan", paths=[])["files"] == 0
 
 
-@pytest.mark.parametrize("params", [{"paths": "documents"}, {"include": [1]}, {"exclude": {}}, {"path": []}])
+@pytest.mark.parametrize(
+    "params", [{"paths": "documents"}, {"include": [1]}, {"exclude": {}}, {"path": []}]
+)
 def test_wrong_params(project: ProjectFolder, params: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         methods(project)["scan"](**params)
@@ -80,15 +91,25 @@ def test_wrong_params(project: ProjectFolder, params: dict[str, Any]) -> None:
 
 def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -> None:
     answer = call("skipped")
-    rows = [(row["source"], row["path"], row["known"], bool(row["reason"])) for row in answer["files"]]
+    rows = [
+        (row["source"], row["path"], row["known"], bool(row["reason"])) for row in answer["files"]
+    ]
     assert rows == [("documents", "empty.txt", True, True), ("documents", "odd.qqq", False, True)]
     assert (answer["total"], answer["known"]) == (2, 1)
-    wanted = [{"source": "documents", "path": name} for name in ("empty.txt", "odd.qqq", "incidents/none.md")]
+    wanted = [
+        {"source": "documents", "path": name}
+        for name in ("empty.txt", "odd.qqq", "incidents/none.md")
+    ]
     assert call("retry", files=wanted) == {"forgotten": 1}
     store = project.store()
     record = store.files()["documents", "empty.txt"]
     store.close()
-    assert (record.state, record.size, record.mtime_ns, record.content_hash) == ("quarantined", 3, -1, "")
+    assert (record.state, record.size, record.mtime_ns, record.content_hash) == (
+        "quarantined",
+        3,
+        -1,
+        "",
+    )
     file = project.path / "documents" / "empty.txt"
     former = file.stat()
     file.write_text("ab\n")  # as long as before, and with the former time
@@ -98,21 +119,28 @@ def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -
     assert [row["path"] for row in call("skipped")["files"]] == ["odd.qqq"]
 
 
-def test_what_was_not_read_inside_files_is_listed_and_tried_again(project: ProjectFolder, call: Any) -> None:
+def test_what_was_not_read_inside_files_is_listed_and_tried_again(
+    project: ProjectFolder, call: Any
+) -> None:
     mail = office.eml({"locked.docx": office.locked_package(), "photo.jpg": b"\xff\xd8"})
     (project.path / "documents" / "mail.eml").write_bytes(mail)
     ingest_here(project.path)
     answer = call("skipped")
     assert [(row["path"], row["known"]) for row in answer["files"]] == [
-        ("empty.txt", True), ("mail.eml/locked.docx", True), ("mail.eml/photo.jpg", True), ("odd.qqq", False),
-    ]  # fmt: skip
+        ("empty.txt", True),
+        ("mail.eml/locked.docx", True),
+        ("mail.eml/photo.jpg", True),
+        ("odd.qqq", False),
+    ]
     assert answer["files"][1]["reason"] == NO_PASSWORD
     assert (answer["known"], answer["total"]) == (3, 4)
     assert call("retry") == {"forgotten": 2}
     assert ingest_here(project.path)[0]["files_read"] == 1
 
 
-def test_of_many_files_left_out_the_first_are_listed_and_all_are_tried_again(project: ProjectFolder, call: Any) -> None:
+def test_of_many_files_left_out_the_first_are_listed_and_all_are_tried_again(
+    project: ProjectFolder, call: Any
+) -> None:
     for number in range(510):
         (project.path / "documents" / f"many-{number:03}.txt").touch()
     ingest_here(project.path)
@@ -126,7 +154,9 @@ def test_files_that_were_read_are_not_forgotten(project: ProjectFolder, call: An
     store = project.store()
     read = [key for key, record in store.files().items() if record.state == "read"]
     store.close()
-    assert call("retry", files=[{"source": source, "path": path} for source, path in read]) == {"forgotten": 0}
+    assert call("retry", files=[{"source": source, "path": path} for source, path in read]) == {
+        "forgotten": 0
+    }
     summary, _ = ingest_here(project.path)
     assert (summary["files_read"], summary["files_unchanged"]) == (0, 4)
 

@@ -8,7 +8,13 @@ import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
 
-from engine.core.errors import DatasetError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
+from engine.core.errors import (
+    DatasetError,
+    NotBuiltError,
+    ProjectBusyError,
+    ResourceError,
+    UsageError,
+)
 from engine.core.messages.report import SEARCH_MODES, QuerySetReport, SearchMode
 from engine.core.records import Chunk
 from engine.evaluation.choosing import ModeSelection
@@ -48,7 +54,9 @@ def test_marks_and_what_the_evaluation_makes_of_them(project: ProjectFolder, cal
     first, second, third = chunks(project)[:3]
     assert call("judge", query=QUERY, chunk_id=first.id, relevant=False) == {"judged_queries": 0}
     assert right_chunks(project) == []
-    assert call("judge", query=QUERY.upper() + " ", chunk_id=second.id, relevant=True) == {"judged_queries": 1}
+    assert call("judge", query=QUERY.upper() + " ", chunk_id=second.id, relevant=True) == {
+        "judged_queries": 1
+    }
     assert call("judge", query=QUERY, chunk_id=third.id, relevant=True) == {"judged_queries": 1}
     assert right_chunks(project) == [{second.id, third.id}]
     shown = {str(first.id): False, str(second.id): True, str(third.id): True}
@@ -58,7 +66,10 @@ def test_marks_and_what_the_evaluation_makes_of_them(project: ProjectFolder, cal
     assert right_chunks(project) == [{third.id}]
     call("judge", query=QUERY, chunk_id=first.id, relevant=None)
     assert call("judge", query=QUERY, chunk_id=third.id, relevant=None) == {"judged_queries": 0}
-    assert call("judgments", query=QUERY) == {"chunks": {str(second.id): False}, "judged_queries": 0}
+    assert call("judgments", query=QUERY) == {
+        "chunks": {str(second.id): False},
+        "judged_queries": 0,
+    }
     assert call("judge", query=QUERY, chunk_id=second.id, relevant=None) == {"judged_queries": 0}
     assert call("judgments", query=QUERY)["chunks"] == {}
 
@@ -75,7 +86,9 @@ def test_a_stale_evaluation_says_that_judgments_changed(
     assert bool(note) == bool(relevant)
 
 
-def test_marks_outlive_the_database_and_what_was_taken_back_does_not(project: ProjectFolder, call: Any) -> None:
+def test_marks_outlive_the_database_and_what_was_taken_back_does_not(
+    project: ProjectFolder, call: Any
+) -> None:
     first, second = chunks(project)[:2]
     call("judge", query=QUERY, chunk_id=first.id, relevant=True)
     call("judge", query="taken back", chunk_id=second.id, relevant=True)
@@ -128,14 +141,18 @@ def test_hits_are_judged_while_a_run_goes_on(project: ProjectFolder, call: Any) 
     assert call("judgments", query=QUERY)["chunks"] == {str(first.id): True}
 
 
-def test_what_cannot_be_judged(project: ProjectFolder, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_judged(
+    project: ProjectFolder, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = chunks(project)[0]
     with fails(UsageError, "chunk-missing", 999999):
         call("judge", query=QUERY, chunk_id=999999, relevant=True)
     for relevant in (True, False):
         with fails(UsageError, "judge-like"):
             call("judge", query="like:05ed260ef1", chunk_id=first.id, relevant=relevant)
-    assert call("judge", query="like:05ed260ef1", chunk_id=first.id, relevant=None) == {"judged_queries": 0}
+    assert call("judge", query="like:05ed260ef1", chunk_id=first.id, relevant=None) == {
+        "judged_queries": 0
+    }
     monkeypatch.setattr("engine.service.judging.JUDGING_SECONDS", 0.1)
     with project.locked("judging"), fails(ProjectBusyError, "project-busy"):
         call("judge", query=QUERY, chunk_id=first.id, relevant=True)
@@ -159,7 +176,9 @@ def test_what_cannot_be_judged(project: ProjectFolder, call: Any, monkeypatch: p
         ({"query": "q", "relevant": True}, TypeError),
     ],
 )
-def test_wrong_params(project: ProjectFolder, params: dict[str, Any], kind: type[Exception]) -> None:
+def test_wrong_params(
+    project: ProjectFolder, params: dict[str, Any], kind: type[Exception]
+) -> None:
     with pytest.raises(kind):
         methods(project)["judge"](**params)
 
@@ -204,7 +223,12 @@ def compared(project: ProjectFolder) -> Comparison:
 def nothing_chosen() -> dict[SearchMode, ModeSelection]:
     return {
         mode: ModeSelection(
-            "base", 0.0, "base", f"{mode} because", Decision(mode, "base", "base", "base", None, 0), system="base"
+            "base",
+            0.0,
+            "base",
+            f"{mode} because",
+            Decision(mode, "base", "base", "base", None, 0),
+            system="base",
         )
         for mode in SEARCH_MODES
     }
@@ -217,7 +241,9 @@ def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     with fails(NotBuiltError, "not-built", stage="evaluate"):
         call("report")
     comparison = compared(project)
-    one = QuerySetReport("mine", "judged", comparison.table, query_changes(comparison, "in_use"), "in_use")
+    one = QuerySetReport(
+        "mine", "judged", comparison.table, query_changes(comparison, "in_use"), "in_use"
+    )
     with project.building("reports", "r") as building:
         write_report(building.folder, ReportData("p", "2031-01-01", "0", nothing_chosen(), [one]))
     info = EvaluationInfo(InUseInfo("adapted", 1.0, "adapters/a", standing="proved"))
@@ -226,7 +252,10 @@ def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     store.close()
     (project.path / "project.toml").write_text("[serch]\n")
     answer = call("report")
-    assert [one["sentence"] for one in answer["verdict"]["modes"]] == ["hybrid because", "semantic because"]
+    assert [one["sentence"] for one in answer["verdict"]["modes"]] == [
+        "hybrid because",
+        "semantic because",
+    ]
     assert answer["folder"] == str(project.path / building.name)
     assert (answer["semantic"], answer["hybrid"]) == ("adapted", "base")
     assert answer["own_systems"] == ["base", "rrf_base", "weighted_base"]
@@ -235,4 +264,7 @@ def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     changes = queries["changes"]
     assert [row["text"] for row in changes["better"]] == ["query 0"]
     assert [row["text"] for row in changes["worse"]] == ["query 1"]
-    assert (changes["better"][0]["before"], changes["better"][0]["after"]) == (pytest.approx(63.09, abs=0.01), 100)
+    assert (changes["better"][0]["before"], changes["better"][0]["after"]) == (
+        pytest.approx(63.09, abs=0.01),
+        100,
+    )

@@ -51,11 +51,16 @@ def bm25_order(project: ProjectFolder, depth: int = 5) -> list[int]:
         store.close()
 
 
-def test_the_pool_holds_what_was_found_in_an_order_that_shows_no_ranker(project: ProjectFolder) -> None:
-    hits, found = pool(project), bm25_order(project)
+def test_the_pool_holds_what_was_found_in_an_order_that_shows_no_ranker(
+    project: ProjectFolder,
+) -> None:
+    hits = pool(project)
+    found = bm25_order(project)
     assert sorted(row for hit in hits for row in hit.chunk_ids) == sorted(found)
     assert [hit.chunk_ids[0] for hit in hits] != found
-    assert pool(project, "  " + QUERY.upper()) == hits, "the order is that of the question, however it is typed"
+    assert pool(project, "  " + QUERY.upper()) == hits, (
+        "the order is that of the question, however it is typed"
+    )
     deeper = [hit for hit in pool(project, depth=8) if hit in hits]
     assert deeper == list(hits), "a deeper pool does not shuffle what was seen"
 
@@ -99,7 +104,10 @@ def test_queries_that_were_begun_come_before_judged_ones_and_those_before_made_o
     call("judge", query="begun, nothing right yet", chunk_id=first, relevant=False)
     call("judge", query="AN imported  question", chunk_id=first, relevant=True)
     found = list(worth_judging(project))
-    assert found[:2] == [ToJudge("begun, nothing right yet", "judged"), ToJudge("AN imported question", "judged")]
+    assert found[:2] == [
+        ToJudge("begun, nothing right yet", "judged"),
+        ToJudge("AN imported question", "judged"),
+    ]
     assert {query.text for query in found[2:]} == made
     assert {query.origin for query in found[2:]} == {"generated"}
     assert list(worth_judging(project)) == found
@@ -115,7 +123,8 @@ def test_a_project_without_queries_is_an_error(tmp_path: Path) -> None:
 
 def test_what_imported_judgments_and_marks_say_is_known(project: ProjectFolder, call: Any) -> None:
     hits = pool(project)
-    whole, marked = hits[0], hits[1]
+    whole = hits[0]
+    marked = hits[1]
     store = project.store()
     owner = store.chunks_by_id(whole.chunk_ids)[whole.chunk_ids[0]].document_id
     path = store.document_card(owner).path
@@ -133,11 +142,16 @@ def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: A
     store = project.store()
     path = store.document_card(store.chunks_by_id([first])[first].document_id).path
     store.put_judged(
-        [JudgedQuery("k", QUERY.title(), grades=((path, 2),)), JudgedQuery("l", "Another?", grades=((path, 1),))]
+        [
+            JudgedQuery("k", QUERY.title(), grades=((path, 2),)),
+            JudgedQuery("l", "Another?", grades=((path, 1),)),
+        ]
     )
     call("judge", query=QUERY, chunk_id=second, relevant=True)
     owners = {chunk.id: chunk.document_id for chunk in store.chunks()}
-    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=pytest.fail, project=project)
+    context: Any = SimpleNamespace(
+        store=store, settings=project.settings(), warn=pytest.fail, project=project
+    )
     (judged, *_) = query_sets(context, store.chunks())
     store.close()
     assert judged.kind == "judged"
@@ -151,7 +165,10 @@ def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: A
 def test_queries_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "queries.txt"
     path.write_bytes("\ufeffWho signs?\r\n\n  who   SIGNS?\nanother\x00one".encode())
-    assert named(read_queries(path)) == [ToJudge("Who signs?", "named"), ToJudge("another one", "named")]
+    assert named(read_queries(path)) == [
+        ToJudge("Who signs?", "named"),
+        ToJudge("another one", "named"),
+    ]
     with fails(InputError, "file-access"):
         read_queries(tmp_path / "nowhere.txt")
     for content in (b"", b"\n \n", b"\xff\xfe"):
@@ -182,15 +199,28 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
     project: ProjectFolder,
 ) -> None:
     queries = [
-        SimpleNamespace(text="made of a sentence", split="heldout", kind="question", chunk_id=1, id=1, document_id=2),
-        SimpleNamespace(text="trained", split="train", kind="question", chunk_id=1, id=2, document_id=1),
+        SimpleNamespace(
+            text="made of a sentence",
+            split="heldout",
+            kind="question",
+            chunk_id=1,
+            id=1,
+            document_id=2,
+        ),
+        SimpleNamespace(
+            text="trained", split="train", kind="question", chunk_id=1, id=2, document_id=1
+        ),
     ]
     marks = (Mark("a.md", "text", "h", relevant=True),)
-    gone, own = MarkedQuery("made before", marks, generated=True), MarkedQuery("asked by a person", marks)
+    gone = MarkedQuery("made before", marks, generated=True)
+    own = MarkedQuery("asked by a person", marks)
     write_marks(project, {one.key: one for one in (gone, own)})
     texts = ("Made  of a SENTENCE?", own.text, gone.text)
     judged = [JudgedQuery(str(row), text, path="a.md") for row, text in enumerate(texts)]
-    copies = [Document(f"{name}.md", "", "md", "", "text", "h", 4, 0.0, id=row) for row, name in ((1, "a"), (2, "b"))]
+    copies = [
+        Document(f"{name}.md", "", "md", "", "text", "h", 4, 0.0, id=row)
+        for row, name in ((1, "a"), (2, "b"))
+    ]
     store = SimpleNamespace(
         judged=lambda: judged,
         queries=lambda: queries,
@@ -199,12 +229,19 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
         artifact=lambda _: None,
     )
     warned: list[str] = []
-    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=warned.append, project=project)
+    context: Any = SimpleNamespace(
+        store=store, settings=project.settings(), warn=warned.append, project=project
+    )
     one = query_sets(context, [])[0]
     assert (one.kind, one.rung, one.synthetic, one.texts) == ("judged", "judged", False, [own.text])
     assert len(warned) == 1
     judged.pop(1)  # with none asked by people
     one = query_sets(context, [])[0]
-    assert (one.kind, one.rung, one.synthetic, one.texts) == ("judged", None, True, [texts[0], gone.text])
+    assert (one.kind, one.rung, one.synthetic, one.texts) == (
+        "judged",
+        None,
+        True,
+        [texts[0], gone.text],
+    )
     assert [judgment.source for judgment in one.judgments] == [1, None]
     assert len(warned) == 1

@@ -58,13 +58,22 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
 @pytest.mark.parametrize(
     ("counts", "rung", "possible"),
     [
-        ((60, 81, 0, 0), "judged", True), ((19, 81, 0, 0), "document", True), ((1, 11, 0, 0), "document", False),
-        ((60, 219, 0, 0), "document", True), ((0, 70, 5, 0), "document", False),
-        ((0, 0, 71, 0), "model", True), ((0, 0, 0, 71), "imported", True), ((0, 0, 0, 0), "judged", False),
+        ((60, 81, 0, 0), "judged", True),
+        ((19, 81, 0, 0), "document", True),
+        ((1, 11, 0, 0), "document", False),
+        ((60, 219, 0, 0), "document", True),
+        ((0, 70, 5, 0), "document", False),
+        ((0, 0, 71, 0), "model", True),
+        ((0, 0, 0, 71), "imported", True),
+        ((0, 0, 0, 0), "judged", False),
     ],
-)  # fmt: skip
+)
 def test_the_evidence_is_that_which_the_report_goes_by(
-    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, counts: tuple[int, ...], rung: str, possible: bool
+    project: ProjectFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    counts: tuple[int, ...],
+    rung: str,
+    possible: bool,
 ) -> None:
     expected = dict(zip(CERTIFYING, counts, strict=True))
     monkeypatch.setattr(offer, "expected_evidence", lambda *_: expected)
@@ -76,8 +85,12 @@ def test_the_evidence_is_that_which_the_report_goes_by(
 def test_enough_evidence_can_prove_a_gain() -> None:
     assert not OFFER.provable
     assert replace(OFFER, queries=197).provable
-    assert numbers(OFFER.judged_show) == [71, 7, 200, 4], "4 · √(197 / 71) = 6.7; fewer decide nothing"
-    assert numbers(replace(OFFER, rung="judged", queries=100).judged_show) == [100, 6, 200, 4], "4 · √(197 / 100) = 5.6"
+    assert numbers(OFFER.judged_show) == [71, 7, 200, 4], (
+        "4 · √(197 / 71) = 6.7; fewer decide nothing"
+    )
+    assert numbers(replace(OFFER, rung="judged", queries=100).judged_show) == [100, 6, 200, 4], (
+        "4 · √(197 / 100) = 5.6"
+    )
     assert numbers(replace(OFFER, judged_needed=71).judged_show) == [71, 4]
     assert OFFER.judged_show != replace(OFFER, measured=True).judged_show
     assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [6, 3]
@@ -89,7 +102,9 @@ def test_enough_evidence_can_prove_a_gain() -> None:
 def test_what_experience_may_bring_into_use_and_what_a_second_index_takes_are_said() -> None:
     plain = [*OFFER.lines()]
     expects = [*replace(OFFER, expects=True).lines()]
-    assert [one in plain for one in expects] == [True, True, False, True, True, True], "the outlook is another"
+    assert [one in plain for one in expects] == [True, True, False, True, True, True], (
+        "the outlook is another"
+    )
     proved = replace(OFFER, queries=197)
     assert [*replace(proved, expects=True).lines()] == [*proved.lines()], "a proof is possible"
     (more,) = [line for line in replace(OFFER, index_megabytes=1_234).lines() if line not in plain]

@@ -16,17 +16,29 @@ from engine.settings.schema import Settings, sections
 
 def keys(call: Any) -> dict[str, dict[str, Any]]:
     answer = call("schema")
-    return {f"{section['name']}.{key['name']}": key for section in answer["sections"] for key in section["keys"]}
+    return {
+        f"{section['name']}.{key['name']}": key
+        for section in answer["sections"]
+        for key in section["keys"]
+    }
 
 
-def test_settings_say_what_is_set_and_what_the_preset_gives(project: ProjectFolder, call: Any) -> None:
+def test_settings_say_what_is_set_and_what_the_preset_gives(
+    project: ProjectFolder, call: Any
+) -> None:
     project.change_settings({"training.preset": "quick", "training.steps": 7})
     answer = call("settings")
     assert answer["settings"] == project.settings().model_dump()
     assert set(answer["set"]) == {
-        "corpus.paths", "corpus.chunk_tokens", "corpus.retrain_threshold", "queries.max_queries", "queries.consistency_top",
-        "ranking.k", "training.preset", "training.steps",
-    }  # fmt: skip
+        "corpus.paths",
+        "corpus.chunk_tokens",
+        "corpus.retrain_threshold",
+        "queries.max_queries",
+        "queries.consistency_top",
+        "ranking.k",
+        "training.preset",
+        "training.steps",
+    }
     preset = answer["preset"]
     assert (preset["steps"], preset["queries_per_step"], preset["objective"]) == (40, 24, "mixed")
     assert "seed" not in preset  # it has a default of its own
@@ -35,21 +47,40 @@ def test_settings_say_what_is_set_and_what_the_preset_gives(project: ProjectFold
     assert call("settings")["preset"]["objective"] == "listnet"
 
 
-def test_what_is_left_out_is_reported_as_training_takes_it(project: ProjectFolder, call: Any) -> None:
-    """The preset's own numbers are not the whole recipe: extractive queries are trained alone, and texts are as long as encoded."""
+def test_what_is_left_out_is_reported_as_training_takes_it(
+    project: ProjectFolder, call: Any
+) -> None:
+    """The preset's own numbers are not the whole recipe: extractive queries are trained alone,
+    and texts are as long as encoded.
+    """
     project.change_settings({"training.preset": "standard", "encoder.max_tokens": 512})
     preset = call("settings")["preset"]
-    assert (preset["adapter_scope"], preset["shared_chunks"], preset["max_tokens"]) == ("queries", 8192, 512)
+    assert (preset["adapter_scope"], preset["shared_chunks"], preset["max_tokens"]) == (
+        "queries",
+        8192,
+        512,
+    )
     project.change_settings(
-        {"training.adapter_scope": "both", "training.negatives_per_query": 0, "training.objective": "triplet"}
+        {
+            "training.adapter_scope": "both",
+            "training.negatives_per_query": 0,
+            "training.objective": "triplet",
+        }
     )
     preset = call("settings")["preset"]  # values that do not go together
-    assert (preset["adapter_scope"], preset["negatives_per_query"], preset["steps"]) == ("both", 1, 200)
+    assert (preset["adapter_scope"], preset["negatives_per_query"], preset["steps"]) == (
+        "both",
+        1,
+        200,
+    )
 
 
 def test_change_writes_and_gives_all_settings(project: ProjectFolder, call: Any) -> None:
     answer = call("change", changes={"search.top": 3, "corpus.retrain_threshold": None})
-    assert (answer["settings"]["search"]["top"], answer["settings"]["corpus"]["retrain_threshold"]) == (3, 0.1)
+    assert (
+        answer["settings"]["search"]["top"],
+        answer["settings"]["corpus"]["retrain_threshold"],
+    ) == (3, 0.1)
     assert answer["settings"] == project.settings().model_dump()
     with fails(SettingsError, "settings-invalid", "search.top"):
         call("change", changes={"search.top": 0})
@@ -70,7 +101,9 @@ def test_a_public_server_is_refused_when_it_is_set_and_a_name_is_not_looked_up(
         call("change", changes={"encoder.endpoint_allow_public": None})
 
 
-def test_a_run_refuses_a_public_server_and_other_changes_do_not(project: ProjectFolder, call: Any) -> None:
+def test_a_run_refuses_a_public_server_and_other_changes_do_not(
+    project: ProjectFolder, call: Any
+) -> None:
     project.change_settings({"search.reranker": "http://8.8.8.8/v1"})  # as by hand
     assert call("change", changes={"search.top": 3})
     with fails(SettingsError, "endpoint-public", "8.8.8.8"):
@@ -86,12 +119,14 @@ def test_the_schema_names_every_key_with_its_default(call: Any) -> None:
     schema = keys(call)
     defaults = Settings().model_dump()
     assert {name: key["default"] for name, key in schema.items()} == {
-        f"{section}.{key}": value for section, table in defaults.items() for key, value in table.items()
+        f"{section}.{key}": value
+        for section, table in defaults.items()
+        for key, value in table.items()
     }
     assert all(key["help"] for key in schema.values())
-    assert {section["name"]: bool(section["help"]) for section in call("schema")["sections"]} == dict.fromkeys(
-        sections(), True
-    )
+    assert {
+        section["name"]: bool(section["help"]) for section in call("schema")["sections"]
+    } == dict.fromkeys(sections(), True)
     json.dumps(schema)
 
 
@@ -116,11 +151,17 @@ def test_the_schema_of_every_kind(call: Any) -> None:
     assert shown("training.model_dropout") == ("flag", [], None, None, True)
     assert shown("training.target") == ("choice", ["fixed", "entropy"], None, None, True)
     assert shown("training.learning_rate") == ("number", [], 0, 0.1, True)
-    assert (schema["training.learning_rate"]["least_open"], schema["training.learning_rate"]["most_open"]) == (
+    assert (
+        schema["training.learning_rate"]["least_open"],
+        schema["training.learning_rate"]["most_open"],
+    ) == (
         True,
         False,
     )
-    assert (schema["training.lora_dropout"]["least_open"], schema["training.lora_dropout"]["most_open"]) == (
+    assert (
+        schema["training.lora_dropout"]["least_open"],
+        schema["training.lora_dropout"]["most_open"],
+    ) == (
         False,
         True,
     )

@@ -53,7 +53,9 @@ def chunk_ids(lists: TwoLists) -> tuple[list[int], list[int]]:
     return [one.hit.chunk_id for one in lists.first], [one.hit.chunk_id for one in lists.second]
 
 
-def test_without_an_adapter_there_is_nothing_to_compare(project: ProjectFolder, comparing: Comparing) -> None:
+def test_without_an_adapter_there_is_nothing_to_compare(
+    project: ProjectFolder, comparing: Comparing
+) -> None:
     with fails(NotBuiltError, "nothing-to-compare") as caught:
         comparing.questions(project, ReadQuestionsToCompare())
     assert caught.value.command == "adapt"
@@ -62,7 +64,10 @@ def test_without_an_adapter_there_is_nothing_to_compare(project: ProjectFolder, 
 def test_the_lists_are_those_that_search_gives_with_either_encoder(adapted: ProjectFolder) -> None:
     searcher = Searcher(adapted)
     try:
-        in_use = {mode: [hit.chunk_id for hit in searcher.search(QUERY, mode=mode, top=10).hits] for mode in MODES}
+        in_use = {
+            mode: [hit.chunk_id for hit in searcher.search(QUERY, mode=mode, top=10).hits]
+            for mode in MODES
+        }
         names = {mode: searcher.explain(QUERY, [1], mode).in_use for mode in SEARCH_MODES}
     finally:
         searcher.close()
@@ -70,9 +75,15 @@ def test_the_lists_are_those_that_search_gives_with_either_encoder(adapted: Proj
         lists = SystemLists(adapted, mode)
         found = lists.shown(QUERY)
         lists.close()
-        used = found.reference if name == "base" else found.candidate
+        if name == "base":
+            used = found.reference
+        else:
+            used = found.candidate
         assert [hit.chunk_id for hit in used] == in_use[mode]
-        other = found.candidate if name == "base" else found.reference
+        if name == "base":
+            other = found.candidate
+        else:
+            other = found.reference
         assert [hit.chunk_id for hit in other] != in_use[mode]
 
 
@@ -100,7 +111,9 @@ def test_what_differs_is_marked(adapted: ProjectFolder, comparing: Comparing) ->
     assert marked == expected != set()
 
 
-def test_questions_with_the_same_list_twice_need_no_look(adapted: ProjectFolder, comparing: Comparing) -> None:
+def test_questions_with_the_same_list_twice_need_no_look(
+    adapted: ProjectFolder, comparing: Comparing
+) -> None:
     found = comparing.questions(adapted, ReadQuestionsToCompare(limit=1_000))
     assert found.mode == "hybrid"
     assert found.total == found.same + len(found.questions)
@@ -167,12 +180,20 @@ def test_questions_of_people_come_first_then_one_a_passage_that_a_model_wrote(
         for number, (text, chunk, split) in enumerate(splits, 1)
     ]
     store.replace_queries(queries, Artifact(QueriesInfo(backend=backend), "f"))
-    store.put_judged([JudgedQuery("k", "Mine?", ("evidence",)), JudgedQuery("l", "Learnt?", ("evidence",))])
+    store.put_judged(
+        [JudgedQuery("k", "Mine?", ("evidence",)), JudgedQuery("l", "Learnt?", ("evidence",))]
+    )
     found = questions_worth_comparing(ProjectSnapshot(project, project.settings(), store))
     store.close()
-    assert [one.text for one in found if one.origin == "own"] == ["Mine?"] == [one.text for one in found[:1]]
+    assert (
+        [one.text for one in found if one.origin == "own"]
+        == ["Mine?"]
+        == [one.text for one in found[:1]]
+    )
     assert [one.origin for one in found[1:]] == ["model"] * made
-    assert {one.source for one in found[1:]} == ({first.content_hash, second.content_hash} if made else set())
+    assert {one.source for one in found[1:]} == (
+        {first.content_hash, second.content_hash} if made else set()
+    )
 
 
 def test_only_passages_that_differ_are_judged_each_text_once(adapted: ProjectFolder) -> None:
@@ -187,7 +208,9 @@ def test_only_passages_that_differ_are_judged_each_text_once(adapted: ProjectFol
     lists.close()
 
 
-def test_answers_are_kept_and_can_be_taken_back(adapted: ProjectFolder, comparing: Comparing) -> None:
+def test_answers_are_kept_and_can_be_taken_back(
+    adapted: ProjectFolder, comparing: Comparing
+) -> None:
     shown = comparing.prefer(adapted, Prefer(QUERY, "first"))
     (kept,) = read_preferences(adapted)
     lists = comparing.compare(adapted, CompareLists(QUERY))
@@ -197,7 +220,12 @@ def test_answers_are_kept_and_can_be_taken_back(adapted: ProjectFolder, comparin
     is_win = plain.pair.candidate_first(QUERY)
     assert plain.pair.shown(QUERY) == (kept.first, kept.second)
     plain.close()
-    assert (shown.answers, shown.wins, shown.losses, shown.ties) == (1, int(is_win), int(not is_win), 0)
+    assert (shown.answers, shown.wins, shown.losses, shown.ties) == (
+        1,
+        int(is_win),
+        int(not is_win),
+        0,
+    )
     assert shown.shown == "neither"
     assert len(set(kept.lists)) == 2
     comparing.prefer(adapted, Prefer(QUERY, "second"))
@@ -207,15 +235,22 @@ def test_answers_are_kept_and_can_be_taken_back(adapted: ProjectFolder, comparin
     assert read_preferences(adapted) == []
 
 
-def test_no_answer_is_kept_about_lists_that_were_not_shown(adapted: ProjectFolder, comparing: Comparing) -> None:
+def test_no_answer_is_kept_about_lists_that_were_not_shown(
+    adapted: ProjectFolder, comparing: Comparing
+) -> None:
     shown = comparing.compare(adapted, CompareLists(QUERY))
     comparing.prefer(adapted, Prefer(QUERY, "first", systems=shown.systems))
     with closing(adapted.store()) as store:
         made = store.artifact(EvaluationInfo)
         assert made is not None
         assert made.info.hybrid_contender is not None
-        share = 0.7 if made.info.hybrid_contender.share != 0.7 else 0.6
-        other = replace(made.info, hybrid_contender=replace(made.info.hybrid_contender, share=share))
+        if made.info.hybrid_contender.share != 0.7:
+            share = 0.7
+        else:
+            share = 0.6
+        other = replace(
+            made.info, hybrid_contender=replace(made.info.hybrid_contender, share=share)
+        )
         store.put_artifact(replace(made, info=other))
     for answer in ("second", None):
         with fails(UsageError, "lists-changed"):
@@ -236,14 +271,23 @@ def test_answers_outlive_a_lost_database(adapted: ProjectFolder, comparing: Comp
     again.close()
 
 
-def test_a_typed_question_is_offered_again_until_it_is_answered(adapted: ProjectFolder, comparing: Comparing) -> None:
-    assert QUERY not in [one.query for one in comparing.questions(adapted, ReadQuestionsToCompare()).questions]
+def test_a_typed_question_is_offered_again_until_it_is_answered(
+    adapted: ProjectFolder, comparing: Comparing
+) -> None:
+    assert QUERY not in [
+        one.query for one in comparing.questions(adapted, ReadQuestionsToCompare()).questions
+    ]
     comparing.prefer(adapted, Prefer(QUERY, "first"))
-    found = {one.query: one.answer for one in comparing.questions(adapted, ReadQuestionsToCompare()).questions}
+    found = {
+        one.query: one.answer
+        for one in comparing.questions(adapted, ReadQuestionsToCompare()).questions
+    }
     assert found[QUERY] == "first"
 
 
-def test_vectors_that_are_gone_are_said_to_be_so(adapted: ProjectFolder, comparing: Comparing) -> None:
+def test_vectors_that_are_gone_are_said_to_be_so(
+    adapted: ProjectFolder, comparing: Comparing
+) -> None:
     for folder in (adapted.path / "cache").glob("?" * 64):
         shutil.rmtree(folder)
     with fails(NotBuiltError, "lists-unavailable") as caught:

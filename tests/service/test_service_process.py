@@ -21,7 +21,12 @@ class Client:
     def __init__(self, project: Path) -> None:
         command = [sys.executable, "-m", "engine", "serve", str(project), "--stdio"]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
         )
         self._key = 0
 
@@ -62,17 +67,26 @@ def test_a_session(client: Client, project: ProjectFolder) -> None:
     assert client.result("what_if", changes={"ranking.k": 7})["stages"][0]["stage"] == "rank"
     assert client.result("change", changes={"search.top": 3})["settings"]["search"]["top"] == 3
     hit = client.result("search", query=queries["queries"][0]["text"], mode="bm25")["hits"][0]
-    assert client.result("judge", query="mine", chunk_id=hit["chunk_id"], relevant=True) == {"judged_queries": 1}
+    assert client.result("judge", query="mine", chunk_id=hit["chunk_id"], relevant=True) == {
+        "judged_queries": 1
+    }
     assert client.result("judgments", query="mine")["chunks"] == {str(hit["chunk_id"]): True}
     first = queries["queries"][0]["id"]
     assert client.result("edit_query", id=first, text="mine own")["text"] == "mine own"
     assert client.result("delete_queries", ids=[first]) == {"deleted": 1}
     assert client.result("skipped")["total"] == 2
-    assert {section["name"] for section in client.result("schema")["sections"]} >= {"corpus", "training"}
+    assert {section["name"] for section in client.result("schema")["sections"]} >= {
+        "corpus",
+        "training",
+    }
     if sys.platform == "linux":
         assert "numpy" in client.libraries()
         assert "libtorch" not in client.libraries()
-    assert {row["topic"] for row in client.result("doctor")["findings"]} >= {"python", "device", "project"}
+    assert {row["topic"] for row in client.result("doctor")["findings"]} >= {
+        "python",
+        "device",
+        "project",
+    }
 
 
 def test_errors_name_what_to_do(client: Client, project: ProjectFolder) -> None:
@@ -83,7 +97,9 @@ def test_errors_name_what_to_do(client: Client, project: ProjectFolder) -> None:
     assert client.ask("scan", paths="documents")["error"]["code"] == -32602
     assert client.ask("scan", folder="documents")["error"]["code"] == -32602
     with project.locked():
-        assert client.ask("edit_query", id=1, text="a")["error"]["data"]["type"] == "ProjectBusyError"
+        assert (
+            client.ask("edit_query", id=1, text="a")["error"]["data"]["type"] == "ProjectBusyError"
+        )
         assert client.result("status")["running"] is True
     (project.path / "project.toml").write_text("[search\n")
     assert client.result("status")["problem"]["type"] == "SettingsError"

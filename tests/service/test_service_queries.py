@@ -42,13 +42,16 @@ def test_pages_and_counts(project: ProjectFolder, call: Any) -> None:
     store.close()
     assert (first["path"], first["title"]) == (document.path, document.title)
     names = ("id", "text", "kind", "split", "evidence", "chunk_id", "document_id")
-    assert {name: first[name] for name in names} == {name: getattr(everything[0], name) for name in names}
+    assert {name: first[name] for name in names} == {
+        name: getattr(everything[0], name) for name in names
+    }
 
 
 def test_examples_are_written_queries_first_and_extractive_ones_only_where_there_are_no_others(
     project: ProjectFolder, call: Any
 ) -> None:
-    store, made = project.store(), queries_of(project)
+    store = project.store()
+    made = queries_of(project)
     written = {query.text for query in document_queries(store)}
     assert call("examples", limit=2) == call("examples")[:2]
     assert set(call("examples")) <= written
@@ -115,14 +118,23 @@ def test_queries_whose_document_is_gone(project: ProjectFolder, call: Any) -> No
     store.purge_dead()
     store.close()
     answer = call("query", id=gone.id)
-    assert (answer["text"], answer["path"], answer["chunk"], answer["span"]) == (gone.text, "", "", None)
+    assert (answer["text"], answer["path"], answer["chunk"], answer["span"]) == (
+        gone.text,
+        "",
+        "",
+        None,
+    )
     assert call("edit_query", id=gone.id, text="still mine")["text"] == "still mine"
 
 
 def test_an_edit_makes_later_stages_stale_and_lasts(project: ProjectFolder, call: Any) -> None:
     first, second, third = queries_of(project)[:3]
     answer = call("edit_query", id=first.id, text="asked in my own words")
-    assert (answer["id"], answer["text"], answer["chunk_id"]) == (first.id, "asked in my own words", first.chunk_id)
+    assert (answer["id"], answer["text"], answer["chunk_id"]) == (
+        first.id,
+        "asked in my own words",
+        first.chunk_id,
+    )
     assert answer["chunk"]
     assert call("delete_queries", ids=[second.id, third.id, 999999]) == {"deleted": 2}
     assert call("query", id=first.id)["text"] == "asked in my own words"
@@ -164,7 +176,8 @@ def test_nothing_is_changed_while_a_run_goes_on(project: ProjectFolder, call: An
 
 def test_queries_by_origin(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     store = project.store()
-    made, held = store.queries(), document_queries(store)
+    made = store.queries()
+    held = document_queries(store)
     store.put_judged([JudgedQuery("k", "who pays", path="a.md"), JudgedQuery("l", "who does not")])
     store.close()
     opened = Project(project)
@@ -177,16 +190,36 @@ def test_queries_by_origin(project: ProjectFolder, monkeypatch: pytest.MonkeyPat
     with fails(UsageError, "origin-unknown", "headings"):
         opened.queries_by_origin("headings")
     opened.close()
-    expected = Counter(query.origin for query in held) | Counter({"extractive": len(made), "judged": 2})
-    assert Counter(query.origin for query in found.queries) == found.counts == headings.counts == expected
+    expected = Counter(query.origin for query in held) | Counter(
+        {"extractive": len(made), "judged": 2}
+    )
+    assert (
+        Counter(query.origin for query in found.queries)
+        == found.counts
+        == headings.counts
+        == expected
+    )
     assert expected["heading"] > 0
     assert found.uses == headings.uses
     assert {name: sum(uses.values()) for name, uses in found.uses.items()} == found.counts
-    assert {query.text for query in headings.queries} == {query.text for query in held if query.origin == "heading"}
-    assert [(query.text, query.path) for query in found.queries[-2:]] == [("who pays", "a.md"), ("who does not", "")]
-    learnt = {query.path for query in found.queries if query.use in ("trained on", "stopping the training")}
+    assert {query.text for query in headings.queries} == {
+        query.text for query in held if query.origin == "heading"
+    }
+    assert [(query.text, query.path) for query in found.queries[-2:]] == [
+        ("who pays", "a.md"),
+        ("who does not", ""),
+    ]
+    learnt = {
+        query.path
+        for query in found.queries
+        if query.use in ("trained on", "stopping the training")
+    }
     assert learnt
-    assert not learnt & {query.path for query in found.queries if query.use == "evidence" and query.origin != "judged"}
+    assert not learnt & {
+        query.path
+        for query in found.queries
+        if query.use == "evidence" and query.origin != "judged"
+    }
     first = headings.queries[0]
     assert (first.path, first.start >= 0, first.chunk_id is None) == (first.written_in, True, False)
 
@@ -195,7 +228,9 @@ def test_queries_by_origin(project: ProjectFolder, monkeypatch: pytest.MonkeyPat
 def test_validation_queries_stop_the_training_where_they_are_enough(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, least: int, stopped: bool
 ) -> None:
-    monkeypatch.setattr(query_uses, "written_for_stopping", lambda _queries, written, *_: written[:2])
+    monkeypatch.setattr(
+        query_uses, "written_for_stopping", lambda _queries, written, *_: written[:2]
+    )
     monkeypatch.setattr(query_uses, "MIN_TO_STOP", least)
     opened = Project(project)
     found = opened.queries_by_origin().queries
@@ -205,7 +240,9 @@ def test_validation_queries_stop_the_training_where_they_are_enough(
 
 def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     splits = {query.text: query.split for query in queries_of(project)}
-    learnt, aside = (next(text for text in splits if splits[text] == split) for split in ("train", "heldout"))
+    learnt, aside = (
+        next(text for text in splits if splits[text] == split) for split in ("train", "heldout")
+    )
     store = project.store()
     path = store.documents()[0].path
     store.put_judged([JudgedQuery(text, text, path=path) for text in ("who pays", learnt, aside)])
@@ -218,12 +255,26 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     assert {text: uses["extractive", text] for text in splits} == {
         text: expected[split] for text, split in splits.items()
     }
-    assert [uses["judged", text] for text in ("who pays", learnt, aside)] == ["evidence", "unused", "unused"]
+    assert [uses["judged", text] for text in ("who pays", learnt, aside)] == [
+        "evidence",
+        "unused",
+        "unused",
+    ]
     assert all((query.use == "unused") == (query.reason is not None) for query in found)
     reasons = {(query.origin, query.text): query.reason for query in found}
-    assert [reasons["judged", text] for text in (learnt, aside, "who sings")] == ["trained", "asked", "no-answer"]
-    trained = {query.path for query in found if query.origin == "extractive" and splits[query.text] != "heldout"}
-    written = [query for query in found if query.origin in get_args(Origin) and query.use == "unused"]
+    assert [reasons["judged", text] for text in (learnt, aside, "who sings")] == [
+        "trained",
+        "asked",
+        "no-answer",
+    ]
+    trained = {
+        query.path
+        for query in found
+        if query.origin == "extractive" and splits[query.text] != "heldout"
+    }
+    written = [
+        query for query in found if query.origin in get_args(Origin) and query.use == "unused"
+    ]
     assert written
     assert all((query.reason == "document-trained") == (query.path in trained) for query in written)
     file = project.path / "project.toml"
@@ -244,11 +295,20 @@ def test_a_share_leaves_queries_unused(project: ProjectFolder) -> None:
 
 def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
     every = json.loads(engine_here("queries", str(project.path), "--origin", "--json").stdout)
-    some = json.loads(engine_here("queries", str(project.path), "--origin", "heading", "--json").stdout)
+    some = json.loads(
+        engine_here("queries", str(project.path), "--origin", "heading", "--json").stdout
+    )
     assert some["counts"] == every["counts"]
-    assert some["queries"] == [query for query in every["queries"] if query["origin"] == "heading"] != []
+    assert (
+        some["queries"]
+        == [query for query in every["queries"] if query["origin"] == "heading"]
+        != []
+    )
     done = engine_here("queries", str(project.path), "--origin", "heading")
-    why = [query["use"] + (f": {UNUSED[query['reason']]}" if query["reason"] else "") for query in some["queries"]]
+    why = [
+        query["use"] + (f": {UNUSED[query['reason']]}" if query["reason"] else "")
+        for query in some["queries"]
+    ]
     assert [line.strip() for line in done.stdout.splitlines()] == [
         line
         for use, query in zip(why, some["queries"], strict=True)
@@ -257,15 +317,27 @@ def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
     assert [line.split()[:2] for line in done.stderr.splitlines()] == [
         [str(count), f"{origin}:"] for origin, count in every["counts"].items()
     ]
-    assert engine_here("queries", str(project.path), "--origin", "--rejected", check=False).returncode == 2
-    assert engine_here("queries", str(project.path), "--origin", "headline", check=False).returncode == 2
+    assert (
+        engine_here("queries", str(project.path), "--origin", "--rejected", check=False).returncode
+        == 2
+    )
+    assert (
+        engine_here("queries", str(project.path), "--origin", "headline", check=False).returncode
+        == 2
+    )
 
 
 def test_before_anything_was_generated(tmp_path: Any) -> None:
     asked = methods(ProjectFolder.create(tmp_path / "new", {}))
     assert asked["queries"]()() == {
-        "total": 0, "queries": [], "made": 0, "kept": 0, "rejected": {}, "kinds": {}, "splits": {},
-    }  # fmt: skip
+        "total": 0,
+        "queries": [],
+        "made": 0,
+        "kept": 0,
+        "rejected": {},
+        "kinds": {},
+        "splits": {},
+    }
     with pytest.raises(NotBuiltError):
         asked["delete_queries"](ids=[1])()
 
@@ -292,7 +364,9 @@ def test_wrong_params(project: ProjectFolder, method: str, params: dict[str, Any
         methods(project)[method](**params)
 
 
-def test_a_generated_query_that_was_judged_decides_nothing_when_it_is_gone(project: ProjectFolder, call: Any) -> None:
+def test_a_generated_query_that_was_judged_decides_nothing_when_it_is_gone(
+    project: ProjectFolder, call: Any
+) -> None:
     aside = next(query for query in queries_of(project) if query.split == "heldout")
     call("judge", query=aside.text, chunk_id=aside.chunk_id, relevant=True)
     call("delete_queries", ids=[aside.id])
@@ -312,9 +386,15 @@ def test_before_training_queries_are_made_no_document_was_trained_on(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifact = Store.artifact
-    monkeypatch.setattr(Store, "artifact", lambda one, kind: None if kind is QueriesInfo else artifact(one, kind))
+    monkeypatch.setattr(
+        Store, "artifact", lambda one, kind: None if kind is QueriesInfo else artifact(one, kind)
+    )
     opened = Project(project)
-    reasons = {query.reason for query in opened.queries_by_origin().queries if query.origin in get_args(Origin)}
+    reasons = {
+        query.reason
+        for query in opened.queries_by_origin().queries
+        if query.origin in get_args(Origin)
+    }
     opened.close()
     assert "document-to-train" in reasons
     assert "document-trained" not in reasons

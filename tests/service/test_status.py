@@ -24,7 +24,9 @@ def test_status_of_a_project_that_is_half_built(project: ProjectFolder, call: An
     assert answer["name"] == "project"
     assert answer["running"] is False
     assert answer["problem"] is None
-    assert [answer["counts"][what] for what in ("files", "skipped", "quarantined", "documents")] == [4, 1, 1, 4]
+    assert [
+        answer["counts"][what] for what in ("files", "skipped", "quarantined", "documents")
+    ] == [4, 1, 1, 4]
     assert answer["counts"]["queries"] > 5
     assert list(states(answer)) == STAGES
     assert list(states(answer).values()) == ["done"] * 4 + ["to do"] * 3
@@ -58,7 +60,11 @@ def test_status_with_a_damaged_database(project: ProjectFolder, call: Any) -> No
     for suffix in ("-wal", "-shm"):
         Path(f"{project.path / 'project.db'}{suffix}").unlink(missing_ok=True)
     answer = call("status")
-    assert (answer["problem"]["type"], answer["stages"], answer["counts"]) == ("DamagedError", [], {})
+    assert (answer["problem"]["type"], answer["stages"], answer["counts"]) == (
+        "DamagedError",
+        [],
+        {},
+    )
     assert answer["run"]["state"] == "done"
 
 
@@ -87,22 +93,31 @@ def test_what_a_change_would_make_stale(
     assert (project.path / "project.toml").read_bytes() == before
 
 
-def test_a_change_that_would_bring_a_stage_back_is_reported(project: ProjectFolder, call: Any) -> None:
+def test_a_change_that_would_bring_a_stage_back_is_reported(
+    project: ProjectFolder, call: Any
+) -> None:
     project.change_settings({"ranking.k": 30})
     answer = call("what_if", changes={"ranking.k": 20})
-    assert [(row["stage"], row["before"], row["after"]) for row in answer["stages"]] == [("rank", "stale", "done")]
+    assert [(row["stage"], row["before"], row["after"]) for row in answer["stages"]] == [
+        ("rank", "stale", "done")
+    ]
 
 
 def test_a_change_to_a_model_that_is_not_there(call: Any, tmp_path: Path) -> None:
     answer = call("what_if", changes={"encoder.model": str(tmp_path / "none")})
     assert [(row["stage"], row["after"]) for row in answer["stages"]][1] == ("index", "stale")
-    assert str(tmp_path / "none") in next(row["reason"] for row in answer["stages"] if row["stage"] == "ingest")
+    assert str(tmp_path / "none") in next(
+        row["reason"] for row in answer["stages"] if row["stage"] == "ingest"
+    )
 
 
 def test_a_change_that_is_not_valid_is_a_problem(call: Any) -> None:
     answer = call("what_if", changes={"search.top": 0})
     assert answer["stages"] == []
-    assert (answer["problem"]["type"], "search.top" in answer["problem"]["what"]) == ("SettingsError", True)
+    assert (answer["problem"]["type"], "search.top" in answer["problem"]["what"]) == (
+        "SettingsError",
+        True,
+    )
 
 
 def test_what_if_mends_a_broken_file(project: ProjectFolder, call: Any) -> None:
@@ -111,7 +126,10 @@ def test_what_if_mends_a_broken_file(project: ProjectFolder, call: Any) -> None:
     assert call("what_if", changes={"search.top": 3})["problem"]["type"] == "SettingsError"
     answer = call("what_if", changes={"serch": None, "ranking.k": 21})
     assert answer["problem"] is None
-    assert {row["stage"]: (row["before"], row["after"]) for row in answer["stages"]}["rank"] == ("", "stale")
+    assert {row["stage"]: (row["before"], row["after"]) for row in answer["stages"]}["rank"] == (
+        "",
+        "stale",
+    )
     assert len(answer["stages"]) == len(STAGES)
 
 
@@ -122,7 +140,9 @@ def test_changes_that_are_no_object(project: ProjectFolder, changes: Any) -> Non
             methods(project)[method](changes=changes)
 
 
-def test_a_project_that_was_deleted_is_not_made_anew_by_asking(project: ProjectFolder, call: Any) -> None:
+def test_a_project_that_was_deleted_is_not_made_anew_by_asking(
+    project: ProjectFolder, call: Any
+) -> None:
     shutil.rmtree(project.path)
     assert call("status")["problem"]["code"] == "project-missing"
     for method, params in {

@@ -22,9 +22,14 @@ from engine.settings.schema import sections
 
 KEYS = [(name, key) for name, section in sections().items() for key in section.model_fields]
 VALUES = st.one_of(
-    st.text(), st.integers(-(2**40), 2**40), st.floats(allow_nan=False, allow_infinity=False), st.booleans(),
-    st.lists(st.text(), max_size=4), st.lists(st.floats(0, 1), max_size=4), st.sampled_from(["bm25", "quick", "auto"]),
-)  # fmt: skip
+    st.text(),
+    st.integers(-(2**40), 2**40),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.lists(st.text(), max_size=4),
+    st.lists(st.floats(0, 1), max_size=4),
+    st.sampled_from(["bm25", "quick", "auto"]),
+)
 BY_HAND = """\
 # my project
 training = { steps = 50, preset = "quick" }   # all in one line
@@ -46,7 +51,9 @@ C:\\models\\mine'''
 
 @st.composite
 def valid_changes(draw: Any) -> dict[str, Any]:
-    """Up to four keys with values that project.toml may hold, of whatever kind, but none of a former version's."""
+    """Up to four keys with values that project.toml may hold, of whatever kind, but none of a
+    former version's.
+    """
     found: dict[str, Any] = {}
     for section, key in draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True)):
         field = sections()[section].model_fields[key]
@@ -55,7 +62,9 @@ def valid_changes(draw: Any) -> dict[str, Any]:
             validate({section: {key: value}})
         except SettingsError:
             continue
-        if value is not None and with_current_names({section: {key: value}}) == {section: {key: value}}:
+        if value is not None and with_current_names({section: {key: value}}) == {
+            section: {key: value}
+        }:
             found[f"{section}.{key}"] = value
     return found or {"search.top": 7}
 
@@ -81,8 +90,13 @@ def test_a_new_project_changed_is_a_project_created_so(changes: dict[str, Any]) 
 
 @given(valid_changes(), st.booleans())
 @settings(max_examples=50)
-def test_every_other_line_of_a_file_written_by_hand_stays(changes: dict[str, Any], windows: bool) -> None:
-    former = BY_HAND.replace("\n", "\r\n") if windows else BY_HAND
+def test_every_other_line_of_a_file_written_by_hand_stays(
+    changes: dict[str, Any], windows: bool
+) -> None:
+    if windows:
+        former = BY_HAND.replace("\n", "\r\n")
+    else:
+        former = BY_HAND
     settings, text = change(former, changes)
     wanted = tomllib.loads(BY_HAND)
     for section, values in nested(changes).items():
@@ -90,9 +104,12 @@ def test_every_other_line_of_a_file_written_by_hand_stays(changes: dict[str, Any
     assert tomllib.loads(text) == wanted
     assert settings == validate(wanted)
     for dotted, comment in {
-        "": "# my project", "training.": "# all in one line", "corpus.paths": "# the first",
-        "search.": "[search]  # how I search", "search.top": "# as many as fit",
-    }.items():  # fmt: skip
+        "": "# my project",
+        "training.": "# all in one line",
+        "corpus.paths": "# the first",
+        "search.": "[search]  # how I search",
+        "search.top": "# as many as fit",
+    }.items():
         assert comment in text or dotted in changes, comment
     assert ("\r\n" in text) == windows
 
@@ -107,7 +124,10 @@ def test_any_text_survives(name: str, path: str) -> None:
 def test_a_commented_default_gives_its_place_and_takes_it_back() -> None:
     former = '[search]\n# how many\n# top = 10   # hits\n\n[vectors]\n# dtype = "f16"\n'
     _, text = change(former, {"search.top": 3, "vectors.dtype": "i8"})
-    assert text == '[search]\n# how many\n# hits\ntop = 3\n\n[vectors]\n# storage type of the vectors\ndtype = "i8"\n'
+    assert (
+        text == "[search]\n# how many\n# hits\ntop = 3\n\n[vectors]\n# storage type of the"
+        ' vectors\ndtype = "i8"\n'
+    )
     _, text = change("[search]\ntop = 3   # mine\n\n[vectors]\n", {"search.top": None})
     assert text == "[search]\n# mine\n# top = 10   # number of hits\n\n[vectors]\n"
 
@@ -115,15 +135,16 @@ def test_a_commented_default_gives_its_place_and_takes_it_back() -> None:
 def test_a_key_without_a_line_of_its_own_comes_last_in_its_section() -> None:
     former = '[search]\nmode = "bm25"\n\n\n[vectors]\n# mine'
     _, text = change(former, {"search.top": 3, "training.steps": 9})
-    assert text == (
-        '[search]\nmode = "bm25"\n# number of hits\ntop = 3\n\n\n[vectors]\n# mine\n\n'
+    assert (
+        text == '[search]\nmode = "bm25"\n# number of hits\ntop = 3\n\n\n[vectors]\n# mine\n\n'
         "[training]\n# maximum number of training steps\nsteps = 9\n"
     )
 
 
 def test_the_last_key_of_a_dotted_section_can_be_taken_out() -> None:
     _, text = change(
-        "corpus.retrain_threshold = 0.5\nsearch = { top = 3 }\n", {"corpus.retrain_threshold": None, "search.top": None}
+        "corpus.retrain_threshold = 0.5\nsearch = { top = 3 }\n",
+        {"corpus.retrain_threshold": None, "search.top": None},
     )
     assert {name: table for name, table in tomllib.loads(text).items() if table} == {}
 
@@ -161,7 +182,11 @@ def test_what_was_written_by_hand_meanwhile_stays(project: ProjectFolder) -> Non
     assert project.change_settings({"search.top": 3}).search.top == 3
     file.write_text(file.read_text().replace("[search]", "[search]\nweight = 0.25   # by hand"))
     settings = project.change_settings({"search.mode": "bm25"})
-    assert (settings.search.top, settings.search.weight, settings.search.mode) == (3, 0.25, "keywords")
+    assert (settings.search.top, settings.search.weight, settings.search.mode) == (
+        3,
+        0.25,
+        "keywords",
+    )
     assert project.settings() == settings
     assert "weight = 0.25   # by hand\n" in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -170,7 +195,8 @@ def test_what_was_written_by_hand_meanwhile_stays(project: ProjectFolder) -> Non
 def test_what_an_editor_saves_while_a_change_is_made_stays(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, real = project.path / "project.toml", settings_file.change
+    file = project.path / "project.toml"
+    real = settings_file.change
     edits = ["weight = 0.25   # by hand", "rrf_k = 7   # by hand"]
 
     def change(*arguments: Any) -> Any:
@@ -207,18 +233,29 @@ def test_a_file_that_is_no_toml_is_left_alone(project: ProjectFolder) -> None:
 
 
 def test_changes_at_once_are_all_kept(project: ProjectFolder) -> None:
-    changes: list[dict[str, Any]] = [{"search.top": 3}, {"search.rrf_k": 4}, {"training.steps": 5}, {"ranking.k": 6}]
+    changes: list[dict[str, Any]] = [
+        {"search.top": 3},
+        {"search.rrf_k": 4},
+        {"training.steps": 5},
+        {"ranking.k": 6},
+    ]
     threads = [threading.Thread(target=project.change_settings, args=(one,)) for one in changes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     settings = project.settings()
-    assert (settings.search.top, settings.search.rrf_k, settings.training.steps, settings.ranking.k) == (3, 4, 5, 6)
+    assert (
+        settings.search.top,
+        settings.search.rrf_k,
+        settings.training.steps,
+        settings.ranking.k,
+    ) == (3, 4, 5, 6)
 
 
 def test_a_linked_settings_file_stays_a_link(project: ProjectFolder, tmp_path: Path) -> None:
-    file, real = project.path / "project.toml", tmp_path / "kept-elsewhere.toml"
+    file = project.path / "project.toml"
+    real = tmp_path / "kept-elsewhere.toml"
     file.rename(real)
     file.symlink_to(real)
     project.change_settings({"search.top": 3})
@@ -227,7 +264,9 @@ def test_a_linked_settings_file_stays_a_link(project: ProjectFolder, tmp_path: P
 
 
 def test_the_sample_documents_are_there() -> None:
-    assert sorted(path.name for path in asset_path("sample/documents").iterdir() if path.is_dir())[:2] == [
+    assert sorted(path.name for path in asset_path("sample/documents").iterdir() if path.is_dir())[
+        :2
+    ] == [
         "contracts",
         "incidents",
     ]

@@ -36,13 +36,19 @@ def write(folder: Path, text: str | bytes) -> Path:
         ("[training]\nlearning_rat = 0.1", "'training.learning_rat'", "'training.learning_rate'"),
         ("[training]\nLEARNING_RATE = 0.1", "'training.LEARNING_RATE'", "'training.learning_rate'"),
         ("[training]\nchunk_tokens = 64", "'training.chunk_tokens'", "'corpus.chunk_tokens'"),
-        ("[corpus]\nmax_tokens = 64", "'corpus.max_tokens'", "'encoder.max_tokens' or 'training.max_tokens'"),
+        (
+            "[corpus]\nmax_tokens = 64",
+            "'corpus.max_tokens'",
+            "'encoder.max_tokens' or 'training.max_tokens'",
+        ),
         ("[search]\ndtype = 'f16'", "'search.dtype'", "'encoder.dtype' or 'vectors.dtype'"),
         ("chunk_tokens = 64", "'chunk_tokens'", "'corpus.chunk_tokens'"),
         ("[encoder]\nchunk_token = 64", "'encoder.chunk_token'", "'encoder.max_tokens'"),
     ],
 )
-def test_a_typo_names_the_key_and_what_was_meant(tmp_path: Path, text: str, wrong: str, meant: str) -> None:
+def test_a_typo_names_the_key_and_what_was_meant(
+    tmp_path: Path, text: str, wrong: str, meant: str
+) -> None:
     with fails(SettingsError, "settings-unknown-key") as caught:
         load(write(tmp_path, text))
     assert wrong in caught.value.what
@@ -90,7 +96,9 @@ def test_a_wrong_value_is_named_with_its_key(section: str, key: str, value: Any)
     assert caught.value.why == ""
 
 
-@pytest.mark.parametrize(("key", "value"), [("seed", 2**32 - 1), ("learning_rate", 0.1), ("teacher_temperature", 1)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("seed", 2**32 - 1), ("learning_rate", 0.1), ("teacher_temperature", 1)]
+)
 def test_values_at_the_edge_are_taken(key: str, value: float) -> None:
     assert getattr(validate({"training": {key: value}}).training, key) == value
 
@@ -120,7 +128,8 @@ def test_a_line_that_is_not_toml_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("[search]\nfoo = [\n\n", 2), ("[a]\nb = [1,\n2", 3), ("a = " + "9" * 5000, 0)]
+    ("text", "line"),
+    [("[search]\nfoo = [\n\n", 2), ("[a]\nb = [1,\n2", 3), ("a = " + "9" * 5000, 0)],
 )
 def test_what_is_not_closed_is_looked_for_in_the_last_line(text: str, line: int) -> None:
     with fails(SettingsError, "settings-not-toml") as caught:
@@ -152,7 +161,9 @@ def test_not_utf8(tmp_path: Path, content: bytes) -> None:
 
 
 @given(content=st.binary(max_size=200))
-def test_whatever_the_file_holds_the_error_is_typed(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_whatever_the_file_holds_the_error_is_typed(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     path = write(tmp_path_factory.getbasetemp(), content)
     with contextlib.suppress(SettingsError):
         assert isinstance(load(path), Settings)
@@ -176,7 +187,12 @@ def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
 
 def test_about_twenty_settings_are_common() -> None:
     assert 18 <= len(COMMON) <= 24
-    assert {("corpus", "paths"), ("encoder", "model"), ("queries", "backend"), ("search", "mode")} <= set(COMMON)
+    assert {
+        ("corpus", "paths"),
+        ("encoder", "model"),
+        ("queries", "backend"),
+        ("search", "mode"),
+    } <= set(COMMON)
 
 
 def test_template_shows_the_common_keys_alone_and_loads_as_the_defaults(tmp_path: Path) -> None:
@@ -191,10 +207,14 @@ def test_template_shows_the_common_keys_alone_and_loads_as_the_defaults(tmp_path
     assert load(write(tmp_path, text)) == Settings()
 
 
-def test_template_lines_hold_the_defaults_when_their_comment_sign_is_removed(tmp_path: Path) -> None:
+def test_template_lines_hold_the_defaults_when_their_comment_sign_is_removed(
+    tmp_path: Path,
+) -> None:
     head, _, rest = template({}).partition("[corpus]")
     bare = "\n".join(line.removeprefix("# ") for line in ("[corpus]" + rest).splitlines())
-    assert [(section, key) for section, keys in tomllib.loads(bare).items() for key in keys] == COMMON
+    assert [
+        (section, key) for section, keys in tomllib.loads(bare).items() for key in keys
+    ] == COMMON
     assert load(write(tmp_path, bare)) == Settings()
     assert all(line.startswith("# ") for line in head.strip().splitlines())
 
@@ -236,7 +256,10 @@ CHOSEN: dict[str, dict[str, Any]] = {
 def test_template_round_trips_the_chosen_values(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, template(CHOSEN)))
     assert loaded.model_dump(exclude_unset=True) == {name: {} for name, _ in COMMON} | CHOSEN | {
-        "corpus": {**CHOSEN["corpus"], "paths": [*CHOSEN["corpus"]["paths"][:4], "tab", "del\x7f", "line\nend"]}
+        "corpus": {
+            **CHOSEN["corpus"],
+            "paths": [*CHOSEN["corpus"]["paths"][:4], "tab", "del\x7f", "line\nend"],
+        }
     }
     assert set(loaded.training.overrides()) == {"learning_rate", "steps", "seed"}
 

@@ -44,21 +44,28 @@ def test_every_old_name_is_known() -> None:
     assert set(VALUES) == set(KEYS)
 
 
-@pytest.mark.parametrize(("old", "value"), [(old, value) for old, value in VALUES.items() if KEYS[old]])
+@pytest.mark.parametrize(
+    ("old", "value"), [(old, value) for old, value in VALUES.items() if KEYS[old]]
+)
 def test_an_old_key_sets_what_its_new_name_sets(old: str, value: object) -> None:
     section, key = old.split(".")
     assert found(validate({section: {key: value}}), KEYS[old]) == value
 
 
 def test_a_removed_key_has_no_effect_and_goes_when_it_is_changed() -> None:
-    assert validate({"search": {"term_weights": False, "top": 3}}) == validate({"search": {"top": 3}})
-    settings, text = change("[search]\nterm_weights = false\ntop = 3\n", {"search.term_weights": True})
+    assert validate({"search": {"term_weights": False, "top": 3}}) == validate(
+        {"search": {"top": 3}}
+    )
+    settings, text = change(
+        "[search]\nterm_weights = false\ntop = 3\n", {"search.term_weights": True}
+    )
     assert (tables(text), settings.search.top) == ({"search": {"top": 3}}, 3)
     assert change("", {"search.term_weights": True})[1] == ""
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("query", "queries"), ("both-then-query", "both"), ("both-then-queries", "both")]
+    ("old", "new"),
+    [("query", "queries"), ("both-then-query", "both"), ("both-then-queries", "both")],
 )
 def test_an_old_scope_under_either_key(old: str, new: str) -> None:
     assert validate({"training": {"side": old}}).training.adapter_scope == new
@@ -66,7 +73,9 @@ def test_an_old_scope_under_either_key(old: str, new: str) -> None:
 
 
 def test_removed_losses_and_teachers_have_others_in_their_place() -> None:
-    found = validate({"training": {"objective": "shared_listnet", "infonce_weight": 0.5, "teacher": "rrf"}}).training
+    found = validate(
+        {"training": {"objective": "shared_listnet", "infonce_weight": 0.5, "teacher": "rrf"}}
+    ).training
     assert (found.objective, found.infonce_weight, found.teacher) == ("mixed", 0.0, "auto")
 
 
@@ -102,10 +111,16 @@ def test_the_note_names_the_new_keys(project: ProjectFolder) -> None:
     assert project.renamed_settings() == ""
     file = project.path / "project.toml"
     file.write_text(
-        file.read_text("utf-8").replace("[search]", "[search]\nrrf_u = 10\nhubs = false\nterm_weights = true"), "utf-8"
+        file.read_text("utf-8").replace(
+            "[search]", "[search]\nrrf_u = 10\nhubs = false\nterm_weights = true"
+        ),
+        "utf-8",
     )
     note = project.renamed_settings()
-    assert all(name in note for name in ("search.rrf_u", "search.rrf_k", "search.hubs", "search.term_weights"))
+    assert all(
+        name in note
+        for name in ("search.rrf_u", "search.rrf_k", "search.hubs", "search.term_weights")
+    )
     assert "corpus.drift" not in note
 
 
@@ -113,7 +128,12 @@ def test_the_note_names_the_new_keys(project: ProjectFolder) -> None:
 def test_a_recipe_is_identified_by_its_old_names(old: str, new: str) -> None:
     found = recipe_identity({"steps": 3, "adapter_scope": new, "graph_memory_mb": None})
     gone = {
-        "graph_memory_mb": 512, "compile": "auto",
-        "quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4, "refresh_every": 0, "mined_per_query": 20,
-    }  # fmt: skip
+        "graph_memory_mb": 512,
+        "compile": "auto",
+        "quantisation": "none",
+        "query_steps": 100,
+        "query_learning_rate": 5e-4,
+        "refresh_every": 0,
+        "mined_per_query": 20,
+    }
     assert found == {"steps": 3, "side": old, **gone}

@@ -73,7 +73,10 @@ def test_any_number_survives(number: float) -> None:
     assert from_text(to_text(number, "number"), setting("number")) == number
 
 
-@given(st.text(), st.sampled_from(["text", "integer", "number", "flag", "choice", "choices", "texts", "numbers"]))
+@given(
+    st.text(),
+    st.sampled_from(["text", "integer", "number", "flag", "choice", "choices", "texts", "numbers"]),
+)
 def test_no_line_raises(text: str, kind: str) -> None:
     from_text(text, setting(kind))
 

@@ -32,35 +32,57 @@ def tiny(tiny_model: Path) -> ModelFolder:
 
 @pytest.fixture(scope="session")
 def data(tiny: ModelFolder) -> TrainingData:
-    """200 chunks of random words; a query is four words of its chunk; rankings count shared words."""
+    """200 chunks of random words; a query is four words of its chunk; rankings count shared
+    words.
+    """
     from engine.encoders.transformer import TransformerEncoder
 
     rng = np.random.default_rng(0)
     chunks = [" ".join(rng.choice(WORDS, rng.integers(4, 30))) for _ in range(200)]
     positives = rng.integers(0, 200, 100)
     queries = [" ".join(rng.choice(chunks[p].split(), 4)) for p in positives]
-    overlap = np.array([[len(set(q.split()) & set(c.split())) for c in chunks] for q in queries], dtype=np.float32)
+    overlap = np.array(
+        [[len(set(q.split()) & set(c.split())) for c in chunks] for q in queries], dtype=np.float32
+    )
     ids = np.argsort(-overlap, axis=1, kind="stable")[:, :50]
     scores = np.take_along_axis(overlap, ids, axis=1)
     base = TransformerEncoder.load(tiny, hardware=CPU)
     return TrainingData(
-        queries[:80], positives[:80], ids[:80], scores[:80], chunks, base.encode_queries(queries[:80]), base.encode_chunks(chunks),
-        heldout_queries=queries[80:], heldout_positives=positives[80:], heldout_hard=ids[80:, :5],
+        queries[:80],
+        positives[:80],
+        ids[:80],
+        scores[:80],
+        chunks,
+        base.encode_queries(queries[:80]),
+        base.encode_chunks(chunks),
+        heldout_queries=queries[80:],
+        heldout_positives=positives[80:],
+        heldout_hard=ids[80:, :5],
         lists=SampledLists(np.arange(80), ids[:80, ::7], scores[:80, ::7]),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="session")
 def recipe() -> TrainingConfig:
     return TrainingConfig(
-        steps=12, queries_per_step=8, negatives_per_query=1, learning_rate=3e-3, eval_every=4, patience=9,
-        heldout_pool=60, checkpoint_every=3, micro_batch_tokens=256,
-    )  # fmt: skip
+        steps=12,
+        queries_per_step=8,
+        negatives_per_query=1,
+        learning_rate=3e-3,
+        eval_every=4,
+        patience=9,
+        heldout_pool=60,
+        checkpoint_every=3,
+        micro_batch_tokens=256,
+    )
 
 
 @pytest.fixture(scope="session")
 def whole(
-    tiny: ModelFolder, data: TrainingData, recipe: TrainingConfig, tmp_path_factory: pytest.TempPathFactory
+    tiny: ModelFolder,
+    data: TrainingData,
+    recipe: TrainingConfig,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> TrainResult:
     """The recipe's training, unbroken."""
     from engine.training.trainer import train
@@ -93,7 +115,9 @@ def run(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., 
         from engine.training.trainer import train
 
         changed = replace(recipe, **changes)
-        return train(Job(tiny, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish))
+        return train(
+            Job(tiny, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish)
+        )
 
     return go
 
@@ -101,7 +125,12 @@ def run(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., 
 @pytest.fixture(scope="session")
 def masked(recipe: TrainingConfig) -> TrainingConfig:
     return replace(
-        recipe, method="PT", pretrain_steps=10, pretrain_chunks_per_step=8, pretrain_learning_rate=5e-3, lora_rank=4
+        recipe,
+        method="PT",
+        pretrain_steps=10,
+        pretrain_chunks_per_step=8,
+        pretrain_learning_rate=5e-3,
+        lora_rank=4,
     )
 
 
@@ -115,14 +144,23 @@ def go(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., T
     """Pre-train in `tmp_path/NAME`; keyword arguments change the recipe."""
 
     def run(
-        recipe: TrainingConfig, name: str = "run", *, emit: Callable[[Event], None] = lambda event: None,
-        should_stop: Callable[[], bool] = lambda: False, should_finish: Callable[[], bool] = lambda: False,
-        given: TrainingData = data, model: ModelFolder = tiny, hardware: Hardware = CPU, **changes: Any,
-    ) -> TrainResult:  # fmt: skip
+        recipe: TrainingConfig,
+        name: str = "run",
+        *,
+        emit: Callable[[Event], None] = lambda event: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        should_finish: Callable[[], bool] = lambda: False,
+        given: TrainingData = data,
+        model: ModelFolder = tiny,
+        hardware: Hardware = CPU,
+        **changes: Any,
+    ) -> TrainResult:
         from engine.training.pretraining.loop import pretrain
 
         changed = replace(recipe, **changes)
-        return pretrain(Job(model, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish))
+        return pretrain(
+            Job(model, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish)
+        )
 
     return run
 

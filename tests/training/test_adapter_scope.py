@@ -31,11 +31,15 @@ QUERY = {"adapter_scope": "queries", "shared_chunks": 1000, "negatives_per_query
 
 
 def test_shared_chunks_join_every_step(data: TrainingData, recipe: TrainingConfig) -> None:
-    everything = BatchSampler(data, replace(recipe, shared_chunks=200, negatives_per_query=0)).batch(0)
+    everything = BatchSampler(
+        data, replace(recipe, shared_chunks=200, negatives_per_query=0)
+    ).batch(0)
     assert everything.chunks.tolist() == list(range(200))
     assert everything.positives.tolist() == data.positives[everything.queries].tolist()
     some = BatchSampler(data, replace(recipe, shared_chunks=30, negatives_per_query=0))
-    first, again, second = some.batch(0), some.batch(0), some.batch(1)
+    first = some.batch(0)
+    again = some.batch(0)
+    second = some.batch(1)
     assert 30 <= len(first.chunks) <= 30 + len(first.queries)
     assert first.chunks.tolist() == again.chunks.tolist() != second.chunks.tolist()
     own = replace(recipe, objective="triplet", negatives_per_query=2)
@@ -47,8 +51,12 @@ def test_shared_chunks_join_every_step(data: TrainingData, recipe: TrainingConfi
 def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
     run: Run, tiny: ModelFolder, data: TrainingData, recipe: TrainingConfig
 ) -> None:
-    """One step of plain SGD arithmetic by hand: the first AdamW step moves each weight by the sign of its gradient."""
-    config = replace(recipe, steps=1, queries_per_step=8, warmup=0.0, weight_decay=0.0, eval_every=0, **QUERY)
+    """One step of plain SGD arithmetic by hand: the first AdamW step moves each weight by the
+    sign of its gradient.
+    """
+    config = replace(
+        recipe, steps=1, queries_per_step=8, warmup=0.0, weight_decay=0.0, eval_every=0, **QUERY
+    )
     moved = load_file(run(config).adapter / "adapter_model.safetensors")
     student = Student(tiny, config, CPU)
     base = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
@@ -60,7 +68,9 @@ def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
     own = student.forward(student.query_rows([data.queries[i] for i in batch.queries]))
     gradients = torch.autograd.grad(loss(torch.cat([own, chunks])), student.working)
     for (name, before), gradient in zip(student.masters.items(), gradients, strict=True):
-        after = next(value for key, value in moved.items() if key.endswith(name.replace(".default", "")))
+        after = next(
+            value for key, value in moved.items() if key.endswith(name.replace(".default", ""))
+        )
         clear = gradient.abs() > 1e-4
         step = torch.from_numpy(after) - before.detach()
         assert torch.equal(torch.sign(step[clear]), -torch.sign(gradient[clear])), name
@@ -69,21 +79,31 @@ def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
 def test_held_out_checks_rank_the_untouched_chunk_vectors(
     run: Run, tiny: ModelFolder, data: TrainingData, recipe: TrainingConfig
 ) -> None:
-    config = replace(recipe, steps=20, eval_every=20, queries_per_step=16, learning_rate=5e-3, **QUERY)
-    seen = replace(data, heldout_queries=data.queries, heldout_positives=data.positives, heldout_hard=None)
+    config = replace(
+        recipe, steps=20, eval_every=20, queries_per_step=16, learning_rate=5e-3, **QUERY
+    )
+    seen = replace(
+        data, heldout_queries=data.queries, heldout_positives=data.positives, heldout_hard=None
+    )
     result = run(config, given=seen)
     assert result.best_ndcg_at_10 is not None
     assert result.best_ndcg_at_10 > result.history[0]["ndcg_at_10"] + 5  # it learns
     pool = build_pool(seen, config)
     assert pool is not None
     base = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
-    adapted = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU, max_tokens=config.max_tokens)
+    adapted = TransformerEncoder.load(
+        tiny, adapter=result.adapter, hardware=CPU, max_tokens=config.max_tokens
+    )
     queries = adapted.encode_queries([seen.heldout_queries[i] for i in pool.queries])
     chunks = base.encode_chunks([data.chunks[i] for i in pool.chunks])
-    assert measure(queries, chunks, pool.positives).ndcg_at_10 == pytest.approx(result.best_ndcg_at_10, abs=0.5)
+    assert measure(queries, chunks, pool.positives).ndcg_at_10 == pytest.approx(
+        result.best_ndcg_at_10, abs=0.5
+    )
 
 
-def test_nothing_of_the_chunks_is_encoded(run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_chunks_is_encoded(
+    run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_arguments: object) -> None:
         raise AssertionError("a chunk was encoded")
 
@@ -103,7 +123,9 @@ def test_a_broken_off_training_resumes_to_the_bit(run: Run, recipe: TrainingConf
     with pytest.raises(CancelledError):
         run(config, "broken", emit=watch, should_stop=lambda: reached[0] >= 3)
     resumed = run(config, "broken")
-    assert all(np.array_equal(_tensors(whole)[name], value) for name, value in _tensors(resumed).items())
+    assert all(
+        np.array_equal(_tensors(whole)[name], value) for name, value in _tensors(resumed).items()
+    )
 
 
 @pytest.mark.parametrize("values", [{"method": "PT-FT"}, {"method": "PT"}])
@@ -130,7 +152,11 @@ def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
         ({"training": {"method": "PT-FT"}}, "both", 0),
         ({"training": {"adapter_scope": "both"}}, "both", 0),
         ({"training": {"adapter_scope": "both", "shared_chunks": 5}}, "both", 5),
-        ({"training": {"adapter_scope": "queries"}, "queries": {"backend": "imported"}}, "queries", SHARED_CHUNKS),
+        (
+            {"training": {"adapter_scope": "queries"}, "queries": {"backend": "imported"}},
+            "queries",
+            SHARED_CHUNKS,
+        ),
         ({"training": {"adapter_scope": "queries", "shared_chunks": 0}}, "queries", 0),
         ({"training": {"adapter_scope": "queries", "objective": "triplet"}}, "queries", 0),
         ({"training": {"teacher": "cross-encoder", "cross_encoder": "judge"}}, "both", 0),

@@ -40,19 +40,32 @@ STEPS = 5
 @pytest.fixture(scope="module")
 def all_weights(recipe: TrainingConfig) -> TrainingConfig:
     return replace(
-        recipe, weights="all", objective="infonce", steps=STEPS, learning_rate=2e-3, eval_every=0, checkpoint_every=2
+        recipe,
+        weights="all",
+        objective="infonce",
+        steps=STEPS,
+        learning_rate=2e-3,
+        eval_every=0,
+        checkpoint_every=2,
     )
 
 
 @pytest.fixture(scope="module")
 def trained(
-    tiny: ModelFolder, data: TrainingData, all_weights: TrainingConfig, tmp_path_factory: pytest.TempPathFactory
+    tiny: ModelFolder,
+    data: TrainingData,
+    all_weights: TrainingConfig,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> TrainResult:
     return train(Job(tiny, data, all_weights, CPU, tmp_path_factory.mktemp("all-weights")))
 
 
-def by_a_plain_loop(model: ModelFolder, data: TrainingData, config: TrainingConfig) -> tuple[Any, list[float]]:
-    """sentence-transformers' model after InfoNCE with torch's AdamW, one batch a step; and the losses."""
+def by_a_plain_loop(
+    model: ModelFolder, data: TrainingData, config: TrainingConfig
+) -> tuple[Any, list[float]]:
+    """sentence-transformers' model after InfoNCE with torch's AdamW, one batch a step; and the
+    losses.
+    """
     sampler = BatchSampler(data, config)
     plain = SentenceTransformer(str(model.path), device="cpu")
     plain.eval()
@@ -99,10 +112,15 @@ def test_losses_and_vectors_are_those_of_a_plain_loop(
 
 def weights_of(encoder: TransformerEncoder) -> dict[str, np.ndarray]:
     transformer = encoder.text_model.modules[0].auto_model
-    return {WHOLE + name: value.detach().numpy().copy() for name, value in transformer.named_parameters()}
+    return {
+        WHOLE + name: value.detach().numpy().copy()
+        for name, value in transformer.named_parameters()
+    }
 
 
-def test_the_adapter_holds_every_weight_that_vectors_depend_on(tiny: ModelFolder, trained: TrainResult) -> None:
+def test_the_adapter_holds_every_weight_that_vectors_depend_on(
+    tiny: ModelFolder, trained: TrainResult
+) -> None:
     held = adapter(trained)
     base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
     assert held.keys() == {name for name in base if "pooler" not in name}
@@ -122,7 +140,9 @@ def test_interpolation_scales_the_difference_to_the_base_model(
 ) -> None:
     base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
     held = adapter(trained)
-    loaded = weights_of(TransformerEncoder.load(tiny, adapter=trained.adapter, adapter_scale=scale, hardware=CPU))
+    loaded = weights_of(
+        TransformerEncoder.load(tiny, adapter=trained.adapter, adapter_scale=scale, hardware=CPU)
+    )
     for name, value in base.items():
         expected = value + scale * (held.get(name, value) - value)
         np.testing.assert_allclose(loaded[name], expected, atol=1e-7)
@@ -145,11 +165,17 @@ def test_the_exported_model_gives_the_encoders_vectors(
 
 
 def test_a_broken_off_training_ends_as_an_unbroken_one(
-    tiny: ModelFolder, data: TrainingData, all_weights: TrainingConfig, trained: TrainResult, tmp_path: Path
+    tiny: ModelFolder,
+    data: TrainingData,
+    all_weights: TrainingConfig,
+    trained: TrainResult,
+    tmp_path: Path,
 ) -> None:
     stopping = After(3)
     with fails(CancelledError, "cancelled"):
-        train(Job(tiny, data, all_weights, CPU, tmp_path, emit=stopping.listen, should_stop=stopping))
+        train(
+            Job(tiny, data, all_weights, CPU, tmp_path, emit=stopping.listen, should_stop=stopping)
+        )
     resumed = After(STEPS)
     result = train(Job(tiny, data, all_weights, CPU, tmp_path, emit=resumed.listen))
     assert len(resumed.losses()) == STEPS - 3
@@ -183,7 +209,11 @@ def test_how_gradients_are_computed_changes_nothing(
     ids=str,
 )
 def test_other_recipes_train_all_weights(
-    run: Train, tiny: ModelFolder, data: TrainingData, all_weights: TrainingConfig, changes: dict[str, Any]
+    run: Train,
+    tiny: ModelFolder,
+    data: TrainingData,
+    all_weights: TrainingConfig,
+    changes: dict[str, Any],
 ) -> None:
     result = run(all_weights, **changes, eval_every=5)
     held = adapter(result)
@@ -219,7 +249,8 @@ def test_pre_training_of_all_weights_is_where_fine_tuning_begins(
     start = pretrain(Job(tiny, bare, config, CPU, tmp_path / "pt"))
     unmoved = replace(config, steps=1, learning_rate=1e-9, weight_decay=0.0)
     result = train(Job(tiny, bare, unmoved, CPU, tmp_path / "ft", start=start.adapter))
-    before, after = adapter(start), adapter(result)
+    before = adapter(start)
+    after = adapter(result)
     assert before.keys() == after.keys()
     base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
     assert max(np.abs(before[name] - base[name]).max() for name in before) > 1e-3
@@ -254,7 +285,9 @@ def test_a_small_model_beside_a_black_box_is_trained_whole(
     other /= np.linalg.norm(other, axis=1, keepdims=True)
     chunks = rng.normal(size=(len(data.chunks), 16)).astype(np.float32)
     chunks /= np.linalg.norm(chunks, axis=1, keepdims=True)
-    beside = replace(data, base_queries=other[:-count], base_chunks=chunks, base_heldout=other[-count:])
+    beside = replace(
+        data, base_queries=other[:-count], base_chunks=chunks, base_heldout=other[-count:]
+    )
     config = replace(all_weights, augmentation=kind, objective="plackett_luce", in_batch=True)
     result = train(Job(tiny, beside, config, CPU, tmp_path))
     geometry = read_geometry(result.adapter)
@@ -272,21 +305,32 @@ def test_lora_layers_are_not_pre_trained_for_fine_tuning_of_all_weights() -> Non
         TrainingConfig(weights="all", method="PT-FT", pretrain_weights="adapter")
 
 
-def test_weights_of_another_model_are_refused(tiny: ModelFolder, trained: TrainResult, tmp_path: Path) -> None:
+def test_weights_of_another_model_are_refused(
+    tiny: ModelFolder, trained: TrainResult, tmp_path: Path
+) -> None:
     other = replace(tiny, weights_sha256="0" * 64)
     with fails(ModelError, "adapter-mismatch"):
         TransformerEncoder.load(other, adapter=trained.adapter, hardware=CPU)
-    for name, value in (("nowhere.weight", np.zeros(3, "f")), ("embeddings.LayerNorm.weight", np.zeros(3, "f"))):
+    for name, value in (
+        ("nowhere.weight", np.zeros(3, "f")),
+        ("embeddings.LayerNorm.weight", np.zeros(3, "f")),
+    ):
         copy = tmp_path / name
         copy.mkdir()
-        (copy / "adapter_config.json").write_bytes((trained.adapter / "adapter_config.json").read_bytes())
+        (copy / "adapter_config.json").write_bytes(
+            (trained.adapter / "adapter_config.json").read_bytes()
+        )
         save_file(adapter(trained) | {WHOLE + name: value}, copy / "adapter_model.safetensors")
         with fails(ModelError, "adapter-mismatch"):
             TransformerEncoder.load(tiny, adapter=copy, hardware=CPU)
 
 
-def test_missing_weights_are_refused(tiny: ModelFolder, trained: TrainResult, tmp_path: Path) -> None:
-    (tmp_path / "adapter_config.json").write_bytes((trained.adapter / "adapter_config.json").read_bytes())
+def test_missing_weights_are_refused(
+    tiny: ModelFolder, trained: TrainResult, tmp_path: Path
+) -> None:
+    (tmp_path / "adapter_config.json").write_bytes(
+        (trained.adapter / "adapter_config.json").read_bytes()
+    )
     file = trained.adapter / "adapter_model.safetensors"
     tensors = load_file(file)
     tensors.pop(WHOLE + "encoder.layer.1.output.dense.weight")

@@ -34,24 +34,36 @@ MAFIN = {"objective": "plackett_luce", "in_batch": True, "augmentation": "mafin"
 
 @pytest.fixture(scope="module")
 def black_box(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    return resolve_model(str(build_tiny_model(tmp_path_factory.mktemp("black box") / "other", seed=1)))
+    return resolve_model(
+        str(build_tiny_model(tmp_path_factory.mktemp("black box") / "other", seed=1))
+    )
 
 
 @pytest.fixture(scope="module")
 def beside(data: TrainingData, black_box: ModelFolder) -> TrainingData:
     encoder = TransformerEncoder.load(black_box, hardware=CPU, max_tokens=64)
     return replace(
-        data, base_queries=encoder.encode_queries(data.queries), base_chunks=encoder.encode_chunks(data.chunks),
-        base_heldout=encoder.encode_queries(data.heldout_queries), lists=None,
-    )  # fmt: skip
+        data,
+        base_queries=encoder.encode_queries(data.queries),
+        base_chunks=encoder.encode_chunks(data.chunks),
+        base_heldout=encoder.encode_queries(data.heldout_queries),
+        lists=None,
+    )
 
 
 def test_the_loss_is_of_the_summed_similarity() -> None:
-    """One query and its two chunks: cosines .6 and 0 by the black box, 0 and .8 by the student, by hand."""
+    """One query and its two chunks: cosines .6 and 0 by the black box, 0 and .8 by the student,
+    by hand.
+    """
     data = TrainingData(
-        ["q"], np.array([0]), np.array([[0, 1]]), np.ones((1, 2)), ["a", "b"], base_queries=np.array([[1.0, 0]]),
+        ["q"],
+        np.array([0]),
+        np.array([[0, 1]]),
+        np.ones((1, 2)),
+        ["a", "b"],
+        base_queries=np.array([[1.0, 0]]),
         base_chunks=np.array([[0.6, 0.8], [0, 1]]),
-    )  # fmt: skip
+    )
     batch = Batch(np.array([0]), np.array([0, 1]), np.array([0]), np.zeros((1, 2), np.float32))
     config = replace(TrainingConfig(), student_temperature=0.5, label_smoothing=0.2, **MAFIN)
     loss = with_black_box(data, batch, Objective(config, None, "cpu").of(batch)[0])
@@ -63,19 +75,28 @@ def test_the_loss_is_of_the_summed_similarity() -> None:
 
 @pytest.mark.parametrize("kind", ["mafin", "lambda-mafin"])
 def test_what_is_checked_in_training_is_what_is_served(
-    run: Run, recipe: TrainingConfig, beside: TrainingData, black_box: ModelFolder, tiny: ModelFolder, kind: str
+    run: Run,
+    recipe: TrainingConfig,
+    beside: TrainingData,
+    black_box: ModelFolder,
+    tiny: ModelFolder,
+    kind: str,
 ) -> None:
     config = replace(recipe, **{**MAFIN, "augmentation": kind})
     result = run(config, given=beside)
     assert 0 < result.best_step <= 12
-    source = AugmentedSource.of(FolderSource.of(black_box, "cpu", "float32"), FolderSource.of(tiny, "cpu", "float32"))
+    source = AugmentedSource.of(
+        FolderSource.of(black_box, "cpu", "float32"), FolderSource.of(tiny, "cpu", "float32")
+    )
     served = source.load(64, result.adapter)
     pool = build_pool(beside, config)
     assert pool is not None
     queries = served.encode_queries([beside.heldout_queries[i] for i in pool.queries])
     chunks = served.encode_chunks([beside.chunks[i] for i in pool.chunks])
     np.testing.assert_allclose(np.linalg.norm(chunks, axis=1), 1, atol=1e-5)
-    assert measure(queries, chunks, pool.positives).ndcg_at_10 == pytest.approx(result.best_ndcg_at_10, abs=1e-3)
+    assert measure(queries, chunks, pool.positives).ndcg_at_10 == pytest.approx(
+        result.best_ndcg_at_10, abs=1e-3
+    )
     geometry = read_geometry(result.adapter)
     if kind == "mafin":
         assert geometry is None
@@ -90,16 +111,23 @@ def test_what_is_checked_in_training_is_what_is_served(
         plain = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=64)
         plain.text_model.geometry = OwnLengths(1.0)
         lengths = np.linalg.norm(
-            [plain.forward(plain.text_model.token_rows([one]), 0)[0] for one in beside.chunks], axis=1
+            [plain.forward(plain.text_model.token_rows([one]), 0)[0] for one in beside.chunks],
+            axis=1,
         )
         assert lengths.std() > 0.01
         assert isinstance(geometry, OwnLengths)
         assert geometry.small_scale == pytest.approx(1 / lengths.mean(), rel=1e-5)
 
 
-def test_texts_that_run_twice_train_the_same(run: Run, recipe: TrainingConfig, beside: TrainingData) -> None:
-    config = replace(recipe, **{**MAFIN, "augmentation": "lambda-mafin", "steps": 3, "eval_every": 0})
-    kept, twice = (adapter(run(config, f"{size}", given=beside, graph_memory_mb=size)) for size in (512.0, 0.0))
+def test_texts_that_run_twice_train_the_same(
+    run: Run, recipe: TrainingConfig, beside: TrainingData
+) -> None:
+    config = replace(
+        recipe, **{**MAFIN, "augmentation": "lambda-mafin", "steps": 3, "eval_every": 0}
+    )
+    kept, twice = (
+        adapter(run(config, f"{size}", given=beside, graph_memory_mb=size)) for size in (512.0, 0.0)
+    )
     assert same(kept, twice)
     black_box_alone = replace(beside, base_queries=beside.base_queries[::-1])  # type: ignore[index]
     assert not same(
@@ -119,7 +147,9 @@ def test_only_the_small_models_layers_are_trained(
     rows += student.chunk_rows([beside.chunks[i] for i in batch.chunks])
     loss, _ = Objective(replace(recipe, **MAFIN), None, "cpu").of(batch)
     with_black_box(beside, batch, loss)(student.forward(rows)).backward()  # type: ignore[no-untyped-call]
-    assert {name for name, one in student.transformer.named_parameters() if one.grad is not None} == trained
+    assert {
+        name for name, one in student.transformer.named_parameters() if one.grad is not None
+    } == trained
 
 
 def test_the_recipe_of_a_small_model() -> None:
@@ -127,8 +157,11 @@ def test_the_recipe_of_a_small_model() -> None:
     assert config_of(validate({"training": {"preset": "mafin"}})).augmentation is None
     found = config_of(validate({**small, "training": {"preset": "mafin"}}))
     assert (found.augmentation, found.adapter_scope, found.objective, found.in_batch) == (
-        "mafin", "both", "plackett_luce", True,
-    )  # fmt: skip
+        "mafin",
+        "both",
+        "plackett_luce",
+        True,
+    )
     assert (found.epochs, found.patience, found.needs_vectors) == (20, 4, True)
     assert (found.negatives_per_query, found.learning_rate) == (0, 1e-4)
     chosen = config_of(validate({**small, "training": {"augmentation": "lambda-mafin"}}))

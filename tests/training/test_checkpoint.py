@@ -30,7 +30,9 @@ def loaded(folder: Path) -> tuple[int, int, float]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the process that is killed is forked")
 @pytest.mark.parametrize("call", ["rename", "fsync"])
-def test_killed_while_one_is_written_the_former_checkpoint_is_whole(tmp_path: Path, call: str) -> None:
+def test_killed_while_one_is_written_the_former_checkpoint_is_whole(
+    tmp_path: Path, call: str
+) -> None:
     save(tmp_path, KEY, state(50), tensors(1.0))
     child = os.fork()
     if child == 0:

@@ -27,15 +27,25 @@ def test_learning_rate_without_warmup_and_with_nothing_else() -> None:
 def test_the_paper_preset_is_the_papers() -> None:
     paper = asdict(PRESETS["paper"])
     wanted = {
-        "objective": "listnet", "teacher_temperature": 2.0, "student_temperature": 0.05, "queries_per_step": 8,
-        "learning_rate": 2e-5, "lora_rank": 16, "lora_alpha": 32.0, "lora_dropout": 0.1, "steps": 500, "warmup": 0.1,
-        "max_tokens": 256, "target": "fixed",
-    }  # fmt: skip
+        "objective": "listnet",
+        "teacher_temperature": 2.0,
+        "student_temperature": 0.05,
+        "queries_per_step": 8,
+        "learning_rate": 2e-5,
+        "lora_rank": 16,
+        "lora_alpha": 32.0,
+        "lora_dropout": 0.1,
+        "steps": 500,
+        "warmup": 0.1,
+        "max_tokens": 256,
+        "target": "fixed",
+    }
     assert {key: paper[key] for key in wanted} == wanted
 
 
 def test_the_cl_preset_is_the_papers_baseline() -> None:
-    paper, baseline = asdict(PRESETS["paper"]), asdict(PRESETS["cl"])
+    paper = asdict(PRESETS["paper"])
+    baseline = asdict(PRESETS["cl"])
     differing = {key: value for key, value in baseline.items() if paper[key] != value}
     assert differing == {"objective": "infonce", "queries_per_step": 16}
     assert (baseline["negatives_per_query"], baseline["student_temperature"]) == (0, 0.05)
@@ -51,7 +61,9 @@ def test_losses_on_own_negatives_want_some(objective: str) -> None:
 def test_a_cross_encoder_has_to_be_named() -> None:
     with fails(SettingsError, "cross-encoder-not-chosen"):
         TrainingConfig(teacher="cross-encoder")
-    assert TrainingConfig(teacher="cross-encoder", cross_encoder="x").used_teacher == "cross-encoder"
+    assert (
+        TrainingConfig(teacher="cross-encoder", cross_encoder="x").used_teacher == "cross-encoder"
+    )
 
 
 def test_every_value_of_the_settings_is_one_of_the_recipe() -> None:
@@ -62,9 +74,11 @@ def test_every_value_of_the_settings_is_one_of_the_recipe() -> None:
 
     fields = TrainingSettings.model_fields
     for key, kind in (
-        ("objective", config.Objective), ("teacher", config.Teacher), ("target", config.Target),
+        ("objective", config.Objective),
+        ("teacher", config.Teacher),
+        ("target", config.Target),
         ("false_negatives", config.FalseNegatives),
-    ):  # fmt: skip
+    ):
         offered = next(part for part in get_args(fields[key].annotation) if part is not type(None))
         assert get_args(offered) == get_args(kind), key
     assert get_args(fields["preset"].annotation) == tuple(PRESETS)
@@ -90,7 +104,12 @@ def test_values_out_of_range_are_named(key: str, value: object) -> None:
 
 def test_importing_the_room_loads_nothing_heavy() -> None:
     code = (
-        "import sys, engine.training, engine.training.config, engine.training.data;"
-        "print([m for m in ('torch', 'transformers', 'peft', 'sentence_transformers') if m in sys.modules])"
+        "import sys, engine.training, engine.training.config, engine.training.data;print([m for m"
+        " in ('torch', 'transformers', 'peft', 'sentence_transformers') if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

@@ -1,4 +1,6 @@
-"""A cross-encoder that teaches: its folder checked, its scores those of sentence-transformers, kept on disk."""
+"""A cross-encoder that teaches: its folder checked, its scores those of sentence-transformers,
+kept on disk.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from engine.training.trainer import TrainResult
 
 CPU = Hardware("cpu", "float32", 2, ())
 T = TypeVar("T")
-QUERIES, CHUNKS = ["heat flow", "court notice about the law"], ["heat and flow of a wing", "the judge", "law " * 90]
+QUERIES = ["heat flow", "court notice about the law"]
+CHUNKS = ["heat and flow of a wing", "the judge", "law " * 90]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_cross_encoder(tmp_path_factory.mktemp("cross") / "reranker")
 
 
-def scorer(folder: Path, caches: Path, workers: Workers, pause: Callable[[], None] = lambda: None) -> PairScorer:
+def scorer(
+    folder: Path, caches: Path, workers: Workers, pause: Callable[[], None] = lambda: None
+) -> PairScorer:
     return PairScorer(resolve_cross_encoder(folder, caches), CPU, workers, 256, pause)
 
 
@@ -58,10 +63,14 @@ def test_the_scores_are_those_of_sentence_transformers(tmp_path: Path, labels: i
 def test_a_folder_that_sentence_transformers_saved_is_read(folder: Path, tmp_path: Path) -> None:
     from sentence_transformers import CrossEncoder
 
-    CrossEncoder(str(folder), device="cpu", local_files_only=True).save_pretrained(str(tmp_path / "saved"))
+    CrossEncoder(str(folder), device="cpu", local_files_only=True).save_pretrained(
+        str(tmp_path / "saved")
+    )
     with Workers(1) as workers:
         saved = scorer(tmp_path / "saved", tmp_path / "one", workers).scores(QUERIES, CHUNKS, None)
-        np.testing.assert_array_equal(saved, scorer(folder, tmp_path / "two", workers).scores(QUERIES, CHUNKS, None))
+        np.testing.assert_array_equal(
+            saved, scorer(folder, tmp_path / "two", workers).scores(QUERIES, CHUNKS, None)
+        )
 
 
 def test_only_wanted_pairs_are_scored_and_each_once(
@@ -89,8 +98,12 @@ def test_the_same_pair_twice_in_a_batch_is_one(folder: Path, tmp_path: Path) -> 
     assert found[0].tolist() == found[1].tolist()
 
 
-def test_of_several_processes_the_leader_scores(data: TrainingData, folder: Path, tmp_path: Path) -> None:
-    batch = Batch(np.array([0, 1]), np.array([3, 7, 9]), np.array([0, 1]), np.zeros((2, 3), np.float32))
+def test_of_several_processes_the_leader_scores(
+    data: TrainingData, folder: Path, tmp_path: Path
+) -> None:
+    batch = Batch(
+        np.array([0, 1]), np.array([3, 7, 9]), np.array([0, 1]), np.zeros((2, 3), np.float32)
+    )
     given = replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path))
     sent: list[Any] = []
 
@@ -109,18 +122,35 @@ def test_of_several_processes_the_leader_scores(data: TrainingData, folder: Path
 
     with Workers(1) as workers:
         leader = pair_scores(given, CPU, workers, 256, asked, Process(0))(batch)
-        missing = replace(given, cross_encoder=CrossEncoderFolder(folder / "not there", "x", tmp_path / "none"))
+        missing = replace(
+            given, cross_encoder=CrossEncoderFolder(folder / "not there", "x", tmp_path / "none")
+        )
         follower = pair_scores(missing, CPU, workers, 256, asked, Process(1))(batch)
     assert leader.shape == (2, 3)
     np.testing.assert_array_equal(follower, leader)
 
 
-@pytest.mark.parametrize("damage", ["missing", "no config", "no tokenizer", "no weights", "pickle", "torn", "code",
-                                    "embedding model", "three classes"])  # fmt: skip
-def test_an_unusable_folder_is_refused_before_it_is_loaded(folder: Path, tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "missing",
+        "no config",
+        "no tokenizer",
+        "no weights",
+        "pickle",
+        "torn",
+        "code",
+        "embedding model",
+        "three classes",
+    ],
+)
+def test_an_unusable_folder_is_refused_before_it_is_loaded(
+    folder: Path, tmp_path: Path, damage: str
+) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken)
-    weights, config = broken / "model.safetensors", json.loads((broken / "config.json").read_text())
+    weights = broken / "model.safetensors"
+    config = json.loads((broken / "config.json").read_text())
     if damage == "missing":
         shutil.rmtree(broken)
     elif damage in ("no config", "no tokenizer"):
@@ -145,14 +175,17 @@ def test_an_unusable_folder_is_refused_before_it_is_loaded(folder: Path, tmp_pat
 def test_weights_that_do_not_load_are_a_model_error(folder: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken)
-    (broken / "config.json").write_text(json.dumps({"architectures": ["NoneForSequenceClassification"]}))
+    (broken / "config.json").write_text(
+        json.dumps({"architectures": ["NoneForSequenceClassification"]})
+    )
     with Workers(1) as workers, fails(ModelError, "cross-encoder-invalid"):
         scorer(broken, tmp_path, workers)
 
 
 def test_the_fingerprint_is_that_of_the_content(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copy")
-    one, two = resolve_cross_encoder(folder, tmp_path), resolve_cross_encoder(tmp_path / "copy", tmp_path)
+    one = resolve_cross_encoder(folder, tmp_path)
+    two = resolve_cross_encoder(tmp_path / "copy", tmp_path)
     assert one.fingerprint == two.fingerprint
     assert two.cache.parent == tmp_path
     (tmp_path / "copy" / "tokenizer_config.json").write_text("{}")
@@ -161,15 +194,30 @@ def test_the_fingerprint_is_that_of_the_content(folder: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("objective", ["listnet", "mixed", "plackett_luce"])
 def test_it_teaches_and_resumes_to_the_bit(
-    run: Callable[..., TrainResult], recipe: TrainingConfig, data: TrainingData, folder: Path, tmp_path: Path,
-    objective: str, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    run: Callable[..., TrainResult],
+    recipe: TrainingConfig,
+    data: TrainingData,
+    folder: Path,
+    tmp_path: Path,
+    objective: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from engine.training import meter
 
     monkeypatch.setattr(meter, "EMIT_SECONDS", 0.0)
-    changes = {"objective": objective, "teacher": "cross-encoder", "cross_encoder": "x", "false_negatives": "drop",
-               "queries_per_step": 4, "steps": 6, "eval_every": 3}  # fmt: skip
-    taught = {name: replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path / name)) for name in "ab"}
+    changes = {
+        "objective": objective,
+        "teacher": "cross-encoder",
+        "cross_encoder": "x",
+        "false_negatives": "drop",
+        "queries_per_step": 4,
+        "steps": 6,
+        "eval_every": 3,
+    }
+    taught = {
+        name: replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path / name))
+        for name in "ab"
+    }
     whole = run(recipe, "whole", given=taught["a"], **changes)
     reached = [0]
 
@@ -177,14 +225,29 @@ def test_it_teaches_and_resumes_to_the_bit(
         reached[0] = event.step if isinstance(event, TrainStep) else reached[0]
 
     with pytest.raises(CancelledError):
-        run(recipe, "broken", given=taught["b"], emit=listen, should_stop=lambda: reached[0] >= 4, **changes)
+        run(
+            recipe,
+            "broken",
+            given=taught["b"],
+            emit=listen,
+            should_stop=lambda: reached[0] >= 4,
+            **changes,
+        )
     resumed = run(recipe, "broken", given=taught["b"], **changes)
     plain = run(recipe, "plain", **(changes | {"teacher": "auto", "cross_encoder": ""}))
-    found = [load_file(result.adapter / "adapter_model.safetensors") for result in (whole, resumed, plain)]
+    found = [
+        load_file(result.adapter / "adapter_model.safetensors")
+        for result in (whole, resumed, plain)
+    ]
     assert all(np.array_equal(found[0][name], found[1][name]) for name in found[0])
     assert whole.history == resumed.history
     assert whole.history[-1]["loss"] != plain.history[-1]["loss"], "another teacher, another loss"
 
 
-def test_data_of_another_teacher_are_other_data(data: TrainingData, folder: Path, tmp_path: Path) -> None:
-    assert replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path)).digest() != data.digest()
+def test_data_of_another_teacher_are_other_data(
+    data: TrainingData, folder: Path, tmp_path: Path
+) -> None:
+    assert (
+        replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path)).digest()
+        != data.digest()
+    )

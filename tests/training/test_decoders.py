@@ -1,4 +1,6 @@
-"""Decoder embedding models in training: the encoder's vectors, LoRA on every projection, exact GradCache, an adapter."""
+"""Decoder embedding models in training: the encoder's vectors, LoRA on every projection, exact
+GradCache, an adapter.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,14 @@ def test_training_sees_the_encoders_vectors(
     models: Folders, recipe: TrainingConfig, data: TrainingData, kind: Kind, side: str
 ) -> None:
     model = models[kind, side]
-    student, encoder = Student(model, recipe, CPU), TransformerEncoder.load(model, hardware=CPU)
+    student = Student(model, recipe, CPU)
+    encoder = TransformerEncoder.load(model, hardware=CPU)
     long = [*data.chunks[:12], " ".join(data.chunks)]
     with torch.no_grad():
         chunks = student.forward(student.chunk_rows(long), student.chunk_prompt_length).numpy()
-        queries = student.forward(student.query_rows(data.queries[:12]), student.query_prompt_length).numpy()
+        queries = student.forward(
+            student.query_rows(data.queries[:12]), student.query_prompt_length
+        ).numpy()
     np.testing.assert_allclose(chunks, encoder.encode_chunks(long), atol=1e-5)
     np.testing.assert_allclose(queries, encoder.encode_queries(data.queries[:12]), atol=1e-5)
     assert student.query_prompt_length > 5
@@ -71,9 +76,15 @@ def test_lora_is_on_every_projection(models: Folders, recipe: TrainingConfig, ki
 @pytest.mark.parametrize("keep_graphs", [True, False])
 @pytest.mark.parametrize(("kind", "side"), SIDES)
 def test_grad_cache_equals_the_plain_step(
-    models: Folders, recipe: TrainingConfig, data: TrainingData, kind: Kind, side: str, keep_graphs: bool
+    models: Folders,
+    recipe: TrainingConfig,
+    data: TrainingData,
+    kind: Kind,
+    side: str,
+    keep_graphs: bool,
 ) -> None:
-    student, queries = moved(models[kind, side], recipe, 0.1), 6
+    student = moved(models[kind, side], recipe, 0.1)
+    queries = 6
     rows = student.query_rows(data.queries[:queries]) + student.chunk_rows(data.chunks[:14])
 
     def contrast(vectors: Tensor) -> Tensor:
@@ -90,7 +101,13 @@ def test_grad_cache_equals_the_plain_step(
     assert len(batches) > 4
     with Workers(2) as workers:
         value, ours = gradients(
-            forward, student.working, batches, contrast, workers, keep_graphs=keep_graphs, dropout=False
+            forward,
+            student.working,
+            batches,
+            contrast,
+            workers,
+            keep_graphs=keep_graphs,
+            dropout=False,
         )
     assert value == pytest.approx(plain_loss.item(), abs=1e-5)
     largest = max(part.abs().max().item() for part in plain)
@@ -108,25 +125,31 @@ def test_a_trained_adapter_is_merged_and_encodes(
     result = train(Job(model, data, short, CPU, tmp_path / "run"))
     base = TransformerEncoder.load(model, hardware=CPU).encode_chunks(data.chunks[:20])
     for scale in (0.5, 1.0):
-        merged = TransformerEncoder.load(model, adapter=result.adapter, adapter_scale=scale, hardware=CPU)
+        merged = TransformerEncoder.load(
+            model, adapter=result.adapter, adapter_scale=scale, hardware=CPU
+        )
         found = merged.encode_chunks(data.chunks[:20])
-        np.testing.assert_allclose(found, by_formula(model, kind, result, data.chunks[:20], scale), atol=2e-5)
+        np.testing.assert_allclose(
+            found, by_formula(model, kind, result, data.chunks[:20], scale), atol=2e-5
+        )
         assert np.abs(found - base).max() > 1e-3
 
 
-def by_formula(model: ModelFolder, kind: Kind, result: TrainResult, texts: list[str], scale: float) -> np.ndarray:
+def by_formula(
+    model: ModelFolder, kind: Kind, result: TrainResult, texts: list[str], scale: float
+) -> np.ndarray:
     """W + λ · (α / r) · B A in a plain sentence-transformers model."""
     plain = SentenceTransformer(str(model.path), device="cpu", **oracle_options(kind))
     plain.max_seq_length = 256
-    weights, tensors = (
-        dict(plain[0].auto_model.named_parameters()),
-        load_file(result.adapter / "adapter_model.safetensors"),
-    )
+    weights = dict(plain[0].auto_model.named_parameters())
+    tensors = load_file(result.adapter / "adapter_model.safetensors")
     layers = {name.removeprefix("base_model.model.").rsplit(".lora_", 1)[0] for name in tensors}
     assert len(layers) == 14
     with torch.no_grad():
         for layer in layers:
             a, b = (tensors[f"base_model.model.{layer}.lora_{part}.weight"] for part in "AB")
             weights[f"{layer}.weight"] += scale * (32 / 16) * (b @ a)
-    vectors: np.ndarray = plain.encode(texts, batch_size=1, normalize_embeddings=True, show_progress_bar=False)
+    vectors: np.ndarray = plain.encode(
+        texts, batch_size=1, normalize_embeddings=True, show_progress_bar=False
+    )
     return vectors

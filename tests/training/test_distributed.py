@@ -1,4 +1,7 @@
-"""Several processes train what one trains. They are launched here as torchrun and `accelerate launch` do it."""
+"""Several processes train what one trains.
+
+They are launched here as torchrun and `accelerate launch` do it.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ print(json.dumps({
     "history": result.history, "steps": result.steps,
     "reported": [[e.setting, e.value] for e in events if type(e).__name__ == "Choice"],
 }))
-"""
+"""  # noqa: E501
 
 
 def launch(folder: Path, job: Sequence[Any], count: int = 2) -> list[tuple[int, dict[str, Any]]]:
@@ -76,9 +79,15 @@ def launch(folder: Path, job: Sequence[Any], count: int = 2) -> list[tuple[int, 
     processes = []
     for rank in range(count):
         environ = {
-            **os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count),
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
-        }  # fmt: skip
+            **os.environ,
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(count),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
+        }
         command = [sys.executable, "-c", PROCESS, str(folder)]
         processes.append(subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True))
     answers = [process.communicate(timeout=120)[0] for process in processes]
@@ -90,7 +99,9 @@ def launch(folder: Path, job: Sequence[Any], count: int = 2) -> list[tuple[int, 
 
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    return resolve_model(str(build_tiny_decoder(tmp_path_factory.mktemp("decoder") / "tiny", "qwen3-embedding")))
+    return resolve_model(
+        str(build_tiny_decoder(tmp_path_factory.mktemp("decoder") / "tiny", "qwen3-embedding"))
+    )
 
 
 def with_random_base(data: TrainingData) -> TrainingData:
@@ -103,21 +114,38 @@ def with_random_base(data: TrainingData) -> TrainingData:
 
 @pytest.mark.parametrize(
     ("kind", "graphs"),
-    [("bert", 512), *(pytest.param(kind, 0, marks=pytest.mark.slow) for kind in ("decoder", "beside a black box"))],
+    [
+        ("bert", 512),
+        *(
+            pytest.param(kind, 0, marks=pytest.mark.slow)
+            for kind in ("decoder", "beside a black box")
+        ),
+    ],
 )
 def test_two_processes_train_what_one_does(
-    tiny: ModelFolder, decoder: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path,
-    kind: str, graphs: float,
-) -> None:  # fmt: skip
+    tiny: ModelFolder,
+    decoder: ModelFolder,
+    recipe: TrainingConfig,
+    data: TrainingData,
+    tmp_path: Path,
+    kind: str,
+    graphs: float,
+) -> None:
     model = decoder if kind == "decoder" else tiny
     config = replace(recipe, steps=6, eval_every=3, learning_rate=1e-3, graph_memory_mb=graphs)
     if kind == "beside a black box":
-        config, data = replace(config, augmentation="lambda-mafin"), with_random_base(data)
+        config = replace(config, augmentation="lambda-mafin")
+        data = with_random_base(data)
     alone = train(Job(model, data, config, CPU, tmp_path / "alone"))
     (code, answer), follower = launch(tmp_path / "both", [model, data, config, CPU, None])
     assert code == 0
     assert follower == (0, {"followed": True})
-    check_same_encoder(model, tmp_path / "alone" / "adapter", tmp_path / "both" / "run" / "adapter", data.chunks[:20])
+    check_same_encoder(
+        model,
+        tmp_path / "alone" / "adapter",
+        tmp_path / "both" / "run" / "adapter",
+        data.chunks[:20],
+    )
     assert ["processes", "2"] in answer["reported"]
     assert [entry["step"] for entry in answer["history"]] == [0, 3, 6]
     for mine, theirs in zip(answer["history"], alone.history, strict=True):
@@ -129,11 +157,18 @@ def test_two_processes_train_what_one_does(
 def test_more_processes_than_micro_batches(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
 ) -> None:
-    config = replace(recipe, steps=3, eval_every=0, queries_per_step=3, micro_batch_tokens=4096)  # two micro-batches
+    config = replace(
+        recipe, steps=3, eval_every=0, queries_per_step=3, micro_batch_tokens=4096
+    )  # two micro-batches
     train(Job(tiny, data, config, CPU, tmp_path / "alone"))
     answers = launch(tmp_path / "three", [tiny, data, config, CPU, None], count=3)
     assert [code for code, _ in answers] == [0, 0, 0]
-    check_same_encoder(tiny, tmp_path / "alone" / "adapter", tmp_path / "three" / "run" / "adapter", data.chunks[:20])
+    check_same_encoder(
+        tiny,
+        tmp_path / "alone" / "adapter",
+        tmp_path / "three" / "run" / "adapter",
+        data.chunks[:20],
+    )
 
 
 @pytest.mark.slow
@@ -149,17 +184,30 @@ def test_a_stopped_training_is_resumed_by_both(
     (code, answer), follower = launch(tmp_path / "both", [tiny, data, config, CPU, None])
     assert (code, follower[0]) == (0, 0)
     assert any(setting == "first step" and int(value) > 0 for setting, value in answer["reported"])
-    check_same_encoder(tiny, tmp_path / "alone" / "adapter", tmp_path / "both" / "run" / "adapter", data.chunks[:20])
+    check_same_encoder(
+        tiny,
+        tmp_path / "alone" / "adapter",
+        tmp_path / "both" / "run" / "adapter",
+        data.chunks[:20],
+    )
 
 
 @pytest.mark.slow
 def test_a_follower_leaves_when_the_leader_ends_without_training(tmp_path: Path) -> None:
-    (code, _), follower = launch(tmp_path, [None, None, None, None])  # too short a job: the leader breaks off
+    (code, _), follower = launch(
+        tmp_path, [None, None, None, None]
+    )  # too short a job: the leader breaks off
     assert code == 1
     assert follower[0] == 0
 
 
-ENVIRONMENT = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+ENVIRONMENT = {
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+    "LOCAL_RANK": "1",
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "1",
+}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +222,9 @@ ENVIRONMENT = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR":
         ({"MASTER_PORT": ""}, None),
     ],
 )
-def test_a_launch_is_known_by_its_environment(changes: dict[str, str], wanted: Launch | None) -> None:
+def test_a_launch_is_known_by_its_environment(
+    changes: dict[str, str], wanted: Launch | None
+) -> None:
     assert find_launch(ENVIRONMENT | changes) == wanted
 
 
@@ -187,7 +237,9 @@ def test_only_ranks_beyond_the_first_follow(monkeypatch: pytest.MonkeyPatch) -> 
     assert not follows()
 
 
-def test_after_the_first_training_children_know_of_no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_the_first_training_children_know_of_no_launch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(launches, "spent", False)
     launches.spend()
     alone = {"HOME": "/home/ann"}
@@ -208,7 +260,8 @@ def test_shares_are_even_and_complete() -> None:
     shares = []
     for rank in range(3):
         peer = Peers()
-        peer.rank, peer.count = rank, 3
+        peer.rank = rank
+        peer.count = 3
         shares.append(peer.mine("abcdefgh"))
     assert shares == [["a", "d", "g"], ["b", "e", "h"], ["c", "f"]]
     assert ALONE.mine("abc") == ["a", "b", "c"]
@@ -216,7 +269,11 @@ def test_shares_are_even_and_complete() -> None:
 
 
 def test_more_processes_than_gpus_are_refused(
-    tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: ModelFolder,
+    recipe: TrainingConfig,
+    data: TrainingData,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import torch
 

@@ -1,4 +1,6 @@
-"""A training that the user asks to finish, or that waits: what it keeps, what it says, what a later one sees of it."""
+"""A training that the user asks to finish, or that waits: what it keeps, what it says, what a
+later one sees of it.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,17 @@ def saved_state(folder: Path) -> dict[str, object]:
     return state
 
 
-def test_it_ends_at_the_step_with_a_last_check_and_reports_it(run: Run, recipe: TrainingConfig) -> None:
+def test_it_ends_at_the_step_with_a_last_check_and_reports_it(
+    run: Run, recipe: TrainingConfig
+) -> None:
     asked = After(6)
     result = run(recipe, emit=asked.listen, should_finish=asked)  # checks at 0, 4, 8, 12
     assert (result.steps, result.ended) == (6, "asked")
     assert [event.step for event in asked.reported if isinstance(event, HeldOut)] == [0, 4, 6]
     assert [entry["step"] for entry in result.history] == [0, 4, 6]
-    (choice,) = (event for event in asked.reported if isinstance(event, Choice) and event.setting == "steps")
+    (choice,) = (
+        event for event in asked.reported if isinstance(event, Choice) and event.setting == "steps"
+    )
     assert choice.value == "6"
     assert "step 6;" in choice.reason
     assert f"step {result.best_step} " in choice.reason
@@ -44,16 +50,27 @@ def test_it_ends_at_the_step_with_a_last_check_and_reports_it(run: Run, recipe: 
     assert result.best_ndcg_at_10 == best["ndcg_at_10"]
 
 
-def test_the_best_adapter_is_kept_not_the_last(run: Run, recipe: TrainingConfig, data: TrainingData) -> None:
-    # The held-out queries are copies of their chunks: the base model finds all of them, and training only loses some.
+def test_the_best_adapter_is_kept_not_the_last(
+    run: Run, recipe: TrainingConfig, data: TrainingData
+) -> None:
+    # The held-out queries are copies of their chunks: the base model finds all of them, and
+    # training only loses some.
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
     asked = After(10)
     result = run(
-        recipe, given=copies, emit=asked.listen, should_finish=asked,
-        steps=100, eval_every=50, learning_rate=0.1, heldout_pool=200,
-    )  # fmt: skip
+        recipe,
+        given=copies,
+        emit=asked.listen,
+        should_finish=asked,
+        steps=100,
+        eval_every=50,
+        learning_rate=0.1,
+        heldout_pool=200,
+    )
     assert (result.steps, result.best_step, result.ended) == (10, 0, "asked")
-    assert all(not value.any() for name, value in adapter(result).items() if "lora_B" in name), "that of step 0"
+    assert all(not value.any() for name, value in adapter(result).items() if "lora_B" in name), (
+        "that of step 0"
+    )
 
 
 def test_a_check_that_was_just_made_is_not_made_again(run: Run, recipe: TrainingConfig) -> None:
@@ -75,7 +92,9 @@ def test_without_held_out_queries_the_adapter_of_that_step_is_kept(
 
 
 def test_no_checkpoint_remembers_it(run: Run, recipe: TrainingConfig, tmp_path: Path) -> None:
-    """Should the result be lost on its way into the project, the next run trains on to the same end as ever."""
+    """Should the result be lost on its way into the project, the next run trains on to the same
+    end as ever.
+    """
     whole = run(recipe, "whole")
     asked = After(6)
     run(recipe, "asked", emit=asked.listen, should_finish=asked)
@@ -94,8 +113,11 @@ def test_stopping_goes_before_finishing(run: Run, recipe: TrainingConfig, tmp_pa
     assert not (tmp_path / "run" / "adapter").exists()
 
 
-def test_it_can_be_stopped_within_its_last_check(run: Run, recipe: TrainingConfig, tmp_path: Path) -> None:
-    asked, calls = After(6), list[int]()
+def test_it_can_be_stopped_within_its_last_check(
+    run: Run, recipe: TrainingConfig, tmp_path: Path
+) -> None:
+    asked = After(6)
+    calls = list[int]()
 
     def late() -> bool:  # not before that step, but in the check that follows
         if asked():
@@ -110,7 +132,9 @@ def test_it_can_be_stopped_within_its_last_check(run: Run, recipe: TrainingConfi
     assert state["history"][-1]["step"] == 4
 
 
-def test_a_pause_is_not_counted(run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_is_not_counted(
+    run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every safe point waits for an hour, by the clock that the figures are made from."""
     from engine.training import loop, meter
 
@@ -141,6 +165,13 @@ def test_a_training_that_ended_by_itself_reports_which_way(
     assert run(recipe, "whole").ended == "all steps"
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
     early = run(
-        recipe, "early", given=copies, steps=100, eval_every=10, patience=2, learning_rate=0.1, heldout_pool=200
+        recipe,
+        "early",
+        given=copies,
+        steps=100,
+        eval_every=10,
+        patience=2,
+        learning_rate=0.1,
+        heldout_pool=200,
     )
     assert (early.steps, early.ended) == (20, "no gain")

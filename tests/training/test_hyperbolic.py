@@ -1,4 +1,6 @@
-"""A hyperbolic encoder is an adapter: trained on −d_L, and loaded from its folder as it was trained."""
+"""A hyperbolic encoder is an adapter: trained on −d_L, and loaded from its folder as it was
+trained.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,19 @@ LORENTZ: dict[str, Any] = {
 def test_it_learns_and_is_loaded_as_it_was_trained(
     run: Run, recipe: TrainingConfig, data: TrainingData, tiny: ModelFolder
 ) -> None:
-    seen = replace(data, heldout_queries=data.queries, heldout_positives=data.positives, heldout_hard=None)
-    config = replace(recipe, **LORENTZ, steps=30, queries_per_step=16, eval_every=15, learning_rate=5e-3)
+    seen = replace(
+        data, heldout_queries=data.queries, heldout_positives=data.positives, heldout_hard=None
+    )
+    config = replace(
+        recipe, **LORENTZ, steps=30, queries_per_step=16, eval_every=15, learning_rate=5e-3
+    )
     result = run(config, given=seen)
     assert result.history[-1]["loss"] < result.history[1]["loss"]
     assert result.best_ndcg_at_10 is not None
     assert result.best_ndcg_at_10 > result.history[0]["ndcg_at_10"] + 5
-    encoder = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU, max_tokens=config.max_tokens)
+    encoder = TransformerEncoder.load(
+        tiny, adapter=result.adapter, hardware=CPU, max_tokens=config.max_tokens
+    )
     assert encoder.similarity == Lorentz(1.0)
     pool = build_pool(seen, config)
     assert pool is not None
@@ -61,16 +69,26 @@ def test_it_learns_and_is_loaded_as_it_was_trained(
 def test_vectors_are_spread_as_cosines_are_before_the_first_step(
     run: Run, recipe: TrainingConfig, data: TrainingData, tiny: ModelFolder
 ) -> None:
-    found = run(recipe, similarity="lorentz", curvature=4.0, steps=1, eval_every=0, learning_rate=1e-9).adapter
-    encoder = TransformerEncoder.load(tiny, adapter=found, hardware=CPU, max_tokens=recipe.max_tokens)
-    points = np.concatenate([encoder.encode_queries(data.queries[:32]), encoder.encode_chunks(data.chunks[:32])])
-    assert np.arcsinh(2 * np.linalg.norm(points, axis=1)).mean() == pytest.approx(1, rel=1e-3)  # √c‖v‖
+    found = run(
+        recipe, similarity="lorentz", curvature=4.0, steps=1, eval_every=0, learning_rate=1e-9
+    ).adapter
+    encoder = TransformerEncoder.load(
+        tiny, adapter=found, hardware=CPU, max_tokens=recipe.max_tokens
+    )
+    points = np.concatenate(
+        [encoder.encode_queries(data.queries[:32]), encoder.encode_chunks(data.chunks[:32])]
+    )
+    assert np.arcsinh(2 * np.linalg.norm(points, axis=1)).mean() == pytest.approx(
+        1, rel=1e-3
+    )  # √c‖v‖
     geometry = read_geometry(found)
     assert isinstance(geometry, Hyperbolic)
     assert geometry.curvature == 4.0
 
 
-def test_grad_cache_changes_nothing(run: Run, recipe: TrainingConfig, data: TrainingData, tiny: ModelFolder) -> None:
+def test_grad_cache_changes_nothing(
+    run: Run, recipe: TrainingConfig, data: TrainingData, tiny: ModelFolder
+) -> None:
     whole = run(recipe, "whole", **LORENTZ)
     twice = run(recipe, "twice", **LORENTZ, graph_memory_mb=0)
     check_same_encoder(tiny, whole.adapter, twice.adapter, data.chunks[:20])
@@ -85,7 +103,9 @@ def test_the_loss_is_infonce_on_distances_and_entailment(
 ) -> None:
     config = replace(recipe, **LORENTZ, entailment_weight=weight, curvature=2.0)
     batch = BatchSampler(data, config).batch(0)
-    vectors = torch.randn(len(batch.queries) + len(batch.chunks), 6, generator=torch.Generator().manual_seed(0))
+    vectors = torch.randn(
+        len(batch.queries) + len(batch.chunks), 6, generator=torch.Generator().manual_seed(0)
+    )
     queries, chunks = vectors[: len(batch.queries)], vectors[len(batch.queries) :]
     positives = torch.from_numpy(batch.positives)
     loss, _ = Objective(config, None, "cpu").of(batch)
@@ -111,12 +131,20 @@ def test_the_preset_compares_a_query_with_its_own_chunk_and_negatives_alone() ->
     """InfoNCE over six candidates, by hand: −log softmax at the first of them."""
     config = PRESETS["pipelines"]
     batch = Batch(
-        np.array([0]), np.arange(8), np.array([0]), np.zeros((1, 8), np.float32), np.array([[True] * 6 + [False] * 2])
+        np.array([0]),
+        np.arange(8),
+        np.array([0]),
+        np.zeros((1, 8), np.float32),
+        np.array([[True] * 6 + [False] * 2]),
     )
-    vectors = torch.nn.functional.normalize(torch.randn(9, 4, generator=torch.Generator().manual_seed(0)), dim=1)
+    vectors = torch.nn.functional.normalize(
+        torch.randn(9, 4, generator=torch.Generator().manual_seed(0)), dim=1
+    )
     scores = vectors[1:7] @ vectors[0] / 0.05
     loss, _ = Objective(config, None, "cpu").of(batch)
-    assert loss(vectors).item() == pytest.approx((torch.logsumexp(scores, 0) - scores[0]).item(), rel=1e-5)
+    assert loss(vectors).item() == pytest.approx(
+        (torch.logsumexp(scores, 0) - scores[0]).item(), rel=1e-5
+    )
 
 
 def test_former_adapters_stay_up_to_date() -> None:

@@ -37,10 +37,14 @@ def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
     settings: Settings = validate({"encoder": {"model": str(model.path)}, "training": training})
 
     def need(_kind: type) -> Any:
-        return SimpleNamespace(fingerprint="of the rankings", info=SimpleNamespace(queries="q", content="q"))
+        return SimpleNamespace(
+            fingerprint="of the rankings", info=SimpleNamespace(queries="q", content="q")
+        )
 
     store = SimpleNamespace(artifact=lambda _: None, query_counts=lambda: ({}, {"train": 100}))
-    return SimpleNamespace(settings=settings, project=SimpleNamespace(path=project), need=need, store=store)
+    return SimpleNamespace(
+        settings=settings, project=SimpleNamespace(path=project), need=need, store=store
+    )
 
 
 @pytest.fixture
@@ -48,12 +52,16 @@ def project(tmp_path: Path, tiny: ModelFolder) -> Path:
     """A folder with a cross-encoder's files beside nothing else."""
     folder = tmp_path / "reranker"
     shutil.copytree(tiny.path, folder)
-    config = json.loads((folder / "config.json").read_text()) | {"architectures": ["BertForSequenceClassification"]}
+    config = json.loads((folder / "config.json").read_text()) | {
+        "architectures": ["BertForSequenceClassification"]
+    }
     (folder / "config.json").write_text(json.dumps(config))
     return tmp_path
 
 
-@pytest.mark.parametrize("training", [{"weights": "all"}, {"method": "PT", "pretrain_weights": "all"}], ids=str)
+@pytest.mark.parametrize(
+    "training", [{"weights": "all"}, {"method": "PT", "pretrain_weights": "all"}], ids=str
+)
 def test_a_model_that_memory_cannot_hold_in_training_is_reported_before_a_run(
     project: Path, tiny: ModelFolder, training: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +96,9 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
 
     taught = inputs(teacher="cross-encoder", cross_encoder="reranker")
     shutil.copytree(project / "reranker", project / "copy")
-    assert inputs(teacher="cross-encoder", cross_encoder="copy") == taught, "the content counts, not the place"
+    assert inputs(teacher="cross-encoder", cross_encoder="copy") == taught, (
+        "the content counts, not the place"
+    )
     (project / "copy" / "tokenizer_config.json").write_text("{}")
     assert inputs(teacher="cross-encoder", cross_encoder="copy") != taught
     assert inputs(cross_encoder="nowhere") == inputs(), "it does not teach"
@@ -96,20 +106,27 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     assert inputs() != inputs(false_negatives="drop")
 
 
-def test_settings_that_came_later_leave_adapters_of_before_up_to_date(project: Path, tiny: ModelFolder) -> None:
+def test_settings_that_came_later_leave_adapters_of_before_up_to_date(
+    project: Path, tiny: ModelFolder
+) -> None:
     before = stage.STAGE.inputs(snapshot(project, tiny))
     assert not {"query_share", "lists_per_query"} & before["config"].keys()
     assert stage.STAGE.inputs(snapshot(project, tiny, query_share=1.0)) == before
-    assert stage.STAGE.inputs(snapshot(project, tiny, query_share=0.5))["config"]["query_share"] == 0.5
+    assert (
+        stage.STAGE.inputs(snapshot(project, tiny, query_share=0.5))["config"]["query_share"] == 0.5
+    )
     several = snapshot(project, tiny)
-    several.settings = validate({**several.settings.model_dump(exclude_none=True), "ranking": {"lists_per_query": 4}})
+    several.settings = validate(
+        {**several.settings.model_dump(exclude_none=True), "ranking": {"lists_per_query": 4}}
+    )
     assert stage.STAGE.inputs(several)["config"]["lists_per_query"] == 4
 
 
 def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
     chunks = [Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7)]
     queries = [
-        Query(f"query {n}", "question", 7 if n else 8, 1, "", "heldout" if n == 1 else "train") for n in range(42)
+        Query(f"query {n}", "question", 7 if n else 8, 1, "", "heldout" if n == 1 else "train")
+        for n in range(42)
     ]
 
     def rows(share: float, seed: int = 0) -> list[int]:
@@ -154,8 +171,14 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
         ({}, ("mixture", "goes with the loss 'mixed'")),
         ({"objective": "listmle"}, ("bm25", "goes with the loss 'listmle'")),
         ({"teacher": "bm25"}, ("bm25", "chosen in project.toml")),
-        ({"teacher": "cross-encoder"}, ("cross-encoder", CHOSEN.format("8,192"))),  # 64 queries × 64 · 2 chunks
-        ({"teacher": "cross-encoder", "objective": "listnet"}, ("cross-encoder", CHOSEN.format("576"))),
+        (
+            {"teacher": "cross-encoder"},
+            ("cross-encoder", CHOSEN.format("8,192")),
+        ),  # 64 queries × 64 · 2 chunks
+        (
+            {"teacher": "cross-encoder", "objective": "listnet"},
+            ("cross-encoder", CHOSEN.format("576")),
+        ),
         (
             {"teacher": "cross-encoder", "objective": "plackett_luce", "false_negatives": "drop"},
             ("cross-encoder", CHOSEN.format("128")),
@@ -164,41 +187,68 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
             {"objective": "triplet", "teacher": "mixture"},
             ("none", "the loss 'triplet' learns from the evidence chunk alone"),
         ),
-        ({"objective": "infonce", "false_negatives": "drop"}, ("bm25", "goes with the loss 'infonce'")),
+        (
+            {"objective": "infonce", "false_negatives": "drop"},
+            ("bm25", "goes with the loss 'infonce'"),
+        ),
     ],
 )
-def test_the_teacher_is_reported_with_a_reason(recipe: dict[str, Any], reported: tuple[str, str]) -> None:
+def test_the_teacher_is_reported_with_a_reason(
+    recipe: dict[str, Any], reported: tuple[str, str]
+) -> None:
     config = replace(TrainingConfig(), **{"cross_encoder": "x", **recipe})
     assert teacher_choice(config, 9) == reported
 
 
-def test_titles_of_documents_whose_queries_are_all_of_the_validation_part_stop_the_training() -> None:
+def test_titles_of_documents_whose_queries_are_all_of_the_validation_part_stop_the_training() -> (
+    None
+):
     count = 3
     sides: dict[int, list[Split]] = {n: ["validation", "validation"] for n in range(count)}
-    sides |= {100: ["train"], 101: ["heldout"], 102: ["validation", "train"], 103: [], 104: ["validation"]}
+    sides |= {
+        100: ["train"],
+        101: ["heldout"],
+        102: ["validation", "train"],
+        103: [],
+        104: ["validation"],
+    }
     queries = [Query("q", "question", n, n, "", side) for n, own in sides.items() for side in own]
     texts = {n: f"Report of the harbour {n}\nShips pay." for n in sides}
     chunks = [Chunk(n, 0, 0, len(texts[n]), texts[n], (), 9, texts[n], "h", n) for n in sides]
-    written = [DocumentQuery(f"Report of the harbour {n}", "title", None, n, 0, 23, n) for n in sides]
+    written = [
+        DocumentQuery(f"Report of the harbour {n}", "title", None, n, 0, 23, n) for n in sides
+    ]
     titles = {100: "Berths", 104: "Re: Berths"}  # of one thread: the first mail was trained on
-    documents = [Document(f"{n}", "", "eml", titles.get(n, f"{n}"), "", f"{n}", 1, 0.0, id=n) for n in sides]
+    documents = [
+        Document(f"{n}", "", "eml", titles.get(n, f"{n}"), "", f"{n}", 1, 0.0, id=n) for n in sides
+    ]
     found = written_for_stopping(queries, written, chunks, related_documents(documents))
     assert [one.document_id for one in found] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
-    ("backend", "imported", "found"), [("extractive", False, 0), ("both", True, 40), ("gguf", False, 40)]
+    ("backend", "imported", "found"),
+    [("extractive", False, 0), ("both", True, 40), ("gguf", False, 40)],
 )
-def test_queries_that_are_not_extractive_stop_the_training(backend: str, imported: bool, found: int) -> None:
+def test_queries_that_are_not_extractive_stop_the_training(
+    backend: str, imported: bool, found: int
+) -> None:
     chunks = [Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7)]
     sides: list[Split] = ["train", "heldout", *["validation"] * 40]  # type: ignore[list-item]
-    queries = [Query(f"q{row}", "question", 7, 1, "", side, imported=imported) for row, side in enumerate(sides)]
+    queries = [
+        Query(f"q{row}", "question", 7, 1, "", side, imported=imported)
+        for row, side in enumerate(sides)
+    ]
     gone = replace(queries[-1], chunk_id=8)
     assert generated_for_stopping([*queries, gone], chunks, backend) == list(range(2, 2 + found))
 
 
 def test_other_chunks_of_the_document_that_is_asked_for_compete_with_none() -> None:
-    chunks = [Chunk(document, 0, 0, 1, "x", (), 1, "x", "h", row) for row, document in enumerate((7, 7, 8, 9), 1)]
-    title, heading = DocumentQuery("A title", "title", None, 7), DocumentQuery("A heading", "heading", 1, 7)
+    chunks = [
+        Chunk(document, 0, 0, 1, "x", (), 1, "x", "h", row)
+        for row, document in enumerate((7, 7, 8, 9), 1)
+    ]
+    title = DocumentQuery("A title", "title", None, 7)
+    heading = DocumentQuery("A heading", "heading", 1, 7)
     hard = np.array([[1, 2, -1], [1, 3, 2]])
     assert without_answers(hard, [title, heading], chunks).tolist() == [[-1, 2, -1], [1, 3, 2]]

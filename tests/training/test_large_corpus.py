@@ -1,4 +1,6 @@
-"""What training and the filter of its queries look at in a corpus that is too large for the memory."""
+"""What training and the filter of its queries look at in a corpus that is too large for the
+memory.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,12 @@ FEW = 5
 
 def data_of(project: ProjectFolder, **changes: Any) -> TrainingData:
     with closing(project.store()) as store:
-        context = StageContext(project, project.settings(), store, "train", "", "", [].append, lambda: False)
-        return training_data(context, replace(resolve_config(context), objective="infonce", **changes))
+        context = StageContext(
+            project, project.settings(), store, "train", "", "", [].append, lambda: False
+        )
+        return training_data(
+            context, replace(resolve_config(context), objective="infonce", **changes)
+        )
 
 
 def test_training_reads_some_chunks_of_many_and_those_that_its_queries_need(
@@ -44,7 +50,9 @@ def test_training_reads_some_chunks_of_many_and_those_that_its_queries_need(
         "shared_chunks": 0,
     }
     project.change_settings({"training.query_share": 0.1})
-    whole, read, one = data_of(project, **recipe), set[int](), Store.chunk
+    whole = data_of(project, **recipe)
+    read = set[int]()
+    one = Store.chunk
     monkeypatch.setattr(chunks, "IN_MEMORY", FEW)
     monkeypatch.setattr(stores, "IN_MEMORY", FEW)
     monkeypatch.setattr(Store, "chunk", lambda store, key: read.add(key) or one(store, key))
@@ -65,7 +73,9 @@ def test_training_reads_some_chunks_of_many_and_those_that_its_queries_need(
 
     assert texts(found, found.positives) == texts(whole, whole.positives)
     assert texts(found, found.ranked_ids[:, 3:4]) == texts(whole, whole.ranked_ids[:, 3:4])
-    for mine, all_ in zip(texts(found, found.ranked_ids), texts(whole, whole.ranked_ids), strict=True):
+    for mine, all_ in zip(
+        texts(found, found.ranked_ids), texts(whole, whole.ranked_ids), strict=True
+    ):
         assert mine in ("", all_)
     np.testing.assert_array_equal(found.ranked_scores, whole.ranked_scores)
 
@@ -76,7 +86,8 @@ def test_the_rank_by_meaning_is_estimated_by_some_chunks_of_many(
 ) -> None:
     """Chunk n has angle n / 400 to all queries, so that its rank is n + 1."""
     passages = [Chunk(1, n, 0, 1, str(n), (), 1, str(n), str(n), n + 1) for n in range(400)]
-    asked, wanted = list[int](), (0, 40, 200, 399)
+    asked = list[int]()
+    wanted = (0, 40, 200, 399)
 
     def vectors(_context: object, _encoder: object, some: Sequence[Chunk], _what: str) -> Any:
         asked.append(len(some))
@@ -87,8 +98,12 @@ def test_the_rank_by_meaning_is_estimated_by_some_chunks_of_many(
     monkeypatch.setattr(chunks, "IN_MEMORY", compared)
     monkeypatch.setattr(for_project, "load_encoder", lambda _: encoder)
     monkeypatch.setattr(for_project, "chunk_vectors", vectors)
-    context: Any = SimpleNamespace(settings=SimpleNamespace(training=SimpleNamespace(seed=0)), check_stop=lambda: None)
-    ranks = base_ranks(context, [Query("q", "question", n + 1, 1, "") for n in wanted], passages, 400)
+    context: Any = SimpleNamespace(
+        settings=SimpleNamespace(training=SimpleNamespace(seed=0)), check_stop=lambda: None
+    )
+    ranks = base_ranks(
+        context, [Query("q", "question", n + 1, 1, "") for n in wanted], passages, 400
+    )
     if compared == 400:
         assert ranks.tolist() == [1, 41, 201, 400]
     else:

@@ -14,14 +14,22 @@ from engine.training.heldout import build_pool, measure
 from engine.training.model.linear_map import MappedEncoder, train_linear_map
 
 RECIPE = TrainingConfig(
-    objective="plackett_luce", in_batch=True, steps=60, eval_every=20, queries_per_step=16, learning_rate=5e-3,
-    heldout_pool=60, patience=9,
-)  # fmt: skip
+    objective="plackett_luce",
+    in_batch=True,
+    steps=60,
+    eval_every=20,
+    queries_per_step=16,
+    learning_rate=5e-3,
+    heldout_pool=60,
+    patience=9,
+)
 
 
 @pytest.fixture(scope="module")
 def turned(data: TrainingData) -> TrainingData:
-    """Queries whose vectors are their chunks' turned by a fixed orthogonal matrix, with noise: a linear map finds its way back."""
+    """Queries whose vectors are their chunks' turned by a fixed orthogonal matrix, with noise: a
+    linear map finds its way back.
+    """
     rng = np.random.default_rng(0)
     chunks = rng.normal(size=(len(data.chunks), 12)).astype(np.float32)
     chunks /= np.linalg.norm(chunks, axis=1, keepdims=True)
@@ -33,9 +41,12 @@ def turned(data: TrainingData) -> TrainingData:
         return unit
 
     return replace(
-        data, base_chunks=chunks, base_queries=asked(data.positives), base_heldout=asked(data.heldout_positives),
+        data,
+        base_chunks=chunks,
+        base_queries=asked(data.positives),
+        base_heldout=asked(data.heldout_positives),
         lists=None,
-    )  # fmt: skip
+    )
 
 
 def heldout(data: TrainingData, matrix: np.ndarray) -> float:
@@ -43,8 +54,11 @@ def heldout(data: TrainingData, matrix: np.ndarray) -> float:
     assert pool is not None
     assert data.base_heldout is not None
     assert data.base_chunks is not None
-    made = MappedEncoder(Given(data.base_heldout[pool.queries], data.base_chunks[pool.chunks]), matrix)  # type: ignore[arg-type]
-    queries, chunks = made.encode_queries([]), made.encode_chunks([])
+    made = MappedEncoder(
+        Given(data.base_heldout[pool.queries], data.base_chunks[pool.chunks]), matrix
+    )  # type: ignore[arg-type]
+    queries = made.encode_queries([])
+    chunks = made.encode_chunks([])
     np.testing.assert_allclose(np.linalg.norm(chunks, axis=1), 1, atol=1e-5)
     return measure(queries, chunks, pool.positives).ndcg_at_10
 
@@ -54,7 +68,8 @@ class Given:
 
     def __init__(self, queries: np.ndarray, chunks: np.ndarray) -> None:
         self.notices: list[str] = []
-        self.queries, self.chunks = queries, chunks
+        self.queries = queries
+        self.chunks = chunks
 
     def encode_queries(self, _texts: object, _progress: object) -> np.ndarray:
         return self.queries
@@ -64,7 +79,9 @@ class Given:
 
 
 @pytest.mark.parametrize("rank", [None, 3])
-def test_it_begins_at_identity_and_keeps_what_does_best(turned: TrainingData, rank: int | None) -> None:
+def test_it_begins_at_identity_and_keeps_what_does_best(
+    turned: TrainingData, rank: int | None
+) -> None:
     identity = np.eye(12, dtype=np.float32)
     nothing = train_linear_map(turned, replace(RECIPE, learning_rate=1e-12), rank)
     np.testing.assert_allclose(nothing, identity, atol=1e-8)

@@ -40,10 +40,16 @@ def ranked(tiny: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "queries": {"max_queries": 80, "consistency_top": 0},
         "ranking": {"k": 20},
         "training": {
-            "preset": "quick", "steps": 4, "queries_per_step": 4, "pretrain_steps": 6, "pretrain_chunks_per_step": 4,
-            "checkpoint_every": 2, "eval_every": 2, "pretrain_learning_rate": 0.01,
+            "preset": "quick",
+            "steps": 4,
+            "queries_per_step": 4,
+            "pretrain_steps": 6,
+            "pretrain_chunks_per_step": 4,
+            "checkpoint_every": 2,
+            "eval_every": 2,
+            "pretrain_learning_rate": 0.01,
         },
-    }  # fmt: skip
+    }
     ProjectFolder.create(path, chosen)
     copy_documents(path / "documents", ("incidents", "minutes"), 6)
     for stage in ("ingest", "index", "generate", "rank"):
@@ -81,13 +87,19 @@ def test_pt_ft_makes_an_adapter(project: ProjectFolder) -> None:
 
 def test_titles_that_decide_are_not_pre_trained_on(project: ProjectFolder) -> None:
     with closing(project.store()) as store:
-        context = StageContext(project, project.settings(), store, "train", "", "", [].append, lambda: False)
+        context = StageContext(
+            project, project.settings(), store, "train", "", "", [].append, lambda: False
+        )
         chunks = store.chunks()
-        titles = [one for one in untrained(context, chunks, document_queries(store)) if one.start >= 0]
+        titles = [
+            one for one in untrained(context, chunks, document_queries(store)) if one.start >= 0
+        ]
         assert titles
         config = resolve_config(context)
         for method, told in (("FT", True), ("PT-FT", False), ("PT", False)):
-            texts = training_data(context, replace(config, method=method, adapter_scope="both")).chunks
+            texts = training_data(
+                context, replace(config, method=method, adapter_scope="both")
+            ).chunks
             said = [
                 title.text in text
                 for title in titles
@@ -143,7 +155,9 @@ def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.Mo
     assert history_of(project, info).held_out == ([0, 70.0], [2, 80.0], [4, 75.0], [6, 70.0])
 
 
-def test_where_extractive_queries_alone_could_stop_it_the_last_step_is_kept(project: ProjectFolder) -> None:
+def test_where_extractive_queries_alone_could_stop_it_the_last_step_is_kept(
+    project: ProjectFolder,
+) -> None:
     summary, _ = stage_here(project.path, "train")
     assert (summary["steps"], summary["best_step"], summary["ended"]) == (4, 4, "all steps")
     assert history_of(project, adapter_of(project).info).held_out == ()
@@ -153,7 +167,9 @@ def stopping_queries(project: ProjectFolder) -> tuple[TrainingData, dict[str, st
     """What training learns from, and the choices that were reported."""
     reported: list[Event] = []
     with closing(project.store()) as store:
-        context = StageContext(project, project.settings(), store, "train", "", "", reported.append, lambda: False)
+        context = StageContext(
+            project, project.settings(), store, "train", "", "", reported.append, lambda: False
+        )
         data = training_data(context, replace(resolve_config(context), adapter_scope="both"))
     return data, {event.setting: event.value for event in reported if isinstance(event, Choice)}
 
@@ -175,14 +191,19 @@ def test_titles_and_other_queries_of_validation_documents_are_pooled(
     assert generated
     assert choices["stopped by"].startswith(f"{count} titles and headings, {len(generated)} ")
     assert both.heldout_synthetic
-    assert list(both.heldout_queries) == [*titles.heldout_queries, *(query.text for query in generated)]
+    assert list(both.heldout_queries) == [
+        *titles.heldout_queries,
+        *(query.text for query in generated),
+    ]
     assert both.heldout_hard is not None
     assert both.heldout_hard.shape == (count + len(generated), dataset.HARD_PER_QUERY)
     answers = [both.chunks[place] for place in both.heldout_positives[count:]]
     for query, answer in zip(generated, answers, strict=True):
         assert answer in texts[query.chunk_id] or texts[query.chunk_id] in answer
     for title, place in zip(titles.heldout_queries, both.heldout_positives, strict=False):
-        assert not both.chunks[place].startswith(title), "a text that holds its own title is no test"
+        assert not both.chunks[place].startswith(title), (
+            "a text that holds its own title is no test"
+        )
     total = count + len(generated)
     monkeypatch.setattr(dataset, "MIN_TO_STOP", total + 1)
     none, choices = stopping_queries(project)
@@ -196,7 +217,9 @@ def test_fewer_than_sixty_queries_choose_no_step() -> None:
     assert MIN_TO_STOP == 60
 
 
-def test_too_little_text_is_reported(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_text_is_reported(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.training.pretraining import mlm_head
 
     monkeypatch.setattr(mlm_head, "MIN_TOKENS", 10**9)
@@ -216,7 +239,9 @@ def test_a_broken_off_pre_training_reports_where_it_resumes(project: ProjectFold
         stage_here(project.path, "train", stop)
     store = project.store()
     try:
-        assert resume_point(ProjectSnapshot(project, project.settings(), store)) == ResumePoint(2, 6, pretraining=True)
+        assert resume_point(ProjectSnapshot(project, project.settings(), store)) == ResumePoint(
+            2, 6, pretraining=True
+        )
     finally:
         store.close()
     summary, _ = stage_here(project.path, "train")
@@ -226,9 +251,13 @@ def test_a_broken_off_pre_training_reports_where_it_resumes(project: ProjectFold
 def test_false_negatives_mean_nothing_to_a_loss_that_follows_the_teacher(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.change_settings({"training.objective": "listnet", "training.false_negatives": "drop", "training.steps": 1})
+    project.change_settings(
+        {"training.objective": "listnet", "training.false_negatives": "drop", "training.steps": 1}
+    )
     reported: dict[str, tuple[str, str]] = {}
-    monkeypatch.setattr(StageContext, "choose", lambda _, setting, *said: reported.update({setting: said}))
+    monkeypatch.setattr(
+        StageContext, "choose", lambda _, setting, *said: reported.update({setting: said})
+    )
     stage_here(project.path, "train")
     value, reason = reported["false negatives"]
     assert value == "keep"
@@ -239,10 +268,15 @@ def test_a_loss_that_was_chosen_is_not_put_down_to_the_preset(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported: dict[str, tuple[str, str]] = {}
-    monkeypatch.setattr(StageContext, "choose", lambda _, setting, *said: reported.update({setting: said}))
+    monkeypatch.setattr(
+        StageContext, "choose", lambda _, setting, *said: reported.update({setting: said})
+    )
     project.change_settings({"training.objective": "infonce", "training.steps": 1})
     stage_here(project.path, "train")
-    assert (reported["objective"][0], "project.toml" in reported["objective"][1]) == ("infonce", True)
+    assert (reported["objective"][0], "project.toml" in reported["objective"][1]) == (
+        "infonce",
+        True,
+    )
     project.change_settings({"training.objective": None})
     stage_here(project.path, "train")
     assert reported["objective"] == ("mixed", "preset 'quick'")

@@ -41,7 +41,9 @@ Pretrain = Callable[..., TrainResult]
 
 def context(reported: list[Event]) -> StageContext:
     nothing = cast(Any, None)
-    return StageContext(nothing, nothing, nothing, "train", "f", "r", reported.append, lambda: False)
+    return StageContext(
+        nothing, nothing, nothing, "train", "f", "r", reported.append, lambda: False
+    )
 
 
 # Where it does not apply
@@ -56,7 +58,9 @@ def changed(tiny: ModelFolder, folder: Path, change: Callable[[Path], None]) -> 
 def make_decoder(folder: Path) -> None:
     from transformers import Qwen2Config
 
-    Qwen2Config(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=2).save_pretrained(folder)
+    Qwen2Config(
+        vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=2
+    ).save_pretrained(folder)
 
 
 def drop_mask_token(folder: Path) -> None:
@@ -67,12 +71,16 @@ def drop_mask_token(folder: Path) -> None:
             (folder / name).write_text(json.dumps(content))
 
 
-def test_it_does_not_apply_to_decoders(tiny: ModelFolder, tmp_path: Path, data: TrainingData) -> None:
+def test_it_does_not_apply_to_decoders(
+    tiny: ModelFolder, tmp_path: Path, data: TrainingData
+) -> None:
     reason = unsuitable(changed(tiny, tmp_path / "decoder", make_decoder), data.chunks)
     assert "qwen2" in reason
 
 
-def test_it_does_not_apply_without_a_mask_token(tiny: ModelFolder, tmp_path: Path, data: TrainingData) -> None:
+def test_it_does_not_apply_without_a_mask_token(
+    tiny: ModelFolder, tmp_path: Path, data: TrainingData
+) -> None:
     reason = unsuitable(changed(tiny, tmp_path / "no-mask", drop_mask_token), data.chunks)
     assert reason
 
@@ -93,21 +101,32 @@ def weights_of(encoder: TransformerEncoder) -> dict[str, np.ndarray]:
 
 
 def test_all_weights_are_trained_served_and_interpolated(
-    go: Pretrain, masked: TrainingConfig, bare: TrainingData, tiny: ModelFolder, with_head: ModelFolder
+    go: Pretrain,
+    masked: TrainingConfig,
+    bare: TrainingData,
+    tiny: ModelFolder,
+    with_head: ModelFolder,
 ) -> None:
     one = {"pretrain_steps": 1, "warmup": 0.0, "weight_decay": 0.0, "pretrain_learning_rate": 1e-3}
     result = go(masked, given=bare, model=with_head, pretrain_weights="all", **one)
     held = adapter(result)
     assert not any(value.any() for name, value in held.items() if "lora_B" in name)
     base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
-    after = {name.removeprefix(WHOLE): value for name, value in held.items() if name.startswith(WHOLE)}
+    after = {
+        name.removeprefix(WHOLE): value for name, value in held.items() if name.startswith(WHOLE)
+    }
     assert after.keys() == base.keys()
-    # AdamW's first step moves every weight that has a gradient by the learning rate, whatever the gradient's size.
-    moves = np.concatenate([np.abs(after[name] - base[name]).ravel() for name in base if "pooler" not in name])
+    # AdamW's first step moves every weight that has a gradient by the learning rate, whatever the
+    # gradient's size.
+    moves = np.concatenate(
+        [np.abs(after[name] - base[name]).ravel() for name in base if "pooler" not in name]
+    )
     assert moves.max() == pytest.approx(1e-3, rel=1e-3)
     assert (moves > 0.99e-3).mean() > 0.8
     served = weights_of(TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU))
-    half = weights_of(TransformerEncoder.load(tiny, adapter=result.adapter, adapter_scale=0.5, hardware=CPU))
+    half = weights_of(
+        TransformerEncoder.load(tiny, adapter=result.adapter, adapter_scale=0.5, hardware=CPU)
+    )
     for name, value in base.items():
         np.testing.assert_array_equal(served[name], after[name])
         np.testing.assert_allclose(half[name], (value + after[name]) / 2, atol=1e-7)
@@ -119,7 +138,8 @@ def test_fine_tuning_begins_with_all_weights_that_pre_training_changed(
     config = replace(masked, method="PT-FT", pretrain_weights="all", steps=2)
     result, _ = learn(context([]), tiny, bare, config, CPU, tmp_path)
     assert result is not None
-    before, after = load_file(tmp_path / PRETRAINING / "adapter" / "adapter_model.safetensors"), adapter(result)
+    before = load_file(tmp_path / PRETRAINING / "adapter" / "adapter_model.safetensors")
+    after = adapter(result)
     assert before.keys() == after.keys()
     changed = {name for name in after if not np.array_equal(before[name], after[name])}
     assert changed
@@ -205,8 +225,12 @@ def test_where_it_does_not_apply_pt_ft_is_ft(
 ) -> None:
     model = changed(tiny, tmp_path / "no-mask", drop_mask_token)
     reported: list[Event] = []
-    result, reason = learn(context(reported), model, data, replace(masked, method="PT-FT"), CPU, tmp_path / "run")
-    plain, _ = learn(context([]), model, data, replace(masked, method="FT"), CPU, tmp_path / "plain")
+    result, reason = learn(
+        context(reported), model, data, replace(masked, method="PT-FT"), CPU, tmp_path / "run"
+    )
+    plain, _ = learn(
+        context([]), model, data, replace(masked, method="FT"), CPU, tmp_path / "plain"
+    )
     assert result is not None
     assert plain is not None
     assert reason == ""
@@ -251,21 +275,28 @@ def test_a_pre_trained_adapter_is_used_and_interpolated_as_any_other(
     texts = bare.chunks[:20]
 
     def vectors(scale: float) -> np.ndarray:
-        encoder = TransformerEncoder.load(tiny, adapter=result.adapter, adapter_scale=scale, hardware=one)
+        encoder = TransformerEncoder.load(
+            tiny, adapter=result.adapter, adapter_scale=scale, hardware=one
+        )
         return encoder.encode_chunks(texts)
 
     base = TransformerEncoder.load(tiny, hardware=one).encode_chunks(texts)
     np.testing.assert_allclose(vectors(0.0), base, atol=1e-6)
-    half, whole = vectors(0.5), vectors(1.0)
+    half = vectors(0.5)
+    whole = vectors(1.0)
     assert np.abs(whole - base).max() > 1e-2
     assert (base * half).sum(1).mean() > (base * whole).sum(1).mean()
     student = Student(tiny, masked, one)
     student.load({name: torch.from_numpy(value) for name, value in adapter(result).items()})
     with torch.no_grad():
-        np.testing.assert_allclose(student.forward(student.chunk_rows(texts)).numpy(), whole, atol=1e-5)
+        np.testing.assert_allclose(
+            student.forward(student.chunk_rows(texts)).numpy(), whole, atol=1e-5
+        )
 
 
-def test_counting_the_corpus_can_be_stopped(tiny: ModelFolder, masked: TrainingConfig, go: Pretrain) -> None:
+def test_counting_the_corpus_can_be_stopped(
+    tiny: ModelFolder, masked: TrainingConfig, go: Pretrain
+) -> None:
     with fails(CancelledError, "cancelled", "step 0"):
         go(masked, should_stop=lambda: True)
     student = Student(tiny, masked, CPU)

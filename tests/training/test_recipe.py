@@ -14,7 +14,9 @@ from engine.training.recipe import config_of, fitting_checks, over_queries, scop
 
 
 def test_extractive_queries_are_trained_on_queries_alone_against_all_chunks() -> None:
-    assert config_of(validate({})) == replace(PRESETS["standard"], adapter_scope="queries", shared_chunks=SHARED_CHUNKS)
+    assert config_of(validate({})) == replace(
+        PRESETS["standard"], adapter_scope="queries", shared_chunks=SHARED_CHUNKS
+    )
 
 
 @pytest.mark.parametrize("backend", ["imported", "gguf"])
@@ -22,7 +24,9 @@ def test_queries_worded_as_questions_teach_the_chunks_too(backend: str) -> None:
     assert config_of(validate({"queries": {"backend": backend}})).adapter_scope == "both"
 
 
-@pytest.mark.parametrize(("preset", "numbers"), [("standard", (60, 32, 128)), ("quick", (40, 24, 128))])
+@pytest.mark.parametrize(
+    ("preset", "numbers"), [("standard", (60, 32, 128)), ("quick", (40, 24, 128))]
+)
 @pytest.mark.parametrize("backend", ["imported", "gguf", "endpoint"])
 def test_queries_worded_as_questions_are_told_apart_by_the_chunks_of_a_step(
     backend: str, preset: str, numbers: tuple[int, int, int]
@@ -32,8 +36,12 @@ def test_queries_worded_as_questions_are_told_apart_by_the_chunks_of_a_step(
     assert (config.steps, config.queries_per_step, config.max_tokens) == numbers
 
 
-@pytest.mark.parametrize("training", [{"objective": "triplet"}, {"teacher": "mixture"}, {"preset": "paper"}])
-def test_another_loss_teacher_or_preset_keeps_the_numbers_of_its_preset(training: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "training", [{"objective": "triplet"}, {"teacher": "mixture"}, {"preset": "paper"}]
+)
+def test_another_loss_teacher_or_preset_keeps_the_numbers_of_its_preset(
+    training: dict[str, str],
+) -> None:
     config = config_of(validate({"queries": {"backend": "imported"}, "training": training}))
     preset = PRESETS[training.get("preset", "standard")]
     assert (config.steps, config.negatives_per_query) == (preset.steps, preset.negatives_per_query)
@@ -47,12 +55,19 @@ def test_project_toml_changes_single_numbers_of_the_recipe_for_written_queries()
 
 
 def test_numbers_of_project_toml_hold() -> None:
-    config = config_of(validate({"training": {"steps": 7, "learning_rate": 3e-4, "seed": 5, "adapter_scope": "both"}}))
-    assert config == replace(PRESETS["standard"], steps=7, learning_rate=3e-4, seed=5, adapter_scope="both")
+    config = config_of(
+        validate(
+            {"training": {"steps": 7, "learning_rate": 3e-4, "seed": 5, "adapter_scope": "both"}}
+        )
+    )
+    assert config == replace(
+        PRESETS["standard"], steps=7, learning_rate=3e-4, seed=5, adapter_scope="both"
+    )
 
 
 def test_the_reason_of_the_scope_differs_by_what_was_set() -> None:
-    plain, chosen = validate({}), validate({"training": {"objective": "infonce", "adapter_scope": "both"}})
+    plain = validate({})
+    chosen = validate({"training": {"objective": "infonce", "adapter_scope": "both"}})
     assert "project.toml" in scope_reason(chosen, config_of(chosen))
     assert "project.toml" not in scope_reason(plain, config_of(plain))
 
@@ -64,7 +79,9 @@ def test_epochs_that_no_check_can_end_are_as_many_as_without_a_gain() -> None:
 
     def steps(data: TrainingData, **training: object) -> int:
         settings = validate({"training": training})
-        return fitting_checks(over_queries(config_of(settings), settings, 320), data, settings).steps
+        return fitting_checks(
+            over_queries(config_of(settings), settings, 320), data, settings
+        ).steps
 
     assert (steps(checked, preset="mafin"), steps(bare, preset="mafin")) == (20 * 10, 4 * 10)
     assert steps(bare, preset="mafin", epochs=8) == 80, "project.toml wants so many"

@@ -42,7 +42,8 @@ def test_the_interval_by_hand() -> None:
 @pytest.mark.parametrize(
     ("later", "step"),
     [
-        # standard error of 100 differences with a spread of 0.2: 0.02, so the limit is a loss of 0.039
+        # standard error of 100 differences with a spread of 0.2: 0.02, so the limit is a loss of
+        # 0.039
         ([moved(0.05, 0.2), moved(0.08, 0.2), moved(0.07, 0.2)], 20),
         ([moved(-0.03, 0.2), moved(-0.02, 0.2), moved(-0.035, 0.2)], 20),
         ([moved(-0.03, 0.2), moved(-0.05, 0.2), moved(-0.06, 0.2)], 10),
@@ -53,11 +54,19 @@ def test_the_interval_by_hand() -> None:
         ([], 0),
     ],
     ids=[
-        "best later step", "worse within noise", "first within noise", "second within noise", "all clearly worse",
-        "a small loss of every query", "equal: the earlier", "nothing but the start",
+        "best later step",
+        "worse within noise",
+        "first within noise",
+        "second within noise",
+        "all clearly worse",
+        "a small loss of every query",
+        "equal: the earlier",
+        "nothing but the start",
     ],
-)  # fmt: skip
-def test_step_0_is_kept_only_where_each_later_step_is_clearly_worse(later: list[list[float]], step: int) -> None:
+)
+def test_step_0_is_kept_only_where_each_later_step_is_clearly_worse(
+    later: list[list[float]], step: int
+) -> None:
     state = kept(FIRST, *later)
     assert state.best_step == step
     values = [FIRST, *later][step // 10]

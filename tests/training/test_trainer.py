@@ -33,7 +33,8 @@ class StopAfter:
     """Asks to stop once `step` was reached."""
 
     def __init__(self, step: int) -> None:
-        self.step, self.reached = step, 0
+        self.step = step
+        self.reached = 0
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TrainStep):
@@ -45,15 +46,29 @@ class StopAfter:
 
 @pytest.mark.parametrize(
     "objective",
-    [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in get_args(Objective)],
+    [
+        one if one in QUICK else pytest.param(one, marks=pytest.mark.slow)
+        for one in get_args(Objective)
+    ],
 )
-def test_training_learns(run: Run, recipe: TrainingConfig, data: TrainingData, objective: str) -> None:
-    # Asked with the very queries it is trained on: what matters here is that the gradients point the right way.
-    seen = replace(data, heldout_queries=data.queries, heldout_positives=data.positives, heldout_hard=None)
+def test_training_learns(
+    run: Run, recipe: TrainingConfig, data: TrainingData, objective: str
+) -> None:
+    # Asked with the very queries it is trained on: what matters here is that the gradients point
+    # the right way.
+    seen = replace(
+        data, heldout_queries=data.queries, heldout_positives=data.positives, heldout_hard=None
+    )
     result = run(
-        recipe, given=seen, objective=objective, steps=40, queries_per_step=16, eval_every=20, learning_rate=5e-3,
+        recipe,
+        given=seen,
+        objective=objective,
+        steps=40,
+        queries_per_step=16,
+        eval_every=20,
+        learning_rate=5e-3,
         negatives_per_query=4,
-    )  # fmt: skip
+    )
     _, early, late = result.history
     assert late["loss"] < early["loss"]
     if objective not in ("listnet", "listmle"):  # whose teacher does not know the positive
@@ -66,7 +81,10 @@ def test_events(run: Run, recipe: TrainingConfig) -> None:
     result = run(recipe, emit=seen.append)
     steps = [event for event in seen if isinstance(event, TrainStep)]
     assert [event.step for event in steps] == list(range(1, 13))
-    assert all(np.isfinite(event.loss) and event.tokens_per_second > 0 and event.memory_mb > 100 for event in steps)
+    assert all(
+        np.isfinite(event.loss) and event.tokens_per_second > 0 and event.memory_mb > 100
+        for event in steps
+    )
     assert steps[-1].seconds_left == 0
     assert max(event.learning_rate for event in steps) == pytest.approx(recipe.learning_rate)
     assert [event.step for event in seen if isinstance(event, HeldOut)] == [0, 4, 8, 12]
@@ -105,7 +123,10 @@ def test_the_same_seed_gives_the_same_adapter_and_another_does_not(
     [
         (5, 0.0),
         (8, 0.2),
-        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((1, 0.0), (8, 0.0), (1, 0.2), (5, 0.2))),
+        *(
+            pytest.param(*more, marks=pytest.mark.slow)
+            for more in ((1, 0.0), (8, 0.0), (1, 0.2), (5, 0.2))
+        ),
     ],
 )
 def test_a_broken_off_training_ends_as_an_unbroken_one(
@@ -114,7 +135,14 @@ def test_a_broken_off_training_ends_as_an_unbroken_one(
     whole = run(recipe, "whole", lora_dropout=dropout, graph_memory_mb=0)
     stopper = StopAfter(stop)
     with fails(CancelledError, "cancelled", f"{stop} of 12"):
-        run(recipe, "broken", emit=stopper, should_stop=stopper.asked, lora_dropout=dropout, graph_memory_mb=0)
+        run(
+            recipe,
+            "broken",
+            emit=stopper,
+            should_stop=stopper.asked,
+            lora_dropout=dropout,
+            graph_memory_mb=0,
+        )
     seen: list[Event] = []
     resumed = run(recipe, "broken", emit=seen.append, lora_dropout=dropout, graph_memory_mb=0)
     assert min(event.step for event in seen if isinstance(event, TrainStep)) == stop + 1
@@ -130,7 +158,9 @@ def test_the_time_of_a_training_is_that_of_all_its_runs(
     stopper = StopAfter(5)
     with pytest.raises(CancelledError):
         run(recipe, "broken", emit=stopper, should_stop=stopper.asked)
-    state = json.loads((max((tmp_path / "broken").glob("step-*")) / "state.json").read_text())["state"]
+    state = json.loads((max((tmp_path / "broken").glob("step-*")) / "state.json").read_text())[
+        "state"
+    ]
     assert state["seconds"] > 0
     before = next(ticks)
     resumed = run(recipe, "broken")
@@ -144,8 +174,13 @@ def test_the_time_of_a_training_is_that_of_all_its_runs(
 def test_the_last_step_is_kept_where_that_is_asked_for(
     run: Run, recipe: TrainingConfig, data: TrainingData, heldout: bool
 ) -> None:
-    """Also where the checks would have stopped at step 8, and kept the start: the rate ruins the model."""
-    given = data if heldout else replace(data, heldout_queries=(), heldout_positives=data.heldout_positives[:0])
+    """Also where the checks would have stopped at step 8, and kept the start: the rate ruins the
+    model.
+    """
+    if heldout:
+        given = data
+    else:
+        given = replace(data, heldout_queries=(), heldout_positives=data.heldout_positives[:0])
     harmful = replace(recipe, learning_rate=0.1, patience=1, keep="last")
     last = run(harmful, "last", given=given)
     assert (last.steps, last.best_step, last.ended) == (12, 12, "all steps")
@@ -156,7 +191,9 @@ def test_the_last_step_is_kept_where_that_is_asked_for(
         assert run(replace(harmful, keep="best"), "best", given=given).steps < 12
 
 
-def test_stopping_within_a_held_out_check(run: Run, recipe: TrainingConfig, whole: TrainResult, tmp_path: Path) -> None:
+def test_stopping_within_a_held_out_check(
+    run: Run, recipe: TrainingConfig, whole: TrainResult, tmp_path: Path
+) -> None:
     calls: list[int] = []
     stopper = StopAfter(4)
 
@@ -167,7 +204,9 @@ def test_stopping_within_a_held_out_check(run: Run, recipe: TrainingConfig, whol
 
     with pytest.raises(CancelledError):
         run(recipe, "broken", emit=stopper, should_stop=late)
-    state = json.loads((max((tmp_path / "broken").glob("step-*")) / "state.json").read_text())["state"]
+    state = json.loads((max((tmp_path / "broken").glob("step-*")) / "state.json").read_text())[
+        "state"
+    ]
     assert state["step"] == 4
     assert state["history"][-1]["step"] == 0
     assert same_training(whole, run(recipe, "broken"))
@@ -193,7 +232,9 @@ def test_a_torn_checkpoint_falls_back_to_the_one_before(
             (newest / "state.json").write_text('{"version": 1, "key"')
         seen: list[Event] = []
         resumed = run(recipe, damage, emit=seen.append)
-        assert min(event.step for event in seen if isinstance(event, TrainStep)) == 7, damage  # checkpoints: 6 and 8
+        assert min(event.step for event in seen if isinstance(event, TrainStep)) == 7, (
+            damage
+        )  # checkpoints: 6 and 8
         assert same_training(whole, resumed), damage
 
 
@@ -201,7 +242,11 @@ def test_only_two_checkpoints_are_kept_and_nothing_half_written(
     run: Run, recipe: TrainingConfig, tmp_path: Path
 ) -> None:
     run(recipe)
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["adapter", "step-00000009", "step-00000012"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "adapter",
+        "step-00000009",
+        "step-00000012",
+    ]
 
 
 def test_a_finished_training_is_not_repeated(run: Run, recipe: TrainingConfig) -> None:
@@ -228,7 +273,8 @@ def test_a_checkpoint_of_other_settings_or_data_is_not_resumed(
 def test_training_that_hurts_ends_early_and_keeps_the_base(
     run: Run, recipe: TrainingConfig, data: TrainingData, tiny: ModelFolder
 ) -> None:
-    # The held-out queries are copies of their chunks: the base model finds all of them, and training only loses some.
+    # The held-out queries are copies of their chunks: the base model finds all of them, and
+    # training only loses some.
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
     seen: list[Event] = []
     result = run(
@@ -245,22 +291,35 @@ def test_training_that_hurts_ends_early_and_keeps_the_base(
     assert result.history[0]["hit_at_10"] == 100
     assert any(isinstance(event, Choice) and "no gain" in event.reason for event in seen)
     cpu = Hardware("cpu", "float32", 1, ())
-    adapted = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=cpu).encode_queries(data.queries)
+    adapted = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=cpu).encode_queries(
+        data.queries
+    )
     np.testing.assert_allclose(
         adapted, TransformerEncoder.load(tiny, hardware=cpu).encode_queries(data.queries), atol=1e-6
     )
 
 
-def test_without_held_out_queries_the_last_step_is_kept(run: Run, recipe: TrainingConfig, data: TrainingData) -> None:
+def test_without_held_out_queries_the_last_step_is_kept(
+    run: Run, recipe: TrainingConfig, data: TrainingData
+) -> None:
     bare = replace(data, heldout_queries=(), heldout_positives=np.empty(0, int), heldout_hard=None)
     result = run(recipe, given=bare)
     assert (result.steps, result.best_step, result.best_ndcg_at_10) == (12, 12, None)
-    assert [entry["step"] for entry in result.history] == list(range(1, 13)), "the losses are drawn all the same"
-    assert all(set(entry) == {"step", "loss", "target_entropy"} and entry["loss"] > 0 for entry in result.history)
-    assert any(np.abs(value).max() > 1e-3 for name, value in adapter(result).items() if "lora_B" in name)
+    assert [entry["step"] for entry in result.history] == list(range(1, 13)), (
+        "the losses are drawn all the same"
+    )
+    assert all(
+        set(entry) == {"step", "loss", "target_entropy"} and entry["loss"] > 0
+        for entry in result.history
+    )
+    assert any(
+        np.abs(value).max() > 1e-3 for name, value in adapter(result).items() if "lora_B" in name
+    )
 
 
-def test_a_loss_that_is_not_finite_is_an_error(run: Run, recipe: TrainingConfig, data: TrainingData) -> None:
+def test_a_loss_that_is_not_finite_is_an_error(
+    run: Run, recipe: TrainingConfig, data: TrainingData
+) -> None:
     broken = replace(data, base_queries=np.full((80, 32), np.nan), base_chunks=np.ones((200, 32)))
     with fails(StageError, "training-diverged", "step 1") as caught:
         run(recipe, given=broken)
@@ -272,7 +331,8 @@ def test_a_loss_that_is_not_finite_is_an_error(run: Run, recipe: TrainingConfig,
     [
         MemoryError(),
         RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:113] DefaultCPUAllocator: not enough memory: you tried to allocate"
+            "[enforce fail at alloc_cpu.cpp:113] DefaultCPUAllocator: not enough memory: you tried"
+            " to allocate"
         ),
     ],
 )
@@ -303,7 +363,9 @@ def test_other_errors_of_torch_are_not_called_missing_memory(
         run(recipe)
 
 
-def test_a_full_disk_is_a_resource_error(run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_a_resource_error(
+    run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import errno
 
     from engine.training import checkpoint
@@ -321,10 +383,14 @@ def test_a_preset_to_compare_with_trains(run: Run, data: TrainingData, preset: s
     bare = replace(data, heldout_queries=(), heldout_positives=np.empty(0, int), heldout_hard=None)
     result = run(PRESETS[preset], given=bare, steps=3)
     assert result.steps == 3
-    assert any(np.abs(value).max() > 0 for name, value in adapter(result).items() if "lora_B" in name)
+    assert any(
+        np.abs(value).max() > 0 for name, value in adapter(result).items() if "lora_B" in name
+    )
 
 
-def test_the_pool_holds_positives_then_hard_then_random_chunks(data: TrainingData, recipe: TrainingConfig) -> None:
+def test_the_pool_holds_positives_then_hard_then_random_chunks(
+    data: TrainingData, recipe: TrainingConfig
+) -> None:
     config = replace(recipe, heldout_pool=60, heldout_queries=15)
     pool = build_pool(data, config)
     assert pool is not None
@@ -354,15 +420,22 @@ def test_measure_by_hand() -> None:
 
 
 def test_a_step_that_a_gpu_has_no_memory_for_is_made_again_with_less_at_a_time(
-    run: Run, recipe: TrainingConfig, data: TrainingData, tiny: ModelFolder, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    recipe: TrainingConfig,
+    data: TrainingData,
+    tiny: ModelFolder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import torch
 
     from engine.core.events import Warned
     from engine.training.model.student import Student
 
-    forward, events = Student.forward, list[Event]()
-    thrifty = run(recipe, "thrifty", steps=4, micro_batch_tokens=128, graph_memory_mb=0, lora_dropout=0.2)
+    forward = Student.forward
+    events = list[Event]()
+    thrifty = run(
+        recipe, "thrifty", steps=4, micro_batch_tokens=128, graph_memory_mb=0, lora_dropout=0.2
+    )
 
     def scarce(self: Student, rows: list[list[int]], prompt_length: int = 0) -> torch.Tensor:
         if torch.is_grad_enabled() and len(rows) * max(map(len, rows)) > 128:
@@ -370,14 +443,24 @@ def test_a_step_that_a_gpu_has_no_memory_for_is_made_again_with_less_at_a_time(
         return forward(self, rows, prompt_length)
 
     monkeypatch.setattr(Student, "forward", scarce)
-    found = run(recipe, "scarce", steps=4, micro_batch_tokens=256, max_tokens=128, lora_dropout=0.2, emit=events.append)
+    found = run(
+        recipe,
+        "scarce",
+        steps=4,
+        micro_batch_tokens=256,
+        max_tokens=128,
+        lora_dropout=0.2,
+        emit=events.append,
+    )
     reported = [event.text for event in events if isinstance(event, Warned)]
     assert ["graphs" in text for text in reported] == [True, False]
     assert "128 tokens" in reported[1]
     assert found.steps == 4
     check_same_encoder(tiny, found.adapter, thrifty.adapter, data.chunks[:20])
     monkeypatch.setattr(
-        Student, "forward", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("CUDA out of memory."))
+        Student,
+        "forward",
+        lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("CUDA out of memory.")),
     )
     with fails(ResourceError, "memory-full"):
         run(recipe, "none", steps=4)

@@ -39,7 +39,8 @@ def test_a_truncated_index(folder: Path) -> None:
 
 
 def test_every_flipped_bit_of_the_index_is_found(folder: Path) -> None:
-    whole, rng = (folder / "part-000001.vec").read_bytes(), random.Random(0)
+    whole = (folder / "part-000001.vec").read_bytes()
+    rng = random.Random(0)
     for _ in range(60):
         data = bytearray(whole)
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
@@ -49,17 +50,17 @@ def test_every_flipped_bit_of_the_index_is_found(folder: Path) -> None:
 
 
 def test_every_flipped_bit_of_the_manifest_is_found_or_harmless(folder: Path) -> None:
-    """In a process of its own: native code that crashes must fail this test, not end the test run."""
+    """In a process of its own: native code that crashes must fail this test, not end the test
+    run.
+    """
     code = (
-        "import sys\nfrom pathlib import Path\nimport numpy as np\n"
-        "from engine.core.errors import DamagedError\nfrom engine.vectors.index import VectorIndex\n"
-        "folder = Path(sys.argv[1]); path = folder / 'manifest.json'; whole = path.read_bytes(); found = 0\n"
-        "for at in range(len(whole)):\n  for bit in range(0, 8, 3):\n"
-        "    data = bytearray(whole); data[at] ^= 1 << bit; path.write_bytes(data)\n"
-        "    try:\n      index = VectorIndex.open(folder)\n"
-        "      assert len(index.search(np.ones(24, np.float32), 10**6)[0]) == 40\n"
-        "    except DamagedError:\n      found += 1\n"
-        "print(found)"
+        "import sys\nfrom pathlib import Path\nimport numpy as np\nfrom engine.core.errors import"
+        " DamagedError\nfrom engine.vectors.index import VectorIndex\nfolder = Path(sys.argv[1]);"
+        " path = folder / 'manifest.json'; whole = path.read_bytes(); found = 0\nfor at in"
+        " range(len(whole)):\n  for bit in range(0, 8, 3):\n    data = bytearray(whole); data[at]"
+        " ^= 1 << bit; path.write_bytes(data)\n    try:\n      index = VectorIndex.open(folder)\n  "
+        "    assert len(index.search(np.ones(24, np.float32), 10**6)[0]) == 40\n    except"
+        " DamagedError:\n      found += 1\nprint(found)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)],

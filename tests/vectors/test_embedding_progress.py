@@ -11,7 +11,9 @@ from engine.runs.pipeline import run
 
 def test_what_is_embedded_already_counts_as_done(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}})
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
+    )
     seen = list[tuple[int, int]]()
 
     def note(event: Event) -> None:
@@ -20,7 +22,9 @@ def test_what_is_embedded_already_counts_as_done(tmp_path: Path) -> None:
 
     for added in range(3), range(3, 5):
         for number in added:
-            (tmp_path / "documents" / f"{number}.txt").write_text(f"The tern number{number} rests on the pier.")
+            (tmp_path / "documents" / f"{number}.txt").write_text(
+                f"The tern number{number} rests on the pier."
+            )
         seen.clear()
         with stages_in_this_process():
             run(project, stages=("ingest", "index", "embed"), on_event=note)

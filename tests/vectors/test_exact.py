@@ -48,21 +48,28 @@ def test_many_rows_and_a_mapped_file(way: str, tmp_path: Path) -> None:
 
 def test_equal_rows_have_equal_cosines_and_rank_by_id(way: str) -> None:
     row = np.random.default_rng(1).normal(size=(1, 384)).astype(np.float16)
-    scores = exact.cosines([np.repeat(row, 301, axis=0)], np.random.default_rng(2).normal(size=384).astype(np.float32))
+    scores = exact.cosines(
+        [np.repeat(row, 301, axis=0)], np.random.default_rng(2).normal(size=384).astype(np.float32)
+    )
     assert np.ptp(scores) < 1e-6
     ids = np.arange(301)[::-1]
-    assert exact.ranks(ids, np.zeros(301, np.float32), np.arange(301)).tolist() == list(range(301, 0, -1))
+    assert exact.ranks(ids, np.zeros(301, np.float32), np.arange(301)).tolist() == list(
+        range(301, 0, -1)
+    )
 
 
 def test_ranks_by_hand() -> None:
-    ids, scores = np.array([4, 9, 2, 7]), np.array([0.5, 0.9, 0.5, -1.0], np.float32)
+    ids = np.array([4, 9, 2, 7])
+    scores = np.array([0.5, 0.9, 0.5, -1.0], np.float32)
     assert exact.ranks(ids, scores, np.arange(4)).tolist() == [3, 1, 2, 4]
     assert exact.ranks(ids, scores, np.array([3, 0])).tolist() == [4, 3]
     assert exact.ranks(ids, scores, np.empty(0, np.int64)).tolist() == []
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-6), ("f16", 1e-3), ("i8", 2e-2)])
-def test_stored_vectors_are_those_of_the_index(tmp_path: Path, dtype: str, error: float, monkeypatch: Any) -> None:
+def test_stored_vectors_are_those_of_the_index(
+    tmp_path: Path, dtype: str, error: float, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("engine.vectors.index.BLOCK", 7)
     vectors = np.random.default_rng(0).normal(size=(40, 24)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -5,7 +5,8 @@ from engine.vectors.ids import distinct
 
 
 @pytest.mark.parametrize(
-    ("ids", "expected"), [([], []), ([7], [7]), ([5, 1, 5, 3, 1, 1], [1, 3, 5]), ([2**62, -1, 2**62], [-1, 2**62])]
+    ("ids", "expected"),
+    [([], []), ([7], [7]), ([5, 1, 5, 3, 1, 1], [1, 3, 5]), ([2**62, -1, 2**62], [-1, 2**62])],
 )
 def test_distinct_ids_ascend(ids: list[int], expected: list[int]) -> None:
     found = distinct(np.array(ids, np.int64))

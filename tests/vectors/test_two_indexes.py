@@ -1,4 +1,6 @@
-"""Where semantic search encodes otherwise than hybrid search: a second index, or a second encoder of queries on the first."""
+"""Where semantic search encodes otherwise than hybrid search: a second index, or a second
+encoder of queries on the first.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,12 @@ def second_fails(monkeypatch: pytest.MonkeyPatch, error: Exception) -> Iterator[
 
 @pytest.mark.parametrize(
     ("semantic", "hybrid", "shared"),
-    [(ON_BOTH, BASE, False), (ON_QUERIES, BASE, True), (BASE, ON_QUERIES, True), (OTHER, ON_BOTH, False)],
+    [
+        (ON_BOTH, BASE, False),
+        (ON_QUERIES, BASE, True),
+        (BASE, ON_QUERIES, True),
+        (OTHER, ON_BOTH, False),
+    ],
     ids=["both sides", "queries", "base for semantic search", "two adapters"],
 )
 def test_each_mode_compares_by_its_own_encoder(
@@ -115,7 +122,9 @@ def test_disk_and_time_of_a_second_index_are_said_before_it_is_made(
     choose(two_encoders, semantic, BASE)
     done = engine_here("embed", str(two_encoders.path), "--force", "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    told = [one["reason"] for one in events if one["event"] == "choice" and one["setting"] == "index"]
+    told = [
+        one["reason"] for one in events if one["event"] == "choice" and one["setting"] == "index"
+    ]
     assert len(told) == announced
     for reason in told:
         assert numbers(reason) == [4, 1], "chunks and megabytes"
@@ -131,12 +140,18 @@ def test_one_encoder_has_one_index(two_encoders: ProjectFolder) -> None:
 
 
 @pytest.mark.parametrize("moment", ["building", "publishing"])
-def test_a_kill_between_the_two_leaves_the_first_to_search_with(two_encoders: ProjectFolder, moment: str) -> None:
+def test_a_kill_between_the_two_leaves_the_first_to_search_with(
+    two_encoders: ProjectFolder, moment: str
+) -> None:
     choose(two_encoders, ON_BOTH, BASE)
     done = subprocess.run(
-        [sys.executable, "-c", KILLED[moment], str(two_encoders.path)], env={**environment(), "PYTHONPATH": import_path()},
-        capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", KILLED[moment], str(two_encoders.path)],
+        env={**environment(), "PYTHONPATH": import_path()},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     first = artifact_of(two_encoders, VectorsInfo)
     assert first is not None
@@ -144,10 +159,14 @@ def test_a_kill_between_the_two_leaves_the_first_to_search_with(two_encoders: Pr
     assert state_of(two_encoders) == "stale"
     wanted = similarities(two_encoders, BASE, QUERY)
     for mode in ("semantic", "hybrid"):
-        np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
+        np.testing.assert_allclose(
+            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
+        )
     with closing(Searcher(two_encoders)) as searcher:
         assert len(searcher.search(QUERY, mode="semantic").hits) == 4
-    assert embed(two_encoders)["embedded"] == (4 if moment == "building" else 0), "the first is not embedded again"
+    assert embed(two_encoders)["embedded"] == (4 if moment == "building" else 0), (
+        "the first is not embedded again"
+    )
     sweep(two_encoders)
     assert state_of(two_encoders) == "done"
     assert len(vector_folders(two_encoders)) == 2
@@ -173,7 +192,7 @@ building = ProjectFolder.building
 def killed(self, root, name): return kill() if name.endswith("-semantic") else building(self, root, name)
 ProjectFolder.building = killed
 stage_here(Path(sys.argv[1]), "embed")
-""",
+""",  # noqa: E501
     "publishing": _KILL
     + """
 put = Store.put_artifact
@@ -181,7 +200,7 @@ def killed(self, artifact, **named):
     return kill() if isinstance(artifact.info, SemanticVectorsInfo) else put(self, artifact, **named)
 Store.put_artifact = killed
 stage_here(Path(sys.argv[1]), "embed")
-""",
+""",  # noqa: E501
 }
 
 
@@ -208,7 +227,9 @@ def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
         check(two_encoders)
     wanted = similarities(two_encoders, BASE, QUERY)
     for mode in ("semantic", "hybrid"):
-        np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
+        np.testing.assert_allclose(
+            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
+        )
     with closing(Searcher(two_encoders)) as searcher:
         found = searcher.search(QUERY, mode="semantic")
         assert len(found.hits) == 4
@@ -216,7 +237,9 @@ def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
         assert embed(two_encoders)["embedded"] == 0
         repaired = searcher.search(QUERY, mode="semantic")
     assert repaired.commands == ()
-    assert searcher_scores(repaired) != searcher_scores(found), "the repaired index is used without a new start"
+    assert searcher_scores(repaired) != searcher_scores(found), (
+        "the repaired index is used without a new start"
+    )
     check(two_encoders)
     adapted = similarities(two_encoders, ON_BOTH, QUERY)
     np.testing.assert_allclose(
@@ -237,7 +260,9 @@ def test_back_to_one_encoder_the_second_index_goes(two_encoders: ProjectFolder) 
     assert len(vector_folders(two_encoders)) == 1
     wanted = similarities(two_encoders, ON_BOTH, QUERY)
     for mode in ("semantic", "hybrid"):
-        np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
+        np.testing.assert_allclose(
+            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
+        )
 
 
 @pytest.mark.parametrize(
@@ -291,7 +316,9 @@ def chunk_rows(project: ProjectFolder) -> set[int]:
 def change_documents(project: ProjectFolder) -> None:
     """One document changes, one goes, one comes."""
     documents = project.path / "documents"
-    (documents / "lease.md").write_text("# Lease\n\nThe tenant repairs the roof of the hall and pays no rent.\n")
+    (documents / "lease.md").write_text(
+        "# Lease\n\nThe tenant repairs the roof of the hall and pays no rent.\n"
+    )
     (documents / "loan.md").unlink()
     (documents / "pump.md").write_text("# Pump\n\nThe pump of the hall failed on Monday.\n")
     for stage in ("ingest", "index"):
@@ -338,7 +365,9 @@ def test_a_full_disk_while_the_second_is_made_leaves_both_modes(
     with closing(Searcher(two_encoders)) as searcher:
         for mode in ("semantic", "hybrid"):
             assert searcher.search(QUERY, mode=mode).hits
-    assert not [one for one in (two_encoders.path / "vectors").iterdir() if one.name.startswith(".tmp")]
+    assert not [
+        one for one in (two_encoders.path / "vectors").iterdir() if one.name.startswith(".tmp")
+    ]
     assert embed(two_encoders)["embedded"] == 4
 
 
@@ -346,12 +375,17 @@ def test_an_index_of_before_serves_both_modes_without_a_run(two_encoders: Projec
     """Projects of former versions have neither two decisions nor a second index."""
     choose(two_encoders, ON_BOTH, ON_BOTH)
     embed(two_encoders)
-    former = '{"in_use": {"name": "merged", "scale": 1.0, "adapter": "adapters/first", "side": "both"}, "model": "x"}'
+    former = (
+        '{"in_use": {"name": "merged", "scale": 1.0, "adapter": "adapters/first", "side": "both"},'
+        ' "model": "x"}'
+    )
     with closing(sqlite3.connect(two_encoders.path / "project.db")) as database, database:
         database.execute("UPDATE artifacts SET info = ? WHERE kind = 'evaluation'", (former,))
     wanted = similarities(two_encoders, ON_BOTH, QUERY)
     for mode in ("semantic", "hybrid"):
-        np.testing.assert_allclose(sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3)
+        np.testing.assert_allclose(
+            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
+        )
     with closing(Searcher(two_encoders)) as searcher:
         assert len(searcher.search(QUERY, mode="semantic").hits) == 4
 

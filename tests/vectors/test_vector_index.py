@@ -21,7 +21,9 @@ from engine.vectors.index import VectorIndex
 
 @pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-5), ("f16", 2e-3), ("i8", 3e-2)])
 @pytest.mark.parametrize("reopened", [False, True])
-def test_search_agrees_with_brute_force(tmp_path: Path, dtype: str, error: float, reopened: bool) -> None:
+def test_search_agrees_with_brute_force(
+    tmp_path: Path, dtype: str, error: float, reopened: bool
+) -> None:
     index, ids, vectors = build(tmp_path / "index", 300, dtype)
     if reopened:
         index = VectorIndex.open(tmp_path / "index")
@@ -30,7 +32,10 @@ def test_search_agrees_with_brute_force(tmp_path: Path, dtype: str, error: float
     for query in unit(20, seed=1):
         for found, scores, wanted, right in (
             (*index.search(query, 10), *brute_force(query, ids, vectors)),
-            (*index.search_among(query, allowed, 10), *brute_force(query, ids[inside], vectors[inside])),
+            (
+                *index.search_among(query, allowed, 10),
+                *brute_force(query, ids[inside], vectors[inside]),
+            ),
         ):
             assert (found.dtype, scores.dtype, len(found)) == (np.int64, np.float32, 10)
             assert (np.diff(scores) <= 0).all()
@@ -91,8 +96,11 @@ def test_k_above_n_gives_n(folder: Path, k: int) -> None:
 
 @pytest.mark.parametrize("k", [0, -3])
 def test_k_below_one_gives_nothing(folder: Path, k: int) -> None:
-    index, query = VectorIndex.open(folder), unit(1)[0]
-    assert [len(part) for part in (*index.search(query, k), *index.search_among(query, ids_of(40), k))] == [0] * 4
+    index = VectorIndex.open(folder)
+    query = unit(1)[0]
+    assert [
+        len(part) for part in (*index.search(query, k), *index.search_among(query, ids_of(40), k))
+    ] == [0] * 4
 
 
 def test_an_empty_index(tmp_path: Path) -> None:
@@ -101,7 +109,10 @@ def test_an_empty_index(tmp_path: Path) -> None:
     index = VectorIndex.open(tmp_path)
     query = unit(1)[0]
     assert (index.count, len(index.keys())) == (0, 0)
-    assert [len(part) for part in (*index.search(query, 5), *index.search_among(query, np.array([1]), 5))] == [0] * 4
+    assert [
+        len(part)
+        for part in (*index.search(query, 5), *index.search_among(query, np.array([1]), 5))
+    ] == [0] * 4
     (tmp_path / "next").mkdir()
     grown = VectorIndex.open(tmp_path).updated(tmp_path / "next", np.array([4]), unit(1), [])
     assert grown is not None
@@ -109,11 +120,12 @@ def test_an_empty_index(tmp_path: Path) -> None:
 
 
 def test_search_among_takes_unknown_repeated_and_no_ids(folder: Path) -> None:
-    index, query = VectorIndex.open(folder), unit(1)[0]
+    index = VectorIndex.open(folder)
+    query = unit(1)[0]
     known = ids_of(40)[:2]
-    assert sorted(index.search_among(query, np.array([*known, *known, -4, 0, 10**9]), 9)[0].tolist()) == sorted(
-        known.tolist()
-    )
+    assert sorted(
+        index.search_among(query, np.array([*known, *known, -4, 0, 10**9]), 9)[0].tolist()
+    ) == sorted(known.tolist())
     assert index.search_among(query, np.empty(0, np.int64), 9)[0].tolist() == []
     assert index.search_among(query, np.array([0]), 9)[0].tolist() == []
 
@@ -126,7 +138,10 @@ def test_search_among_refuses_another_width_where_no_chunk_is_allowed(folder: Pa
 def test_a_vector_of_zeros_has_a_finite_score(tmp_path: Path) -> None:
     vectors = np.vstack([unit(1), np.zeros((1, WIDTH), np.float32)])
     index = VectorIndex.build(tmp_path, np.array([1, 2]), vectors)
-    for found, scores in (index.search(vectors[0], 2), index.search_among(vectors[0], np.array([1, 2]), 2)):
+    for found, scores in (
+        index.search(vectors[0], 2),
+        index.search_among(vectors[0], np.array([1, 2]), 2),
+    ):
         assert found.tolist() == [1, 2]
         np.testing.assert_allclose(scores, [1, 0], atol=1e-3)
 
@@ -170,11 +185,18 @@ def test_update_adds_and_removes_in_a_copy(tmp_path: Path, dtype: str) -> None:
     _, ids, vectors = build(tmp_path / "former", 60, dtype)
     before = contents(tmp_path / "former")
     (tmp_path / "new").mkdir()
-    added, fresh = np.arange(1000, 1010), unit(10, seed=5)
-    assert VectorIndex.open(tmp_path / "former").updated(tmp_path / "new", added, fresh, ids[:6].tolist()) is not None
+    added = np.arange(1000, 1010)
+    fresh = unit(10, seed=5)
+    assert (
+        VectorIndex.open(tmp_path / "former").updated(
+            tmp_path / "new", added, fresh, ids[:6].tolist()
+        )
+        is not None
+    )
     assert contents(tmp_path / "former") == before
     index = VectorIndex.open(tmp_path / "new")
-    all_ids, all_vectors = np.concatenate([ids[6:], added]), np.concatenate([vectors[6:], fresh])
+    all_ids = np.concatenate([ids[6:], added])
+    all_vectors = np.concatenate([vectors[6:], fresh])
     assert (index.count, sorted(index.keys().tolist())) == (64, sorted(all_ids.tolist()))
     for query in [*vectors[:6], *fresh[:3]]:
         found, scores = index.search(query, 64)
@@ -188,7 +210,8 @@ def test_update_adds_and_removes_in_a_copy(tmp_path: Path, dtype: str) -> None:
 
 def test_updates_are_counted_until_a_rebuild_is_due(tmp_path: Path) -> None:
     _, ids, _ = build(tmp_path / "0", 50)
-    none, no_vectors = np.empty(0, np.int64), np.empty((0, WIDTH), np.float32)
+    none = np.empty(0, np.int64)
+    no_vectors = np.empty((0, WIDTH), np.float32)
     for number, (first, last) in enumerate([(0, 4), (4, 8)]):
         (tmp_path / str(number + 1)).mkdir()
         done = VectorIndex.open(tmp_path / str(number)).updated(
@@ -197,7 +220,12 @@ def test_updates_are_counted_until_a_rebuild_is_due(tmp_path: Path) -> None:
         assert done is not None
         assert done.manifest["removed"] == last
     (tmp_path / "3").mkdir()
-    assert VectorIndex.open(tmp_path / "2").updated(tmp_path / "3", none, no_vectors, ids[8:12].tolist()) is None
+    assert (
+        VectorIndex.open(tmp_path / "2").updated(
+            tmp_path / "3", none, no_vectors, ids[8:12].tolist()
+        )
+        is None
+    )
     assert contents(tmp_path / "3") == {}
     assert VectorIndex.open(tmp_path / "2").count == 42
 
@@ -208,22 +236,30 @@ def test_small_parts_become_one_and_large_ones_are_links(tmp_path: Path) -> None
     for number in range(8):
         (tmp_path / str(number + 1)).mkdir()
         key = np.array([1000 + number])
-        grown = index.updated(tmp_path / str(number + 1), key, extra[number : number + 1], ids[number : number + 1])
+        grown = index.updated(
+            tmp_path / str(number + 1), key, extra[number : number + 1], ids[number : number + 1]
+        )
         assert grown is not None
         index = grown
     sizes = [rows for rows, _ in index.manifest["parts"].values()]
     assert (sizes, index.count, index.manifest["removed"]) == ([64, 8], 64, 8)
     first = next(iter(index.manifest["parts"]))
     assert (tmp_path / "8" / first).samefile(tmp_path / "0" / first)
-    wanted, everything = np.concatenate([ids[8:], np.arange(1000, 1008)]), np.concatenate([vectors[8:], extra])
+    wanted = np.concatenate([ids[8:], np.arange(1000, 1008)])
+    everything = np.concatenate([vectors[8:], extra])
     for query in (*extra, *vectors[:4]):
-        assert index.search(query, 64)[0].tolist() == brute_force(query, wanted, everything)[0].tolist()
+        assert (
+            index.search(query, 64)[0].tolist()
+            == brute_force(query, wanted, everything)[0].tolist()
+        )
     keys, rows = index.stored()
     assert keys.tolist() == sorted(wanted.tolist())
     np.testing.assert_array_equal(rows, everything[np.argsort(wanted)])
 
 
-def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_is_linked_and_its_damage_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "EXACT_UP_TO", 50)
     monkeypatch.setattr(module, "GRAPH_FROM", 50)
     index, ids, vectors = build(tmp_path / "0", 64)
@@ -234,7 +270,10 @@ def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path, monkeypatch: 
     assert list(grown.manifest["graphs"]) == list(index.manifest["parts"])
     assert graph.samefile(graph_of(tmp_path / "0" / next(iter(index.manifest["parts"]))))
     opened = VectorIndex.open(tmp_path / "1")
-    assert opened.search(vectors[0], 10)[0].tolist() == opened.search_exactly(vectors[0], 10)[0].tolist()
+    assert (
+        opened.search(vectors[0], 10)[0].tolist()
+        == opened.search_exactly(vectors[0], 10)[0].tolist()
+    )
     data = bytearray(graph.read_bytes())
     data[len(data) // 2] ^= 1
     graph.unlink()
@@ -250,11 +289,18 @@ def test_a_large_file_gets_its_graph_when_the_index_becomes_large(
     monkeypatch.setattr(module, "GRAPH_FROM", 50)
     index, _, _ = build(tmp_path / "0", 64)
     assert index.manifest["graphs"] == {}
-    for folder, key, rows in (("1", 1000, 30), ("2", 2000, 20)):  # 94 rows, then 114, of which 50 become one file
+    for folder, key, rows in (
+        ("1", 1000, 30),
+        ("2", 2000, 20),
+    ):  # 94 rows, then 114, of which 50 become one file
         (tmp_path / folder).mkdir()
-        grown = index.updated(tmp_path / folder, np.arange(key, key + rows), unit(rows, seed=rows), [])
+        grown = index.updated(
+            tmp_path / folder, np.arange(key, key + rows), unit(rows, seed=rows), []
+        )
         assert grown is not None
-        assert list(grown.manifest["graphs"]) == (list(grown.manifest["parts"])[:1] if grown.count > 100 else [])
+        assert list(grown.manifest["graphs"]) == (
+            list(grown.manifest["parts"])[:1] if grown.count > 100 else []
+        )
         index = grown
     opened = VectorIndex.open(tmp_path / "2")
     for query in unit(9, seed=20):
@@ -264,9 +310,13 @@ def test_a_large_file_gets_its_graph_when_the_index_becomes_large(
 @pytest.mark.parametrize("of_cosines", [True, False])
 def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path, of_cosines: bool) -> None:
     """Rows of unequal lengths, as those of Lorentz distances, too."""
-    rows = unit(3000, width=40) * np.linspace(1, 1 if of_cosines else 20, 3000, dtype=np.float32)[:, None]
+    rows = (
+        unit(3000, width=40)
+        * np.linspace(1, 1 if of_cosines else 20, 3000, dtype=np.float32)[:, None]
+    )
     write_graph(tmp_path / "a.usearch", [rows[:1000], rows[1000:]], 40, of_cosines=of_cosines)
-    graph, found = map_graph(tmp_path / "a.usearch"), 0
+    graph = map_graph(tmp_path / "a.usearch")
+    found = 0
     for query in unit(20, seed=4, width=40):
         cosines = rows @ query / np.linalg.norm(rows, axis=1)
         places, distances = candidates([(0, graph)], query, 256)
@@ -278,7 +328,10 @@ def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path, of_cosines: bo
 
 
 def test_graphs_of_former_versions_are_compared_with_new_ones(tmp_path: Path) -> None:
-    """Those compared int8 copies by cosine. Vectors are tight, as those of some encoders: the mean of all has length .98."""
+    """Those compared int8 copies by cosine.
+
+    Vectors are tight, as those of some encoders: the mean of all has length .98.
+    """
     made = unit(2000, width=12) @ unit(12, seed=3, width=300) + 5 * unit(1, seed=7, width=300)
     rows = made / np.linalg.norm(made, axis=1, keepdims=True)
     prepare_for_usearch()
@@ -288,7 +341,10 @@ def test_graphs_of_former_versions_are_compared_with_new_ones(tmp_path: Path) ->
     former.add(np.arange(1000, dtype=np.uint64), rows[:1000])
     former.save(str(tmp_path / "a.usearch"))
     write_graph(tmp_path / "b.usearch", [rows[1000:]], 300, of_cosines=True)
-    graphs = [(start, map_graph(tmp_path / name)) for start, name in ((0, "a.usearch"), (1000, "b.usearch"))]
+    graphs = [
+        (start, map_graph(tmp_path / name))
+        for start, name in ((0, "a.usearch"), (1000, "b.usearch"))
+    ]
     found = 0
     for query in rows[::100]:
         places, distances = candidates(graphs, query, 128)
@@ -301,7 +357,10 @@ def test_graphs_of_former_versions_are_compared_with_new_ones(tmp_path: Path) ->
 def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     done = VectorIndex.open(folder).updated(
-        tmp_path / "new", np.empty(0, np.int64), np.empty((0, WIDTH), np.float32), range(10**5, 10**5 + 99)
+        tmp_path / "new",
+        np.empty(0, np.int64),
+        np.empty((0, WIDTH), np.float32),
+        range(10**5, 10**5 + 99),
     )
     assert done is not None
     assert (done.count, done.manifest["removed"]) == (40, 0)
@@ -309,7 +368,8 @@ def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) 
 
 def test_adding_a_known_key_replaces_it(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
-    key, fresh = ids_of(40)[:1], unit(1, seed=8)
+    key = ids_of(40)[:1]
+    fresh = unit(1, seed=8)
     done = VectorIndex.open(folder).updated(tmp_path / "new", key, fresh, [])
     assert done is not None
     found, scores = done.search(fresh[0], 40)
@@ -331,7 +391,9 @@ class Halved(Similarity):
     index_form = HalvedForm()
 
 
-def test_an_index_opens_in_the_form_that_its_manifest_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_opens_in_the_form_that_its_manifest_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("plain", "halved"):
         (tmp_path / name).mkdir()
     plain = VectorIndex.build(tmp_path / "plain", ids_of(40), unit(40), dtype="f32")
@@ -352,16 +414,22 @@ def points(count: int, seed: int = 0, width: int = 64) -> np.ndarray:
     """Of hyperbolic space, at distances of 0.2 to 3 from its origin."""
     lengths = np.random.default_rng([seed, 1]).uniform(0.2, 3, (count, 1))
     directions = np.random.default_rng(seed).normal(size=(count, width))
-    return (np.sinh(lengths) * directions / np.linalg.norm(directions, axis=1, keepdims=True)).astype(np.float32)
+    return (
+        np.sinh(lengths) * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    ).astype(np.float32)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 def test_an_index_ranks_by_lorentz_distance(tmp_path: Path, dtype: str) -> None:
-    ids, chunks, queries = np.arange(10_000), points(10_000), points(50, seed=1)
+    ids = np.arange(10_000)
+    chunks = points(10_000)
+    queries = points(50, seed=1)
     VectorIndex.build(tmp_path, ids, chunks, similarity=Lorentz(), dtype=dtype)
     index = VectorIndex.open(tmp_path)
     form = Lorentz(1.0)
-    exact = form.of_products(form.query_form(queries).astype(float) @ form.chunk_form(chunks).astype(float).T)
+    exact = form.of_products(
+        form.query_form(queries).astype(float) @ form.chunk_form(chunks).astype(float).T
+    )
     for query, distances in zip(queries, exact, strict=True):
         found, scores = index.search(query, 10)
         assert set(found) == set(np.argsort(-distances)[:10])
@@ -372,11 +440,20 @@ def test_points_beyond_the_longest_want_an_index_built_anew(tmp_path: Path) -> N
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
     chunks = points(100)
-    first = VectorIndex.build(tmp_path / "first", np.arange(100), chunks, similarity=Lorentz(), dtype="f32")
+    first = VectorIndex.build(
+        tmp_path / "first", np.arange(100), chunks, similarity=Lorentz(), dtype="f32"
+    )
     fresh = chunks[:1] * np.float32(0.5)
-    grown = VectorIndex.open(tmp_path / "first").updated(tmp_path / "second", np.array([100]), fresh, [])
+    grown = VectorIndex.open(tmp_path / "first").updated(
+        tmp_path / "second", np.array([100]), fresh, []
+    )
     assert grown is not None
     assert grown.manifest["largest_norm"] == first.manifest["largest_norm"]
     assert grown.search(fresh[0], 1)[0].tolist() == [100]
     beyond = chunks[np.argmax(np.linalg.norm(chunks, axis=1))][None] * np.float32(1.01)
-    assert VectorIndex.open(tmp_path / "first").updated(tmp_path / "third", np.array([100]), beyond, []) is None
+    assert (
+        VectorIndex.open(tmp_path / "first").updated(
+            tmp_path / "third", np.array([100]), beyond, []
+        )
+        is None
+    )

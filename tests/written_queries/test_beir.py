@@ -25,7 +25,8 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 def lines(path: Path, *rows: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
-        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), encoding="utf-8"
+        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows),
+        encoding="utf-8",
     )
     return path
 
@@ -57,7 +58,9 @@ def test_a_corpus_is_read_entry_by_entry(tmp_path: Path) -> None:
         ({"_id": "a", "text": "x"}, ("'a'", "twice")),
     ],
 )
-def test_malformed_corpus_lines_are_named(tmp_path: Path, row: object, complaint: tuple[str, ...]) -> None:
+def test_malformed_corpus_lines_are_named(
+    tmp_path: Path, row: object, complaint: tuple[str, ...]
+) -> None:
     path = lines(tmp_path / "corpus.jsonl", {"_id": "a", "text": "x"}, row)
     with fails(DatasetError, "dataset-invalid", f"{path}, line 2", *complaint):
         list(reader_for("beir").read(path))
@@ -105,7 +108,12 @@ def beir_folder(folder: Path) -> Path:
 def test_judgments(tmp_path: Path) -> None:
     folder = beir_folder(tmp_path)
     (judged,) = read_beir_judgments(folder)
-    assert (judged.key, judged.text, judged.grades, judged.evidence) == ("q1", "one", (("d1", 2), ("d3", 1)), ())
+    assert (judged.key, judged.text, judged.grades, judged.evidence) == (
+        "q1",
+        "one",
+        (("d1", 2), ("d3", 1)),
+        (),
+    )
     assert [query.key for query in read_beir_judgments(folder, "dev")] == ["q2"]
     with fails(DatasetError, "dataset-unreadable", "dev.tsv, test.tsv"):
         read_beir_judgments(folder, "train")
@@ -121,7 +129,11 @@ def test_judgments(tmp_path: Path) -> None:
 
 def test_judgments_as_training_queries(tmp_path: Path) -> None:
     folder = beir_folder(tmp_path)
-    rows = [{"_id": "d1", "text": "w " * 150}, {"_id": "d3", "title": "t", "text": ""}, {"_id": "d5", "text": "x"}]
+    rows = [
+        {"_id": "d1", "text": "w " * 150},
+        {"_id": "d3", "title": "t", "text": ""},
+        {"_id": "d5", "text": "x"},
+    ]
     lines(folder / "corpus.jsonl", *rows)
     lines(folder / "qrels/train.tsv", "q1\td1\t1", "q1\td3\t30", "q1\tgone\t2", "q2\td5\t1")
     assert read_training_queries(folder / "qrels/train.tsv") == [
@@ -204,7 +216,9 @@ def test_real_data_sets() -> None:
         ({"query": "q", "evidence": "e", "kind": ["title"]}, "imported"),
     ],
 )
-def test_training_queries_have_the_kind_that_the_file_names(tmp_path: Path, row: dict[str, object], kind: str) -> None:
+def test_training_queries_have_the_kind_that_the_file_names(
+    tmp_path: Path, row: dict[str, object], kind: str
+) -> None:
     (query,) = read_queries_jsonl(lines(tmp_path / "q.jsonl", row))
     assert query.kind == kind
 
@@ -212,15 +226,23 @@ def test_training_queries_have_the_kind_that_the_file_names(tmp_path: Path, row:
 def test_judged_questions_may_have_further_answers(tmp_path: Path) -> None:
     also = [{"path": "b.md", "evidence": ["B."]}, {"path": "c.md"}, {"evidence": "C."}]
     row = {"query": "who?", "evidence": ["A."], "path": "a.md"}
-    plain, full = (read_evidence_questions(lines(tmp_path / "q.jsonl", one))[0] for one in (row, {**row, "also": also}))
-    assert full.also == (FurtherAnswer("b.md", ("B.",)), FurtherAnswer("c.md"), FurtherAnswer(None, ("C.",)))
+    plain, full = (
+        read_evidence_questions(lines(tmp_path / "q.jsonl", one))[0]
+        for one in (row, {**row, "also": also})
+    )
+    assert full.also == (
+        FurtherAnswer("b.md", ("B.",)),
+        FurtherAnswer("c.md"),
+        FurtherAnswer(None, ("C.",)),
+    )
     assert (plain.also, plain.key) == ((), full.key)
     twice = lines(tmp_path / "q.jsonl", {**row, "also": also[:1]}, {**row, "also": also[:2]})
     assert read_evidence_questions(twice)[0].also == full.also[:2]
 
 
 @pytest.mark.parametrize(
-    ("also", "complaint"), [("b.md", "a list"), ([3], "JSON object"), ([{"path": ""}], "'path'"), ([{}], "'evidence'")]
+    ("also", "complaint"),
+    [("b.md", "a list"), ([3], "JSON object"), ([{"path": ""}], "'path'"), ([{}], "'evidence'")],
 )
 def test_malformed_further_answers_are_named(tmp_path: Path, also: object, complaint: str) -> None:
     path = lines(tmp_path / "q.jsonl", {"query": "who?", "evidence": ["A."], "also": also})
@@ -231,10 +253,15 @@ def test_malformed_further_answers_are_named(tmp_path: Path, also: object, compl
 @pytest.mark.shared
 def test_the_written_queries_and_questions_are_read_with_kinds_and_further_answers() -> None:
     folder = DATA / "model-written"
-    assert {query.kind for query in read_queries_jsonl(folder / "multihop-partial-everyday.jsonl")} == {"everyday"}
+    assert {
+        query.kind for query in read_queries_jsonl(folder / "multihop-partial-everyday.jsonl")
+    } == {"everyday"}
     usual = {query.kind for query in read_queries_jsonl(folder / "sample-queries.jsonl")}
     assert usual == {"question", "keyword", "title", "claim"}
     questions = read_evidence_questions(DATA / "sample-questions" / "questions.jsonl")
-    rows = [json.loads(line) for line in (DATA / "sample-questions" / "questions.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (DATA / "sample-questions" / "questions.jsonl").read_text().splitlines()
+    ]
     assert [len(one.also) for one in questions] == [len(row.get("also", ())) for row in rows]
     assert any(one.also for one in questions)

@@ -1,4 +1,6 @@
-"""Queries that documents hold: what is one, of which origin, where it stands, and what answers it."""
+"""Queries that documents hold: what is one, of which origin, where it stands, and what answers
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,22 @@ Found = list[tuple[str, str]]
 def chunks_of(text: str, size: int) -> list[Chunk]:
     starts = range(0, max(1, len(text)), size)
     pieces = [(start, text[start : start + size]) for start in starts]
-    return [Chunk(7, n, at, at + len(piece), piece, (), 3, piece, "h", 100 + n) for n, (at, piece) in enumerate(pieces)]
+    return [
+        Chunk(7, n, at, at + len(piece), piece, (), 3, piece, "h", 100 + n)
+        for n, (at, piece) in enumerate(pieces)
+    ]
 
 
 def queries(read: ReadDocument, path: str, size: int = 10_000) -> list[DocumentQuery]:
-    """The queries of a document that is cut into chunks of so many characters, with the ids 100, 101 and so on."""
+    """The queries of a document that is cut into chunks of so many characters, with the ids 100,
+    101 and so on.
+    """
     found = queries_in(read, path, chunks_of(read.text, size))
     for query in found:
         assert (query.document_id, query.written_in) == (7, 7)
-        assert query.start < 0 or folded_words(read.text[query.start : query.end]) == folded_words(query.text)
+        assert query.start < 0 or folded_words(read.text[query.start : query.end]) == folded_words(
+            query.text
+        )
     return found
 
 
@@ -48,35 +57,71 @@ def pairs(found: list[DocumentQuery], *origins: str) -> Found:
     ("name", "content", "title", "place"),
     [
         ("a.html", f"<title>Berths for visitors</title><p>{BODY}", "Berths for visitors", (-1, -1)),
-        ("a.html", f"<title>Berths for visitors</title><h1>BERTHS for\nvisitors</h1><p>{BODY}", "Berths for visitors", (0, 19)),
+        (
+            "a.html",
+            f"<title>Berths for visitors</title><h1>BERTHS for\nvisitors</h1><p>{BODY}",
+            "Berths for visitors",
+            (0, 19),
+        ),
         ("a.md", f"# Berths for visitors\n\n{BODY}", "Berths for visitors", (2, 21)),
         ("a.txt", f"Berths for visitors\n===\n{BODY}", "Berths for visitors", (0, 19)),
         ("a.txt", f"- Berths for visitors\n\n{BODY}", "Berths for visitors", (2, 21)),
-        ("a.html", f"<title>• – Berths for visitors</title><p>{BODY}", "Berths for visitors", (-1, -1)),
+        (
+            "a.html",
+            f"<title>• – Berths for visitors</title><p>{BODY}",
+            "Berths for visitors",
+            (-1, -1),
+        ),
         ("a.txt", f"Liegeplätze für Gäste\n\n{BODY}", "Liegeplätze für Gäste", (0, 21)),
-        ("a.html", f"<title>港湾の使用料について</title><p>{BODY}", "港湾の使用料について", (-1, -1)),
+        (
+            "a.html",
+            f"<title>港湾の使用料について</title><p>{BODY}",
+            "港湾の使用料について",
+            (-1, -1),
+        ),
     ],
-)  # fmt: skip
-def test_titles(tmp_path: Path, name: str, content: str, title: str, place: tuple[int, int]) -> None:
+)
+def test_titles(
+    tmp_path: Path, name: str, content: str, title: str, place: tuple[int, int]
+) -> None:
     (query,) = of_file(tmp_path, name, content)
-    assert (query.origin, query.text, query.chunk_id, query.start, query.end) == ("title", title, None, *place)
+    assert (query.origin, query.text, query.chunk_id, query.start, query.end) == (
+        "title",
+        title,
+        None,
+        *place,
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("berths-visitors.txt", f"Boats that stay longer\nthan a night pay.\n{BODY}"),  # the beginning of a sentence
+        (
+            "berths-visitors.txt",
+            f"Boats that stay longer\nthan a night pay.\n{BODY}",
+        ),  # the beginning of a sentence
         ("berths-visitors.txt", f"Boats pay for nights.\n\n{BODY}"),
         ("berths-visitors.html", f"<title>Berths visitors</title><p>{BODY}"),  # the file's name
         ("berths-visitors.csv", "pier,berth\nnorth,1\nsouth,2\n"),
         *(
             ("a.html", f"<title>{title}</title><p>{BODY}")
-            for title in ("Untitled document", "Microsoft Word - Berths for visitors", "Slide 1", "Berths", "The of for",
-                          "berths for visitors.docx", "=?utf-8?Q?Berths for?=", "berths_for_visitors")
+            for title in (
+                "Untitled document",
+                "Microsoft Word - Berths for visitors",
+                "Slide 1",
+                "Berths",
+                "The of for",
+                "berths for visitors.docx",
+                "=?utf-8?Q?Berths for?=",
+                "berths_for_visitors",
+            )
         ),
-        ("a.html", "<title>Berths for visitors</title><p>Berths for visitors</p>"),  # nothing is left to be found
+        (
+            "a.html",
+            "<title>Berths for visitors</title><p>Berths for visitors</p>",
+        ),  # nothing is left to be found
     ],
-)  # fmt: skip
+)
 def test_what_is_no_title(tmp_path: Path, name: str, content: str) -> None:
     assert pairs(of_file(tmp_path, name, content)) == []
 
@@ -85,14 +130,28 @@ def test_what_is_no_title(tmp_path: Path, name: str, content: str) -> None:
     ("name", "content", "kept"),
     [
         ("how-to-change-oil.md", f"# How to change oil\n\n{BODY}", ("title", "How to change oil")),
-        ("how-to-change-oil.html", f"<title>How to change oil</title><h1>How to change oil</h1>{BODY}",
-         ("title", "How to change oil")),
-        ("2024-berths-for-visitors.txt", f"Berths for visitors\n\n{BODY}", ("title", "Berths for visitors")),
-        ("berths-for-visitors.md", f"---\ntitle: Harbour\n---\n## Berths for visitors\n{BODY}",
-         ("heading", "Berths for visitors")),
-        ("how-to-change-oil.html", f"<title>How to change oil</title><p>{BODY} How to change oil.", None),
+        (
+            "how-to-change-oil.html",
+            f"<title>How to change oil</title><h1>How to change oil</h1>{BODY}",
+            ("title", "How to change oil"),
+        ),
+        (
+            "2024-berths-for-visitors.txt",
+            f"Berths for visitors\n\n{BODY}",
+            ("title", "Berths for visitors"),
+        ),
+        (
+            "berths-for-visitors.md",
+            f"---\ntitle: Harbour\n---\n## Berths for visitors\n{BODY}",
+            ("heading", "Berths for visitors"),
+        ),
+        (
+            "how-to-change-oil.html",
+            f"<title>How to change oil</title><p>{BODY} How to change oil.",
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_an_author_wrote_counts_though_the_file_is_called_so(
     tmp_path: Path, name: str, content: str, kept: tuple[str, str] | None
 ) -> None:
@@ -115,7 +174,9 @@ def test_what_an_author_wrote_counts_though_the_file_is_called_so(
 )
 def test_subjects(tmp_path: Path, subject: str, asked: str | None) -> None:
     found = of_file(
-        tmp_path, "a.eml", f"Subject: {subject}\nFrom: a@b.example\n\n{BODY}\n\nWho will pay for this?\n\n{BODY}"
+        tmp_path,
+        "a.eml",
+        f"Subject: {subject}\nFrom: a@b.example\n\n{BODY}\n\nWho will pay for this?\n\n{BODY}",
     )
     assert pairs(found) == ([] if asked is None else [("subject", asked)])
     assert all(query.chunk_id is None and query.start > 0 for query in found)
@@ -166,11 +227,14 @@ def test_a_heading_has_no_marker_of_a_list_and_no_number(before: str) -> None:
 def test_a_heading_has_its_place_where_it_takes_two_lines_or_another_case() -> None:
     text = f"{BODY}\n2 BERTHS FOR VISITORS\nby length of boat\n{BODY}"
     start = text.index("2 BERTHS")
-    read = ReadDocument("a", text, headings=(Heading(start, 1, "2 Berths for visitors by length of boat"),))
+    read = ReadDocument(
+        "a", text, headings=(Heading(start, 1, "2 Berths for visitors by length of boat"),)
+    )
     (found,) = queries(read, "a.pdf", 40)
     assert (found.text, text[found.start : found.end]) == (
-        "Berths for visitors by length of boat", "BERTHS FOR VISITORS\nby length of boat",
-    )  # fmt: skip
+        "Berths for visitors by length of boat",
+        "BERTHS FOR VISITORS\nby length of boat",
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +260,11 @@ def test_a_heading_has_its_place_where_it_takes_two_lines_or_another_case() -> N
 def test_questions_with_an_answer(text: str, asked: str | None) -> None:
     found = queries(ReadDocument("a", text), "a.txt", 30)
     assert pairs(found) == ([] if asked is None else [("faq", asked)])
-    assert all(query.chunk_id == 100 + text.index(BODY, query.end) // 30 for query in found if "A: " not in text)
+    assert all(
+        query.chunk_id == 100 + text.index(BODY, query.end) // 30
+        for query in found
+        if "A: " not in text
+    )
 
 
 def test_a_heading_that_asks_is_one_question(tmp_path: Path) -> None:
@@ -211,7 +279,10 @@ def test_a_heading_that_asks_is_one_question(tmp_path: Path) -> None:
         ("Fig. 3.2 Berths at the pier", None),  # may be a sentence
         ("Table 2 – Fees by length of the boat", "Fees by length of the boat"),
         ("**Table A.** Fees by length", None),
-        ("**Table 2.** Fees by length\nof the boat, for a night", "Fees by length of the boat, for a night"),
+        (
+            "**Table 2.** Fees by length\nof the boat, for a night",
+            "Fees by length of the boat, for a night",
+        ),
         ("Abbildung 4: Liegeplätze am Nordkai", "Liegeplätze am Nordkai"),
         ("Tableau 1 - Tarifs par longueur", "Tarifs par longueur"),
         ("図1：港の地図と桟橋", "港の地図と桟橋"),
@@ -232,8 +303,10 @@ def test_what_a_page_marks_as_captions_and_terms(tmp_path: Path) -> None:
         <table><caption>Table 2: Fees by length</caption><tr><td>1<td>2<tr><td>3<td>4</table>
         <dl><dt>Mooring</dt><dd>{BODY}</dd><dt>42</dt><dd>{BODY}</dd></dl>"""
     assert sorted(pairs(of_file(tmp_path, "a.html", page))) == [
-        ("caption", "Berths at the northern pier"), ("caption", "Fees by length"), ("glossary", "Mooring"),
-    ]  # fmt: skip
+        ("caption", "Berths at the northern pier"),
+        ("caption", "Fees by length"),
+        ("glossary", "Mooring"),
+    ]
 
 
 def test_what_markdown_marks_as_captions_and_terms(tmp_path: Path) -> None:
@@ -272,19 +345,29 @@ def test_the_terms_of_a_glossary(tmp_path: Path) -> None:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "documents").mkdir()
-    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+    return ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
+    ).path
 
 
 def held(project: Path) -> list[tuple[str, str, str, str]]:
-    """Ingest, and all queries: origin, text, the document that answers, the document that holds the text."""
+    """Ingest, and all queries: origin, text, the document that answers, the document that holds
+    the text.
+    """
     ingest_here(project)
     store = ProjectFolder.open(project).store()
     paths = {document.id: document.path for document in store.documents()}
     live = {chunk.id: chunk.document_id for chunk in store.chunks()}
     found = document_queries(store)
     store.close()
-    assert all(query.id and live.get(query.chunk_id or 0, query.document_id) == query.document_id for query in found)
-    return [(query.origin, query.text, paths[query.document_id], paths[query.written_in]) for query in found]
+    assert all(
+        query.id and live.get(query.chunk_id or 0, query.document_id) == query.document_id
+        for query in found
+    )
+    return [
+        (query.origin, query.text, paths[query.document_id], paths[query.written_in])
+        for query in found
+    ]
 
 
 def test_links_lead_to_documents_of_the_project(project: Path) -> None:
@@ -294,11 +377,16 @@ def test_links_lead_to_documents_of_the_project(project: Path) -> None:
         f"""<p>{BODY} <a href="sub/fees.html#top">What a <i>night</i> costs</a> <a href="sub/fees.html">click here</a>
         <a href="https://harbour.example/a.md">The harbour's own page</a> <a href="gone.md">A page that is gone</a>
         <a href="index.html">All about this page</a> <a href="mailto:a@b.example">Write to us</a> <a name=x>No link at all</a>
-        <nav><a href="/sub/fees">Fees for guests</a></nav>"""
+        <nav><a href="/sub/fees">Fees for guests</a></nav>"""  # noqa: E501
     )
-    (documents / "sub" / "fees.html").write_text(f'<p>{BODY} <a href="../a%20b.md">Lights of the harbour</a>')
-    (documents / "a b.md").write_text(f"{BODY} See [what a night costs](sub/fees.html 'Fees') and [it](index.html).")
-    fees, lights = "sub/fees.html", "a b.md"
+    (documents / "sub" / "fees.html").write_text(
+        f'<p>{BODY} <a href="../a%20b.md">Lights of the harbour</a>'
+    )
+    (documents / "a b.md").write_text(
+        f"{BODY} See [what a night costs](sub/fees.html 'Fees') and [it](index.html)."
+    )
+    fees = "sub/fees.html"
+    lights = "a b.md"
     assert held(project) == [
         ("link", "what a night costs", fees, lights),  # the other says the same
         ("link", "Fees for guests", fees, "index.html"),
@@ -314,9 +402,13 @@ def test_what_many_passages_would_answer_is_no_query(project: Path) -> None:
     documents = project.parent / "documents"
     for number in range(4):
         text = f"## Fees by length\n{BODY} {number}\n"
-        (documents / f"{number}.md").write_text(text + (f"## Lights and signals\n{BODY}" if number else ""))
+        (documents / f"{number}.md").write_text(
+            text + (f"## Lights and signals\n{BODY}" if number else "")
+        )
     found = held(project)
-    assert [query[:3] for query in found] == [("heading", "Lights and signals", f"{number}.md") for number in (1, 2, 3)]
+    assert [query[:3] for query in found] == [
+        ("heading", "Lights and signals", f"{number}.md") for number in (1, 2, 3)
+    ]
     (documents / "0.md").unlink()
     assert len(held(project)) == 6
     (documents / "1.md").write_text(f"## Wind and weather\n{BODY}")
@@ -333,11 +425,19 @@ def test_the_titles_of_a_beir_data_set(project: Path) -> None:
     lines = (json.dumps({"_id": key, "title": title, "text": text}) for key, title, text in rows)
     (project.parent / "documents" / "corpus.jsonl").write_text("\n".join(lines))
     assert [query[:3] for query in held(project)] == [
-        ("title", "Berths for visitors", "corpus.jsonl#a"), ("title", "Fees by length", "corpus.jsonl#c"),
-    ]  # fmt: skip
+        ("title", "Berths for visitors", "corpus.jsonl#a"),
+        ("title", "Fees by length", "corpus.jsonl#c"),
+    ]
 
 
-def test_the_title_that_the_entries_of_an_article_share_has_one_answer_however_many_they_are(project: Path) -> None:
-    lines = (json.dumps({"_id": str(n), "title": "Berths for visitors", "text": f"{BODY} {n}"}) for n in range(6))
+def test_the_title_that_the_entries_of_an_article_share_has_one_answer_however_many_they_are(
+    project: Path,
+) -> None:
+    lines = (
+        json.dumps({"_id": str(n), "title": "Berths for visitors", "text": f"{BODY} {n}"})
+        for n in range(6)
+    )
     (project.parent / "documents" / "corpus.jsonl").write_text("\n".join(lines))
-    assert [query[1:3] for query in held(project)] == [("Berths for visitors", f"corpus.jsonl#{n}") for n in range(6)]
+    assert [query[1:3] for query in held(project)] == [
+        ("Berths for visitors", f"corpus.jsonl#{n}") for n in range(6)
+    ]

@@ -21,28 +21,43 @@ def write(path: Path, *rows: dict[str, object]) -> Path:
     return path
 
 
-EVERYDAY = {"query": "when did it break", "evidence": "The pump failed in March.", "document": "log.txt"}
+EVERYDAY = {
+    "query": "when did it break",
+    "evidence": "The pump failed in March.",
+    "document": "log.txt",
+}
 
 
 def test_imported_queries_keep_their_kind(project: ProjectFolder, tmp_path: Path) -> None:
     plain = {"query": "what failed?", "evidence": "The pump failed in March."}
-    assert import_queries(project, write(tmp_path / "q.jsonl", {**EVERYDAY, "kind": "everyday"}, plain)) == 2
+    assert (
+        import_queries(
+            project, write(tmp_path / "q.jsonl", {**EVERYDAY, "kind": "everyday"}, plain)
+        )
+        == 2
+    )
     assert [(query.text, query.kind) for query in imported_queries(project)] == [
         ("when did it break", "everyday"),
         ("what failed?", "imported"),
     ]
     (kept,) = (project.path / "imports").glob("queries-*.jsonl")
-    assert [json.loads(line).get("kind") for line in kept.read_text().splitlines()] == ["everyday", None]
+    assert [json.loads(line).get("kind") for line in kept.read_text().splitlines()] == [
+        "everyday",
+        None,
+    ]
 
 
-def test_a_kind_counts_in_whatever_order_files_were_imported(project: ProjectFolder, tmp_path: Path) -> None:
+def test_a_kind_counts_in_whatever_order_files_were_imported(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     """Before kinds were kept, a file was imported without them; the same file again brings them."""
     for rows in ([EVERYDAY], [{**EVERYDAY, "kind": "everyday"}]):
         import_queries(project, write(tmp_path / "q.jsonl", *rows))
     names = sorted(path.name for path in (project.path / "imports").iterdir())
     assert [query.kind for query in imported_queries(project)] == ["everyday"]
     first, second = (project.path / "imports" / name for name in names)
-    first_text, second_text = first.read_text(), second.read_text()
+    first_text = first.read_text()
+    second_text = second.read_text()
     first.write_text(second_text)
     second.write_text(first_text)
     assert [query.kind for query in imported_queries(project)] == ["everyday"]
@@ -51,7 +66,9 @@ def test_a_kind_counts_in_whatever_order_files_were_imported(project: ProjectFol
 def test_a_new_database_gets_further_answers_back(project: ProjectFolder, tmp_path: Path) -> None:
     question = {"query": "who?", "evidence": ["He."], "path": "a.md"}
     also = [{"path": "b.md", "evidence": ["She."]}]
-    import_judgments(project, write(tmp_path / "q.jsonl", question, {"query": "what?", "evidence": ["It."]}))
+    import_judgments(
+        project, write(tmp_path / "q.jsonl", question, {"query": "what?", "evidence": ["It."]})
+    )
     import_judgments(project, write(tmp_path / "q.jsonl", {**question, "also": also}))
     wanted = {"who?": (FurtherAnswer("b.md", ("She.",)),), "what?": ()}
     with closing(project.store()) as store:
@@ -61,7 +78,9 @@ def test_a_new_database_gets_further_answers_back(project: ProjectFolder, tmp_pa
         assert {query.text: query.also for query in store.judged()} == wanted
 
 
-def test_a_file_without_further_answers_is_kept_as_before(project: ProjectFolder, tmp_path: Path) -> None:
+def test_a_file_without_further_answers_is_kept_as_before(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     import_judgments(project, write(tmp_path / "q.jsonl", {"query": "who?", "evidence": ["He."]}))
     (kept,) = (project.path / "imports").glob("judgments-*.jsonl")
     assert set(json.loads(kept.read_text())) == {"key", "text", "evidence", "grades", "path"}

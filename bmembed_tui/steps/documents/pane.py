@@ -34,7 +34,10 @@ class DocumentsPane(DocumentsView):
 
     step = "documents"
     title = "Documents"
-    lead = "Which files are searched. They are only read: nothing is changed, and nothing leaves this machine."
+    lead = (
+        "Which files are searched. They are only read: nothing is changed, and nothing leaves this"
+        " machine."
+    )
     help_text = """The documents are read and cut into chunks: passages of about 200 words, which are what search finds.
 
 Formats: how many files can be read, by format. Files that cannot be read are listed with the reason, and so is what cannot be \
@@ -45,7 +48,7 @@ Folders: a project may read several folders and files; one that is dropped here 
 Enter or → opens a folder, ← closes it. Of a large folder \
 the first 1,000 entries are shown; all of its files are read.
 Reading again looks for new, changed and removed files; what did not change is not read twice.
-After reading, search by keywords works at once, and by meaning as the documents are embedded."""
+After reading, search by keywords works at once, and by meaning as the documents are embedded."""  # noqa: E501
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "retry", "try unreadable files again", id="documents.retry", show=False),
         Binding("a", "add", "add a folder", id="documents.add"),
@@ -55,7 +58,9 @@ After reading, search by keywords works at once, and by meaning as the documents
     # What the project says
 
     def entered(self) -> None:
-        self.set_class(cast(Widget, self.parent).size.width >= WIDE, "wide")  # its own is not known while it is hidden
+        self.set_class(
+            cast(Widget, self.parent).size.width >= WIDE, "wide"
+        )  # its own is not known while it is hidden
         super().entered()
         self.scanned = None
         self.load()
@@ -63,7 +68,9 @@ After reading, search by keywords works at once, and by meaning as the documents
     def show_status(self, status: ProjectStatus) -> None:
         self.draw()
         if self.display and self.host.pane is self:
-            self.scanned = self.scanned if self.host.going else None  # after a run the files are counted anew
+            self.scanned = (
+                self.scanned if self.host.going else None
+            )  # after a run the files are counted anew
             self.load()
 
     @work(exclusive=True, group="load")
@@ -83,7 +90,8 @@ After reading, search by keywords works at once, and by meaning as the documents
     def _take(self, settings: Settings) -> None:
         if not self.is_attached:
             return
-        before, corpus = self.corpus, settings.corpus
+        before = self.corpus
+        corpus = settings.corpus
         self.corpus = corpus
         if before is None or before.paths != corpus.paths:
             places = self.host.project.sources(settings)
@@ -102,8 +110,13 @@ After reading, search by keywords works at once, and by meaning as the documents
     def _count(self) -> None:
         if self.corpus is None:
             return
-        include, exclude = (tuple(self.query_one(f"#{name}", PatternField).patterns) for name in ("include", "exclude"))
-        self._wanted = Scan(tuple(self.corpus.paths), include or tuple(CorpusSettings().include), exclude)
+        include, exclude = (
+            tuple(self.query_one(f"#{name}", PatternField).patterns)
+            for name in ("include", "exclude")
+        )
+        self._wanted = Scan(
+            tuple(self.corpus.paths), include or tuple(CorpusSettings().include), exclude
+        )
         self._draw_note()
         if not self._scanning and self._wanted != self.scanned:
             self.scan()
@@ -123,9 +136,11 @@ After reading, search by keywords works at once, and by meaning as the documents
 
     async def _scan_once(self, wanted: Scan) -> None:
         try:
-            self._scan, self._scan_error = await self.ask(wanted), None
+            self._scan = await self.ask(wanted)
+            self._scan_error = None
         except EngineError as error:
-            self._scan, self._scan_error = None, error
+            self._scan = None
+            self._scan_error = error
         self.scanned = wanted
         if not self.is_attached:
             return
@@ -149,7 +164,10 @@ After reading, search by keywords works at once, and by meaning as the documents
             self.host.show_error(self._scan_error)
             return
         fields = [field for field in self.query(PatternField) if field.is_changed]
-        self._change({f"corpus.{field.id}": field.patterns or None for field in fields}, then or self.focus_primary)
+        self._change(
+            {f"corpus.{field.id}": field.patterns or None for field in fields},
+            then or self.focus_primary,
+        )
 
     def _change(self, changes: dict[str, Any], then: Callable[[], object], what: str = "") -> None:
         self.query_one(ChangeLine).propose(changes, what, then)
@@ -181,7 +199,9 @@ After reading, search by keywords works at once, and by meaning as the documents
 
     def _added(self, path: Path | None) -> None:
         if path is not None and self.corpus is not None and str(path) not in self.corpus.paths:
-            self._change({"corpus.paths": [*self.corpus.paths, str(path)]}, self.query_one(FolderTree).focus)
+            self._change(
+                {"corpus.paths": [*self.corpus.paths, str(path)]}, self.query_one(FolderTree).focus
+            )
 
     def action_remove(self) -> None:
         """Read a folder no longer: the one that the tree's cursor is in."""
@@ -191,7 +211,9 @@ After reading, search by keywords works at once, and by meaning as the documents
             self.notify("There is no folder to remove.", markup=False)
             return
         paths = list(self.corpus.paths)
-        what = f"This project stops reading {paths.pop(number)}. The folder itself is not changed.\n"
+        what = (
+            f"This project stops reading {paths.pop(number)}. The folder itself is not changed.\n"
+        )
         self._change({"corpus.paths": paths}, tree.focus, what)
 
     # Reading
@@ -213,7 +235,10 @@ After reading, search by keywords works at once, and by meaning as the documents
             self.read(anew=True)
 
     def read(self, *, anew: bool = False) -> None:
-        """Start reading, with the patterns that were typed. `anew`: also those that could not be read and did not change."""
+        """Start reading, with the patterns that were typed.
+
+        `anew`: also those that could not be read and did not change.
+        """
         if self._is_changed():
             self.keep(partial(self._start, anew))
         else:
@@ -236,7 +261,9 @@ After reading, search by keywords works at once, and by meaning as the documents
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("again", "retry") and self.is_reading():
             return False
-        return super().check_action(action, parameters) and (action != "retry" or bool(self._unread.known))
+        return super().check_action(action, parameters) and (
+            action != "retry" or bool(self._unread.known)
+        )
 
     def action_again(self) -> None:
         if not self.is_reading():

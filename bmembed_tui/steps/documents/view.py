@@ -1,4 +1,6 @@
-"""What the step Documents looks like: its widgets, and how they are drawn from what is known of the files."""
+"""What the step Documents looks like: its widgets, and how they are drawn from what is known of
+the files.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,17 @@ PATH_COLUMNS = 32  # of a file that was left out
 
 
 class DocumentsView(StepPane):
-    """Counts by format, patterns, what is left out, the folders; and one line on how far reading is."""
+    """Counts by format, patterns, what is left out, the folders; and one line on how far reading
+    is.
+    """
 
     buttons: ClassVar[dict[str, str]] = {
-        "primary": "Read the documents", "again": "Read again", "stop": "Stop", "add": "Add folder", "remove": "Remove",
-    }  # fmt: skip
+        "primary": "Read the documents",
+        "again": "Read again",
+        "stop": "Stop",
+        "add": "Add folder",
+        "remove": "Remove",
+    }
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -62,7 +70,10 @@ class DocumentsView(StepPane):
                     for name in ("include", "exclude"):
                         with Horizontal(classes="pattern-row"):
                             yield SafeLabel(name.capitalize())
-                            yield PatternField(placeholder="nothing" if name == "exclude" else "everything", id=name)
+                            yield PatternField(
+                                placeholder="nothing" if name == "exclude" else "everything",
+                                id=name,
+                            )
                     yield SafeStatic(HINT, id="patterns-note")
                 with Vertical(id="documents-folders"):
                     yield SafeStatic("Folders", classes="part-title")
@@ -76,7 +87,10 @@ class DocumentsView(StepPane):
         yield ChangeLine(self.ask)
 
     def on_mount(self) -> None:
-        for table, names in (("#formats", ("Format", "Files", "Size")), ("#skipped", ("File", "Why it is left out"))):
+        for table, names in (
+            ("#formats", ("Format", "Files", "Size")),
+            ("#skipped", ("File", "Why it is left out")),
+        ):
             for name in names:
                 self.query_one(table, SafeTable).add_column(name)
         self.query_one("#skipped-part").display = False
@@ -110,11 +124,19 @@ class DocumentsView(StepPane):
     def draw(self) -> None:
         if not self.is_attached:
             return
-        reading, read = self.is_reading(), self.is_read()
+        reading = self.is_reading()
+        read = self.is_read()
         error = self._settings_error or (None if self._is_changed() else self._scan_error)
-        text = format_status(self.host.status, self.host.run_state, self._scan, error, is_reading=reading)
+        text = format_status(
+            self.host.status, self.host.run_state, self._scan, error, is_reading=reading
+        )
         self.query_one("#documents-status", SafeStatic).update(text)
-        label = "Reading …" if reading else "Continue" if read else "Read the documents"
+        if reading:
+            label = "Reading …"
+        elif read:
+            label = "Continue"
+        else:
+            label = "Read the documents"
         self.query_one("#primary", SafeButton).label = label
         self.query_one("#again").display = read and not reading
         self.query_one("#stop").display = reading
@@ -133,7 +155,9 @@ class DocumentsView(StepPane):
             note = error_text(self._scan_error)
         elif self._is_changed() and self._scan:
             note = plain(
-                f"{files_text(self._scan)} would be read. Enter saves the patterns, Esc reverts them.", "$text-accent"
+                f"{files_text(self._scan)} would be read. Enter saves the patterns, Esc reverts"
+                " them.",
+                "$text-accent",
             )
         self.query_one("#patterns-note", SafeStatic).update(note)
 
@@ -144,10 +168,15 @@ class DocumentsView(StepPane):
             table = self.query_one("#skipped", SafeTable)
             table.clear()
             for path, reason in rows:
-                table.add_row(rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason))
+                table.add_row(
+                    rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason)
+                )
             self._draw_why(0)
         self.query_one("#skipped-part").display = bool(self._left_out)
-        rest = f"; 'engine documents {self.host.project.argument}' lists all" if total > len(self._left_out) else ""
+        if total > len(self._left_out):
+            rest = f"; 'engine documents {self.host.project.argument}' lists all"
+        else:
+            rest = ""
         self.query_one("#skipped-title", SafeStatic).update(
             plain(f"{left_out_title(self.host.status, total)}{rest}", "bold")
         )
@@ -155,4 +184,6 @@ class DocumentsView(StepPane):
 
     def _draw_why(self, row: int) -> None:
         path, reason = self._left_out[row] if 0 <= row < len(self._left_out) else ("", "")
-        self.query_one("#skipped-why", SafeStatic).update(plain(f"{path}: {reason}" if path else "", "$text-muted"))
+        self.query_one("#skipped-why", SafeStatic).update(
+            plain(f"{path}: {reason}" if path else "", "$text-muted")
+        )

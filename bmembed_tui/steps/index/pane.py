@@ -26,7 +26,7 @@ Rankings: every training query is looked up once, and its best k chunks are kept
 
 Search works by keywords as soon as the index is built, also while later steps run.
 
-A change of the documents needs only what changed to be indexed again."""
+A change of the documents needs only what changed to be indexed again."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {"primary": "Build"}
 
     def compose_body(self) -> ComposeResult:
@@ -38,8 +38,15 @@ A change of the documents needs only what changed to be indexed again."""
             return  # called while the screen is being left
         host = self.host
         text = format_status(host.status, host.run_state, host.history)
-        self.query_one("#index-status", HangingStatic).show(text, HEAD if host.status.built("index") else 0)
-        label = "Running …" if host.going else "Continue" if host.status.done("index", "rank") else "Build"
+        self.query_one("#index-status", HangingStatic).show(
+            text, HEAD if host.status.built("index") else 0
+        )
+        if host.going:
+            label = "Running …"
+        elif host.status.done("index", "rank"):
+            label = "Continue"
+        else:
+            label = "Build"
         self.query_one("#primary", SafeButton).label = label
 
     def action_primary(self) -> None:

@@ -17,7 +17,7 @@ STAGES = ("ingest", "index", "generate", "rank")  # what this step runs
 NOTHING = """Keyword search (BM25) finds chunks by the words of the query; rare words count more. It needs no encoder and is ready \
 in seconds: you can search as soon as the index is built.
 
-Then every training query is looked up with it. These rankings are what the encoder learns from."""
+Then every training query is looked up with it. These rankings are what the encoder learns from."""  # noqa: E501
 HEAD = 12
 CHOICES = {"language": "  language", "other languages": "  others", "k": "  depth"}
 
@@ -28,15 +28,23 @@ def format_status(status: ProjectStatus, state: RunState, history: History) -> C
     if state.running and state.current in STAGES:
         lines.append(plain(doing(state), "bold $text-accent"))
     if not status.built("index"):
-        return Content("\n").join(lines) if lines else plain(NOTHING, lines=True)
+        if lines:
+            return Content("\n").join(lines)
+        return plain(NOTHING, lines=True)
     index, rank = (history.record(state, stage) or StageRun(stage) for stage in ("index", "rank"))
-    lines.append(_line("Keywords", count(status.counts.get("chunks", 0), "chunk") + _seconds(index)))
+    lines.append(
+        _line("Keywords", count(status.counts.get("chunks", 0), "chunk") + _seconds(index))
+    )
     lines += _details(status, index)
     if status.built("rank"):
         lines.append(_line("Rankings", _rankings(status, rank)))
         lines += _details(status, rank)
     elif not state.running:
-        lines.append(_line("Rankings", "to do" if status.counts.get("queries") else "to do: they need queries"))
+        lines.append(
+            _line(
+                "Rankings", "to do" if status.counts.get("queries") else "to do: they need queries"
+            )
+        )
     return Content("\n").join(lines)
 
 
@@ -45,14 +53,20 @@ def _line(head: str, text: str) -> Content:
 
 
 def _seconds(record: StageRun) -> str:
-    return f", built in {duration(record.seconds)}" if record.seconds else ""
+    if record.seconds:
+        return f", built in {duration(record.seconds)}"
+    return ""
 
 
 def _rankings(status: ProjectStatus, record: StageRun) -> str:
-    lists, k = record.summary.get("queries", status.counts.get("queries", 0)), record.summary.get("k")
+    lists = record.summary.get("queries", status.counts.get("queries", 0))
+    k = record.summary.get("k")
     if not lists or not isinstance(lists, int):
         return "none: without training queries, nothing can be trained"
-    depth = f": its best {k:,} chunks" if isinstance(k, int) else ""
+    if isinstance(k, int):
+        depth = f": its best {k:,} chunks"
+    else:
+        depth = ""
     return f"{lists:,} lists, one for each query{depth}{_seconds(record)}"
 
 

@@ -1,4 +1,6 @@
-"""What both judging screens share: one question after the other, every answer kept at once, answers taken back."""
+"""What both judging screens share: one question after the other, every answer kept at once,
+answers taken back.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def common_keys() -> list[BindingType]:
 class AskingScreen(Screen[bool], Generic[Item]):
     """Asks about `items`, one at a time. Closes with whether anything was answered.
 
-    Subclasses find the items (`find_items`, `find_own`), show one (`show_item`), and keep or take back an answer (`keep`).
+    Subclasses find the items (`find_items`, `find_own`), show one (`show_item`), and keep or take
+    back an answer (`keep`).
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -80,7 +83,10 @@ class AskingScreen(Screen[bool], Generic[Item]):
         raise NotImplementedError
 
     async def find_own(self, query: str) -> list[Item]:
-        """What is asked about a question that the user types; empty where it needs no look. Raises EngineError."""
+        """What is asked about a question that the user types; empty where it needs no look.
+
+        Raises EngineError.
+        """
         raise NotImplementedError
 
     async def show_item(self, item: Item) -> None:
@@ -222,14 +228,18 @@ class AskingScreen(Screen[bool], Generic[Item]):
         try:
             found = await self.find_own(query)
             self.items[self.place : self.place] = found
-            self._answered = {one if one < self.place else one + len(found) for one in self._answered}
+            self._answered = {
+                one if one < self.place else one + len(found) for one in self._answered
+            }
             if not self.is_attached:
                 return
             self.query_one("#asking-own", Field).value = ""
             self.query_one("#asking-body").focus()
             await self._show()
             if not found:
-                self.say(f"“{query}” needs no look: there is nothing that could tell the lists apart.")
+                self.say(
+                    f"“{query}” needs no look: there is nothing that could tell the lists apart."
+                )
         except EngineError as error:
             self.fail(error)
 

@@ -1,4 +1,6 @@
-"""Which list is better: the lists of two encoders side by side, without a word on which is whose."""
+"""Which list is better: the lists of two encoders side by side, without a word on which is
+whose.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ Passages at the same rank in both lists are grey. Questions with the same list t
 Every answer is kept at once; u takes the last one back. You may stop whenever you like, and go on later: the test that counts the \
 answers allows for looking at any time. e says what they show so far; it is better to look at that in the end.
 
-i takes you to the field for a question of your own: your own ones are the best."""
+i takes you to the field for a question of your own: your own ones are the best."""  # noqa: E501
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(ask)
@@ -81,7 +83,9 @@ i takes you to the field for a question of your own: your own ones are the best.
     async def find_items(self) -> list[str]:
         found = await self.ask(ReadQuestionsToCompare())
         mode = f"Lists of {found.mode} search."
-        self.heading = " ".join(part for part in (mode, need_no_look(found.same, found.total), *found.notes) if part)
+        self.heading = " ".join(
+            part for part in (mode, need_no_look(found.same, found.total), *found.notes) if part
+        )
         return [one.query for one in found.questions if one.answer is None]
 
     async def find_own(self, query: str) -> list[str]:
@@ -119,7 +123,10 @@ i takes you to the field for a question of your own: your own ones are the best.
 
     async def end_note(self) -> str:
         shown = await self.ask(ReadPreferences())
-        end = "No lists are left to compare." if self.items else "There are no other lists to compare."
+        if self.items:
+            end = "No lists are left to compare."
+        else:
+            end = "There are no other lists to compare."
         return f"{end}\n\n{shown.sentence()}\n\nPress i to type a question of your own."
 
     @work(exclusive=True, group="evidence")
@@ -134,12 +141,17 @@ i takes you to the field for a question of your own: your own ones are the best.
 
 
 def list_content(title: str, passages: Sequence[ListedPassage], width: int) -> Content:
-    """A list under its title: ranks, titles and snippets; grey where a passage has the same rank in both lists."""
+    """A list under its title: ranks, titles and snippets; grey where a passage has the same rank
+    in both lists.
+    """
     room = max(8, width - len(INDENT))
     rows = [plain(title, "bold $primary")]
     for one in passages:
         hit = one.hit
-        place = f" · {place_of(hit)}" if place_of(hit) else ""
+        if place_of(hit):
+            place = f" · {place_of(hit)}"
+        else:
+            place = ""
         name = fitted(hit.title or hit.path, max(4, room - len(place)))
         head = plain(f"{hit.rank:>2} {name}{place}", "bold" if one.differs else "")
         row = Content.assemble(head, *snippet_rows(hit, room))

@@ -19,7 +19,8 @@ from engine.core.messages.preferences import (
 )
 from engine.core.messages.search import Judge
 
-RIGHT, WRONG = "right", "wrong"
+RIGHT = "right"
+WRONG = "wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class PassagesScreen(AskingScreen[AskedPassage]):
 Once an encoder is adapted, only passages are asked about that it lists and the base encoder does not, or at another rank: others \
 change no comparison. What found a passage is not said.
 
-Every answer is kept at once; u takes the last one back. i takes you to the field for a question of your own."""
+Every answer is kept at once; u takes the last one back. i takes you to the field for a question of your own."""  # noqa: E501
 
     def compose_item(self) -> ComposeResult:
         yield SafeStatic("", id="passage-place")
@@ -53,7 +54,10 @@ Every answer is kept at once; u takes the last one back. i takes you to the fiel
 
     async def find_items(self) -> list[AskedPassage]:
         found = await self.ask(ReadQuestionsToJudge())
-        settled = need_no_look(found.settled, found.total) if found.focused else ""
+        if found.focused:
+            settled = need_no_look(found.settled, found.total)
+        else:
+            settled = ""
         self.heading = " ".join(part for part in (settled, *found.notes) if part)
         return asked_passages(found)
 
@@ -64,8 +68,12 @@ Every answer is kept at once; u takes the last one back. i takes you to the fiel
         return item.query
 
     async def show_item(self, item: AskedPassage) -> None:
-        where = " › ".join(part for part in (item.passage.path, item.passage.place, *item.passage.headings) if part)
-        self.query_one("#passage-place", SafeStatic).update(plain(f"{where}\n", "$text-accent", lines=True))
+        where = " › ".join(
+            part for part in (item.passage.path, item.passage.place, *item.passage.headings) if part
+        )
+        self.query_one("#passage-place", SafeStatic).update(
+            plain(f"{where}\n", "$text-accent", lines=True)
+        )
         self.query_one("#passage-text", SafeStatic).update(plain(item.passage.text, lines=True))
 
     def hide_item(self) -> None:

@@ -1,4 +1,6 @@
-"""Step Encoder: the encoder that is adapted, where it runs and how precisely, and whether this machine is enough."""
+"""Step Encoder: the encoder that is adapted, where it runs and how precisely, and whether this
+machine is enough.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from textual.widgets import Button, Input
 from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.model.text import encoder_line, format_machine, format_preset, format_topic, of_topic
+from bmembed_tui.steps.model.text import (
+    encoder_line,
+    format_machine,
+    format_preset,
+    format_topic,
+    of_topic,
+)
 from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
@@ -31,14 +39,25 @@ from engine.settings.load import validate
 from engine.settings.schema import DEFAULT_MODEL, EncoderSettings, Settings
 
 ENCODERS = (
-    ("bundled", "bundled"), ("folder", "on this machine"), ("server", "on a server"), ("vectors", "with given vectors"),
-)  # fmt: skip
+    ("bundled", "bundled"),
+    ("folder", "on this machine"),
+    ("server", "on a server"),
+    ("vectors", "with given vectors"),
+)
 ALONE = {"encoder.endpoint": None, "encoder.endpoint_model": None, "encoder.vectors": None}
 BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 DEVICES = tuple((name, name) for name in ("auto", "cpu", "cuda"))
 PRECISIONS = tuple((name, name) for name in ("auto", "float32", "bfloat16", "float16"))
-KEYS = {"model-device": "encoder.device", "model-dtype": "encoder.dtype", "model-preset": "training.preset"}
-NOTES = {"model": "#model-note", "device": "#device-note", "dtype": "#dtype-note"}  # by the doctor's topic
+KEYS = {
+    "model-device": "encoder.device",
+    "model-dtype": "encoder.dtype",
+    "model-preset": "training.preset",
+}
+NOTES = {
+    "model": "#model-note",
+    "device": "#device-note",
+    "dtype": "#dtype-note",
+}  # by the doctor's topic
 LOOKING = "looking …"
 
 
@@ -47,7 +66,10 @@ class ModelPane(StepPane):
 
     step = "model"
     title = "Encoder"
-    lead = "The encoder is the model that turns texts into vectors. Training adapts it to your documents."
+    lead = (
+        "The encoder is the model that turns texts into vectors. Training adapts it to your"
+        " documents."
+    )
     help_text = """Encoder: the bundled one knows English best and is small and quick. Another may be a folder of \
 sentence-transformers, as safetensors, or a GGUF file: Enter checks it and says what is wrong with it. Nothing is ever downloaded.
 An encoder on a server gets the text of documents and queries. Only a folder can be trained and exported.
@@ -57,7 +79,7 @@ Device: where the encoder is trained and run. auto takes a CUDA GPU where there 
 Precision: how exactly numbers are kept. auto takes what is fastest here without harm; the reason stands below.
 Training: quick is for a first look, standard for use, paper to compare with the published method.
 Before a change is saved, you see what it makes out of date; search goes on with the former results until the next run.
-Everything else about training is in the settings."""
+Everything else about training is in the settings."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {"primary": "Continue", "look": "Look again"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "look", "look at the machine again", id="model.look", show=False)
@@ -73,18 +95,24 @@ Everything else about training is in the settings."""
             yield ChoiceRow("Encoder", ENCODERS, id="model-encoder")
             with Horizontal(classes="encoder-row for-folder"):
                 yield PathField(
-                    files=True, placeholder="a folder of sentence-transformers, or a GGUF file", id="model-folder"
+                    files=True,
+                    placeholder="a folder of sentence-transformers, or a GGUF file",
+                    id="model-folder",
                 )
                 yield SafeButton("Check", id="model-check")
             yield ModelList(encoder_line, self._compare_hint, classes="for-folder")
             with Horizontal(classes="encoder-row for-server"):
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="model-endpoint")
             with Horizontal(classes="encoder-row for-server"):
-                yield Field(placeholder="its model; empty where it has one only", id="model-endpoint-model")
+                yield Field(
+                    placeholder="its model; empty where it has one only", id="model-endpoint-model"
+                )
                 yield SafeButton("Use", id="model-server")
             with Horizontal(classes="encoder-row for-vectors"):
                 yield PathField(
-                    files=True, placeholder="vectors of the chunks: .npy or .safetensors", id="model-vectors"
+                    files=True,
+                    placeholder="vectors of the chunks: .npy or .safetensors",
+                    id="model-vectors",
                 )
                 yield SafeButton("Check", id="model-vectors-check")
             yield SafeStatic(LOOKING, id="model-note", classes="model-reason")
@@ -94,7 +122,9 @@ Everything else about training is in the settings."""
             yield SafeStatic(LOOKING, id="dtype-note", classes="model-reason")
             yield ChoiceRow("Training", [(name, name) for name in PRESETS], id="model-preset")
             yield SafeStatic("", id="preset-note", classes="model-reason")
-            yield SafeStatic("This machine: 'engine doctor' shows the calculations", classes="model-heading")
+            yield SafeStatic(
+                "This machine: 'engine doctor' shows the calculations", classes="model-heading"
+            )
             yield HangingStatic(LOOKING, id="machine")
         yield ChangeLine(self.ask, id="model-change")
 
@@ -120,10 +150,14 @@ Everything else about training is in the settings."""
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
-        found = await answer_or_error(self, self.ask(ReadSettings()), self.query_one("#model-note", SafeStatic).update)
+        found = await answer_or_error(
+            self, self.ask(ReadSettings()), self.query_one("#model-note", SafeStatic).update
+        )
         if found is None:
             return
-        former, self._settings, self._values = self._settings, validate(found.settings), found.preset
+        former = self._settings
+        self._settings = validate(found.settings)
+        self._values = found.preset
         if former is None or former.encoder != self._settings.encoder:
             self._restore()
         self._show_choices()
@@ -132,18 +166,31 @@ Everything else about training is in the settings."""
 
     @property
     def _encoder(self) -> EncoderSettings:
-        return self._settings.encoder if self._settings else EncoderSettings()
+        if self._settings:
+            return self._settings.encoder
+        return EncoderSettings()
 
     def _restore(self) -> None:
-        now, own = self._encoder, self._encoder.model not in BUNDLED
-        chosen = "vectors" if now.vectors else "server" if now.endpoint else "folder" if own else "bundled"
+        now = self._encoder
+        own = self._encoder.model not in BUNDLED
+        if now.vectors:
+            chosen = "vectors"
+        elif now.endpoint:
+            chosen = "server"
+        elif own:
+            chosen = "folder"
+        else:
+            chosen = "bundled"
         self.query_one("#model-encoder", ChoiceRow).show(chosen)
         self._show_encoder(chosen)
         if own:
             self.query_one("#model-folder", PathField).pick(Path(now.model))
         if now.vectors:
             self.query_one("#model-vectors", PathField).pick(Path(now.vectors))
-        for name, value in (("model-endpoint", now.endpoint), ("model-endpoint-model", now.endpoint_model)):
+        for name, value in (
+            ("model-endpoint", now.endpoint),
+            ("model-endpoint-model", now.endpoint_model),
+        ):
             self.query_one(f"#{name}", Field).value = visible(value)
         self._show_choices()
 
@@ -163,7 +210,10 @@ Everything else about training is in the settings."""
 
     def _compare_hint(self, count: int) -> str:
         found = f"{count} found; Enter checks one."
-        return f"{found} To measure some on your queries: engine encoders compare {self.host.project.argument} NAME …"
+        return (
+            f"{found} To measure some on your queries: engine encoders compare"
+            f" {self.host.project.argument} NAME …"
+        )
 
     async def _find_encoders(self) -> tuple[EncoderFile, ...]:
         printed = await command("encoders", "list", str(self.host.project.path), "--json")
@@ -178,7 +228,9 @@ Everything else about training is in the settings."""
     @work(exclusive=True, group="doctor")
     async def look(self) -> None:
         """Ask the engine's doctor. What it found before stays until there is an answer."""
-        if answer := await answer_or_error(self, self.ask(Examine()), self.query_one("#machine", HangingStatic).show):
+        if answer := await answer_or_error(
+            self, self.ask(Examine()), self.query_one("#machine", HangingStatic).show
+        ):
             self._show_findings(answer.findings)
 
     def _show_findings(self, findings: Sequence[Finding]) -> None:
@@ -197,8 +249,13 @@ Everything else about training is in the settings."""
             note.update(format_topic(answer.findings, "model"))
             return
         self._show_findings(answer.findings)
-        changes = {key: path} if key == "encoder.vectors" else {key: path, **ALONE}
-        if any((value or "") != attrgetter(name)(self._settings) for name, value in changes.items()):
+        if key == "encoder.vectors":
+            changes = {key: path}
+        else:
+            changes = {key: path, **ALONE}
+        if any(
+            (value or "") != attrgetter(name)(self._settings) for name, value in changes.items()
+        ):
             self.query_one(ChangeLine).propose(changes)
 
     # What is wanted
@@ -212,18 +269,20 @@ Everything else about training is in the settings."""
         self._show_encoder(event.value)
         change.clear()
         if event.value == "folder":
-            self.query_one("#model-note", SafeStatic).update("Type its path, or take one that was found.")
+            self.query_one("#model-note", SafeStatic).update(
+                "Type its path, or take one that was found."
+            )
             self.query_one("#model-folder").focus()
         elif event.value == "server":
             self.query_one("#model-note", SafeStatic).update(
-                "The server gets the text of all chunks and queries. Its model is not trained; a small one beside it can be "
-                "(encoder.small_model)."
+                "The server gets the text of all chunks and queries. Its model is not trained; a"
+                " small one beside it can be (encoder.small_model)."
             )
             self.query_one("#model-endpoint").focus()
         elif event.value == "vectors":
             self.query_one("#model-note", SafeStatic).update(
-                "A file with a vector for each chunk, by the content_hash that 'engine export --only chunks' gives. Queries are "
-                "encoded by the encoder that is set now."
+                "A file with a vector for each chunk, by the content_hash that 'engine export"
+                " --only chunks' gives. Queries are encoded by the encoder that is set now."
             )
             self.query_one("#model-vectors").focus()
         elif self._encoder.model not in BUNDLED or self._encoder.endpoint or self._encoder.vectors:
@@ -240,7 +299,10 @@ Everything else about training is in the settings."""
     @on(Input.Submitted, "#model-endpoint-model")
     @on(Button.Pressed, "#model-server")
     def _use_server(self) -> None:
-        fields = {"encoder.endpoint": "#model-endpoint", "encoder.endpoint_model": "#model-endpoint-model"}
+        fields = {
+            "encoder.endpoint": "#model-endpoint",
+            "encoder.endpoint_model": "#model-endpoint-model",
+        }
         changes = {key: self.query_one(field, Input).value.strip() for key, field in fields.items()}
         if changes["encoder.endpoint"]:
             self.query_one(ChangeLine).propose({**changes, "encoder.vectors": None})

@@ -45,14 +45,23 @@ class QueryText(TextArea):
 
 
 class EditQueryDialog(ModalScreen[QueryInChunk | None]):
-    """Closes with the changed query, or None. An engine's error is shown in it, and the text stays."""
+    """Closes with the changed query, or None.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "cancel", id="dialog.close")]
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    An engine's error is shown in it, and the text stays.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "cancel", id="dialog.close")
+    ]
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [
+        (0, "-narrow"),
+        (100, "-wide"),
+    ]
 
     def __init__(self, ask: Ask, row: QueryRow) -> None:
         super().__init__()
-        self._ask, self._row = ask, row
+        self._ask = ask
+        self._row = row
         self._shown = visible(row.text)
         self._saving = False
         self.changed: QueryInChunk | None = None
@@ -60,15 +69,20 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog edit-dialog"):
             yield SafeStatic(
-                f"Edit a query ({query_label(self._row.kind)}, {query_label(self._row.split)})", classes="dialog-title"
+                f"Edit a query ({query_label(self._row.kind)}, {query_label(self._row.split)})",
+                classes="dialog-title",
             )
             with Vertical(id="edit-parts"):
                 with Vertical(id="edit-left"):
                     yield QueryText(self._shown, soft_wrap=True, compact=True, id="edit-text")
                     yield SafeStatic(
-                        plain("Saving puts ranking and training out of date. Your wording is kept when queries are made again.",
-                              "$text-muted"), id="edit-note",
-                    )  # fmt: skip
+                        plain(
+                            "Saving puts ranking and training out of date. Your wording is kept"
+                            " when queries are made again.",
+                            "$text-muted",
+                        ),
+                        id="edit-note",
+                    )
                 with VerticalScroll(id="edit-source"):
                     yield SafeStatic("looking …", id="edit-chunk")
             with Horizontal(classes="dialog-buttons"):
@@ -109,7 +123,9 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
             self._leave()
 
     def _leave(self) -> None:
-        """Close with what was changed; where another screen has come over this one, once that is closed."""
+        """Close with what was changed; where another screen has come over this one, once that is
+        closed.
+        """
         if self.is_active:
             self.dismiss(self.changed)
 
@@ -118,7 +134,10 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
             self._leave()
 
     def action_close(self) -> None:
-        """Leave the query as it is, after a question where it was worded anew. What is being saved is waited for."""
+        """Leave the query as it is, after a question where it was worded anew.
+
+        What is being saved is waited for.
+        """
         if self._saving or not self.is_active:
             return
         if self.query_one(QueryText).text == self._shown:

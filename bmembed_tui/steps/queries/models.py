@@ -9,18 +9,27 @@ from bmembed_tui.widgets.plain import plain
 from engine.core.messages.models import ListedModel
 from engine.core.text import size_text
 
-NONE_FOUND = "No GGUF file was found in bmembed's folder or those of LM Studio, Ollama and Hugging Face."
+NONE_FOUND = (
+    "No GGUF file was found in bmembed's folder or those of LM Studio, Ollama and Hugging Face."
+)
 
 
 async def find_models(context: int) -> tuple[ListedModel, ...]:
-    """The language models on this machine, each with whether `context` tokens fit into memory. Raises EngineError."""
-    listed = parsed(tuple[ListedModel, ...], await command("models", "--context", str(context), "--json"))
+    """The language models on this machine, each with whether `context` tokens fit into memory.
+
+    Raises EngineError.
+    """
+    listed = parsed(
+        tuple[ListedModel, ...], await command("models", "--context", str(context), "--json")
+    )
     return tuple(model for model in listed if model.kind == "language model" and model.here)
 
 
 def models_note(count: int) -> str:
     """Above the list."""
-    return f"{count} GGUF file{'s' if count > 1 else ''} on this machine; Enter takes one:" if count else NONE_FOUND
+    if count:
+        return f"{count} GGUF file{'s' if count > 1 else ''} on this machine; Enter takes one:"
+    return NONE_FOUND
 
 
 def model_line(model: ListedModel) -> Content:
@@ -29,7 +38,9 @@ def model_line(model: ListedModel) -> Content:
     facts = ", ".join(part for part in (model.place, size_text(model.size), kind) if part)
     sign, verdict, style = _verdict(model)
     return Content.assemble(
-        plain(f"{sign} ", style), plain(", ".join(model.names)), plain(f"  {facts}: {verdict}", "$text-muted")
+        plain(f"{sign} ", style),
+        plain(", ".join(model.names)),
+        plain(f"  {facts}: {verdict}", "$text-muted"),
     )
 
 

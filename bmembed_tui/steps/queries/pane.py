@@ -1,4 +1,6 @@
-"""Step Queries: where training queries come from, a sample before all are made, and the queries themselves."""
+"""Step Queries: where training queries come from, a sample before all are made, and the queries
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from bmembed_tui.steps.queries.prompts import PromptsDialog, read_prompts
 from bmembed_tui.steps.queries.query_list import QueryList
 from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.queries.source import SAMPLE_STATES, QuerySource
-from bmembed_tui.steps.queries.text import OWN_STAGES, format_generation, format_state, queries_state
+from bmembed_tui.steps.queries.text import (
+    OWN_STAGES,
+    format_generation,
+    format_state,
+    queries_state,
+)
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -23,9 +30,14 @@ from engine.core.messages.project import ProjectStatus
 
 READ = ("ingest", "index")
 PRIMARY = {
-    "unknown": "Continue", "unread": "Read the documents first", "new": "Generate the queries and go on",
-    "stale": "Generate the queries and go on", "running": "Working …", "busy": "Continue", "made": "Continue",
-}  # fmt: skip
+    "unknown": "Continue",
+    "unread": "Read the documents first",
+    "new": "Generate the queries and go on",
+    "stale": "Generate the queries and go on",
+    "running": "Working …",
+    "busy": "Continue",
+    "made": "Continue",
+}
 BUTTONS = {"new": ("only",), "stale": ("only",), "running": ("pause", "stop"), "made": ("again",)}
 
 
@@ -42,10 +54,14 @@ prompts. Imported queries are your own.
 A query is kept when a search for it finds its own passage again; the others would teach nonsense.
 Some documents' queries are held out: they are never trained on, and measure whether training helped.
 Afterwards, e or Enter edits a query beside its passage; in the table, Space marks and d deletes. Changes are kept when queries \
-are made again; ranking and training are then out of date."""
+are made again; ranking and training are then out of date."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {
-        "primary": "Continue", "only": "Only generate", "again": "Generate again", "pause": "Pause", "stop": "Stop",
-    }  # fmt: skip
+        "primary": "Continue",
+        "only": "Only generate",
+        "again": "Generate again",
+        "pause": "Pause",
+        "stop": "Stop",
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sample", "sample", id="queries.sample"),
         Binding("e", "edit", "edit", id="queries.edit"),
@@ -87,7 +103,9 @@ are made again; ranking and training are then out of date."""
 
     @on(QuerySample.Changed)
     def draw(self) -> None:
-        status, run, before = self.host.status, self.host.run_state, self.state
+        status = self.host.status
+        run = self.host.run_state
+        before = self.state
         self.state = queries_state(status, run, self.host.going)
         if before == "running" and self.state != "running":
             self._view = ""
@@ -97,7 +115,11 @@ are made again; ranking and training are then out of date."""
         line.update(text)
         self._draw_view(bool(status.counts.get("queries")))
         self._draw_buttons(run.paused)
-        if before == "running" != self.state and self.screen.focused is None and self.host.pane is self:
+        if (
+            before == "running" != self.state
+            and self.screen.focused is None
+            and self.host.pane is self
+        ):
             self.focus_primary()
 
     def _draw_view(self, there: bool) -> None:
@@ -117,7 +139,8 @@ are made again; ranking and training are then out of date."""
 
     def _draw_buttons(self, paused: bool) -> None:
         primary = self.query_one("#primary", SafeButton)
-        primary.label, primary.disabled = PRIMARY[self.state], self.state == "running"
+        primary.label = PRIMARY[self.state]
+        primary.disabled = self.state == "running"
         for name in ("only", "again", "pause", "stop"):
             meant = name in ("only", "again") or self.host.has_run
             self.query_one(f"#{name}").display = meant and name in BUTTONS.get(self.state, ())
@@ -164,7 +187,11 @@ are made again; ranking and training are then out of date."""
         if action in ("edit", "find"):
             return self.is_attached and self._table_shown
         if action == "delete":  # one step on, the key has another meaning
-            return self.is_attached and self._table_shown and self.query_one(QueryList).table is self.screen.focused
+            return (
+                self.is_attached
+                and self._table_shown
+                and self.query_one(QueryList).table is self.screen.focused
+            )
         return super().check_action(action, parameters)
 
     @on(ChoiceRow.Chosen, "#queries-view")

@@ -15,18 +15,28 @@ from engine.core.assets import asset_path
 from engine.core.text import visible
 from engine.settings.schema import QuerySettings
 
-NOTE = "Places such as $passage are filled in for each chunk. The built-in generator asks no model and needs no prompt."
+NOTE = (
+    "Places such as $passage are filled in for each chunk. The built-in generator asks no model and"
+    " needs no prompt."
+)
 
 
 def prompt_names(settings: QuerySettings) -> list[str]:
-    """Return the prompts that the project's settings use, in the order in which a model gets them."""
+    """Return the prompts that the project's settings use, in the order in which a model gets
+    them.
+    """
     if settings.prompt == "two-step":
         return ["events", "questions"]
-    return ["one-step", "everyday"] if "everyday" in settings.kinds else ["one-step"]
+    if "everyday" in settings.kinds:
+        return ["one-step", "everyday"]
+    return ["one-step"]
 
 
 def read_prompts(settings: QuerySettings) -> str:
-    """Return the text of these prompts, each below its file. Raises OSError where one is missing."""
+    """Return the text of these prompts, each below its file.
+
+    Raises OSError where one is missing.
+    """
     parts = []
     for name in prompt_names(settings):
         path = asset_path(f"prompts/{name}.txt")

@@ -23,10 +23,18 @@ from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeLabel, SafeStatic
 from engine.core.errors import EngineError
-from engine.core.messages.queries import PAGE, DeleteQueries, QueryInChunk, QueryPage, QueryRow, ReadQueries
+from engine.core.messages.queries import (
+    PAGE,
+    DeleteQueries,
+    QueryInChunk,
+    QueryPage,
+    QueryRow,
+    ReadQueries,
+)
 from engine.core.records import query_label
 
-ALL, LEFT_OUT = "all", "left out"
+ALL = "all"
+LEFT_OUT = "left out"
 STALE_NOW = "Ranking and training are out of date now: the next run does them again."
 WIDE = 84  # columns from which the filters say how many there are of each
 QUIET_SECONDS = 0.15  # of quiet typing before the table is filtered
@@ -70,7 +78,10 @@ class QueryList(Vertical):
 
     @property
     def chosen(self) -> list[int]:
-        """The ids of the marked queries; of the one at the cursor where none is marked. Those left out are none."""
+        """The ids of the marked queries; of the one at the cursor where none is marked.
+
+        Those left out are none.
+        """
         if self._shows_rejected:
             return []
         current = self.table.current
@@ -103,7 +114,10 @@ class QueryList(Vertical):
         self.post_message(self.Changed(f"{text} {STALE_NOW}"))
 
     def delete(self) -> None:
-        """Delete the marked queries, or the one at the cursor, after a question. Once more meanwhile: nothing."""
+        """Delete the marked queries, or the one at the cursor, after a question.
+
+        Once more meanwhile: nothing.
+        """
         if self.chosen and not self._deleting:
             self._deleting = True
             self._delete(self.chosen)
@@ -116,8 +130,14 @@ class QueryList(Vertical):
             self._deleting = False
 
     async def _delete_if_wanted(self, ids: list[int]) -> None:
-        text = "What is deleted stays deleted when queries are made again. Ranking and training become stale."
-        what = "1 query" if len(ids) == 1 else f"{len(ids):,} queries"
+        text = (
+            "What is deleted stays deleted when queries are made again. Ranking and training become"
+            " stale."
+        )
+        if len(ids) == 1:
+            what = "1 query"
+        else:
+            what = f"{len(ids):,} queries"
         question = QuestionDialog(f"Delete {what}?", text, (("delete", "Delete"), ("keep", "Keep")))
         if await self.app.push_screen_wait(question) != "delete":
             return
@@ -134,12 +154,16 @@ class QueryList(Vertical):
 
     @property
     def _request(self) -> ReadQueries:
-        kind, split = (self.query_one(f"#list-{name}", ChoiceRow).value for name in ("kind", "split"))
+        kind, split = (
+            self.query_one(f"#list-{name}", ChoiceRow).value for name in ("kind", "split")
+        )
         text = self.query_one("#list-find", Input).value.strip()
         return ReadQueries(
-            text=text or None, split=None if split in (ALL, LEFT_OUT) else split, kind=None if kind == ALL else kind,
+            text=text or None,
+            split=None if split in (ALL, LEFT_OUT) else split,
+            kind=None if kind == ALL else kind,
             rejected=split == LEFT_OUT,
-        )  # fmt: skip
+        )
 
     @work(exclusive=True, group="pages")
     async def read(self, wait: float = 0, *, more: bool = False) -> None:
@@ -151,7 +175,9 @@ class QueryList(Vertical):
             offset, limit = (held, PAGE) if more else (0, max(PAGE, held))
             answer = await self._ask(replace(self._request, offset=offset, limit=limit))
             if self.is_attached:
-                rows = [table_row(row, offset + number) for number, row in enumerate(answer.queries)]
+                rows = [
+                    table_row(row, offset + number) for number, row in enumerate(answer.queries)
+                ]
                 self.table.fill(answer.total, rows, offset)
                 self._show_answer(answer)
         except EngineError as error:
@@ -167,20 +193,27 @@ class QueryList(Vertical):
     def _show_answer(self, answer: QueryPage) -> None:
         self._page = answer
         self.query_one("#list-counts", SafeStatic).update(format_counts(answer))
-        every = sum(answer.rejected.values()) if self._shows_rejected else answer.kept
-        self.query_one("#list-found", SafeLabel).update(f"{answer.total:,} of {max(every, answer.total):,}")
+        if self._shows_rejected:
+            every = sum(answer.rejected.values())
+        else:
+            every = answer.kept
+        self.query_one("#list-found", SafeLabel).update(
+            f"{answer.total:,} of {max(every, answer.total):,}"
+        )
         self._show_filters(answer)
         self._show_detail()
 
     def _show_filters(self, page: QueryPage) -> None:
         for name, counted in (("kind", page.kinds), ("split", page.splits)):
-            row, found = self.query_one(f"#list-{name}", ChoiceRow), dict(counted)
+            row = self.query_one(f"#list-{name}", ChoiceRow)
+            found = dict(counted)
             lost = sum(page.rejected.values())
             if name == "split" and (lost or row.value == LEFT_OUT):
                 found[LEFT_OUT] = lost
             wide = self.size.width >= WIDE
             names = {
-                key: f"{query_label(key)} {number:,}" if wide else query_label(key) for key, number in found.items()
+                key: f"{query_label(key)} {number:,}" if wide else query_label(key)
+                for key, number in found.items()
             }
             row.show(row.value, [(ALL, ALL), *names.items()])
 
@@ -191,14 +224,23 @@ class QueryList(Vertical):
 
     @on(DataTable.RowHighlighted)
     def _show_detail(self) -> None:
-        row, marked = self.table.current, len(self.table.marked)
+        row = self.table.current
+        marked = len(self.table.marked)
         detail = self.query_one("#list-detail", SafeStatic)
         detail.display = row is not None
         if row is not None:
             where = f"\n{row.path}" + (f": {row.evidence}" if row.evidence else "")
-            count = plain(f"{marked:,} marked · ", "bold") if marked else Content("")
-            why = plain(f"\nLeft out: {row.reason}", "bold") if row.reason else Content("")
-            detail.update(Content.assemble(count, plain(row.text), why, "\n", plain(where[1:], "$text-muted")))
+            if marked:
+                count = plain(f"{marked:,} marked · ", "bold")
+            else:
+                count = Content("")
+            if row.reason:
+                why = plain(f"\nLeft out: {row.reason}", "bold")
+            else:
+                why = Content("")
+            detail.update(
+                Content.assemble(count, plain(row.text), why, "\n", plain(where[1:], "$text-muted"))
+            )
 
     @on(Input.Changed, "#list-find")
     def _typed(self) -> None:
@@ -219,17 +261,25 @@ class QueryList(Vertical):
 
 def table_row(row: QueryRow, number: int) -> QueryRow:
     """A query as the table takes it: one that was left out has no id of its own, and no split."""
-    return row if row.id else replace(row, id=-1 - number, split=LEFT_OUT)
+    if row.id:
+        return row
+    return replace(row, id=-1 - number, split=LEFT_OUT)
 
 
 def format_counts(answer: QueryPage) -> Content:
     """How many were made and kept, and why others were left out."""
-    made, kept = answer.made, answer.kept
+    made = answer.made
+    kept = answer.kept
     if not made and not kept:
         return plain("There are no queries.")
-    share = f" ({100 * kept // made}%)" if made >= kept and made else ""
+    if made >= kept and made:
+        share = f" ({100 * kept // made}%)"
+    else:
+        share = ""
     parts = [plain(f"{kept:,} queries kept of {made:,} made{share}. ", "bold")]
-    reasons = ", ".join(f"{reason}: {number:,}" for reason, number in answer.rejected.items() if number)
+    reasons = ", ".join(
+        f"{reason}: {number:,}" for reason, number in answer.rejected.items() if number
+    )
     if reasons:
         parts.append(plain(f"Left out: {reasons}.", "$text-muted"))
     return Content.assemble(*parts)

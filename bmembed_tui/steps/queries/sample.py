@@ -1,4 +1,6 @@
-"""Queries made of a few chunks, each beside the chunk that it was made of, before a run makes them all."""
+"""Queries made of a few chunks, each beside the chunk that it was made of, before a run makes
+them all.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,11 @@ async def make_sample(project: Path) -> Sample:
 
 
 class QuerySample(Container):
-    """The answer of `engine sample`: kept share and estimate, the queries, and the chunk of the highlighted one.
+    """The answer of `engine sample`: kept share and estimate, the queries, and the chunk of the
+    highlighted one.
 
-    `project`: the folder of the project. A sample runs in a process of its own, which ends with `stop`.
+    `project`: the folder of the project. A sample runs in a process of its own, which ends with
+        `stop`.
     """
 
     class Changed(Message):
@@ -124,20 +128,27 @@ class QuerySample(Container):
 
 def _line(item: SampledChunk, query: SampledQuery | None) -> Content:
     if query is None:
-        return plain(f"✗ no query from {item.path}: {item.problem or 'too little text'}", "$text-muted")
+        return plain(
+            f"✗ no query from {item.path}: {item.problem or 'too little text'}", "$text-muted"
+        )
     if query.kept:
         return Content.assemble(
-            plain("✓ ", "$text-success"), plain(f"{query_label(query.kind)}: ", "$text-muted"), plain(query.text)
+            plain("✓ ", "$text-success"),
+            plain(f"{query_label(query.kind)}: ", "$text-muted"),
+            plain(query.text),
         )
     return Content.assemble(
-        plain("✗ ", "$text-error"), plain(f"{query_label(query.kind)}: ", "$text-muted"), plain(query.text),
+        plain("✗ ", "$text-error"),
+        plain(f"{query_label(query.kind)}: ", "$text-muted"),
+        plain(query.text),
         plain(f" — left out: {query.reason}", "$text-muted"),
-    )  # fmt: skip
+    )
 
 
 def sample_text(found: Sample) -> Content:
     """Kept share, and what the whole corpus would take."""
-    items, estimate = found.items, found.estimate
+    items = found.items
+    estimate = found.estimate
     queries = [query for item in items for query in item.queries]
     kept = sum(query.kept for query in queries)
     model = f" by {found.model}" if found.model else ""
@@ -146,10 +157,15 @@ def sample_text(found: Sample) -> Content:
     share = f"{kept} of {len(queries)} queries kept ({found.kept_share:.0%})"
     return Content.assemble(
         plain(f"Sample of {len(items)} chunks{model}: {share}. ", "bold"),
-        plain(f"Queries for {estimate.chunks:,} different chunks: about {duration(estimate.seconds)}{_check(estimate)}."),
-    )  # fmt: skip
+        plain(
+            f"Queries for {estimate.chunks:,} different chunks: about"
+            f" {duration(estimate.seconds)}{_check(estimate)}."
+        ),
+    )
 
 
 def _check(estimate: SampleEstimate) -> str:
     """What comes after the making, which no sample can time: the check by the base encoder."""
-    return "; then the base encoder checks them against every chunk, which may take longer" if estimate.checked else ""
+    if estimate.checked:
+        return "; then the base encoder checks them against every chunk, which may take longer"
+    return ""

@@ -1,4 +1,6 @@
-"""Where training queries come from: the backend and what it needs, a sample, and changes on their way to project.toml."""
+"""Where training queries come from: the backend and what it needs, a sample, and changes on
+their way to project.toml.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,34 @@ from engine.settings.load import validate
 from engine.settings.schema import QuerySettings
 
 BACKENDS = (
-    ("extractive", "built-in"), ("gguf", "GGUF file"), ("endpoint", "server"), ("imported", "imported"),
-    ("both", "built-in and imported"), ("auto", "automatic"),
-)  # fmt: skip
+    ("extractive", "built-in"),
+    ("gguf", "GGUF file"),
+    ("endpoint", "server"),
+    ("imported", "imported"),
+    ("both", "built-in and imported"),
+    ("auto", "automatic"),
+)
 MEANINGS = {
-    "extractive": "From the documents' own sentences, in seconds to minutes. Works offline, without a model.",
-    "gguf": "Written by a language model in a file on this machine: better questions, but hours of work without a GPU. "
-    "Works offline.",
-    "endpoint": "Written by a language model on a server of yours (llama.cpp, vLLM, Ollama …), which gets the documents' "
-    "text. Addresses outside private networks are refused.",
-    "imported": "Your own questions, such as those of a search log: JSON lines with query and evidence, the passage that answers "
-    "it. Works offline.",
+    "extractive": (
+        "From the documents' own sentences, in seconds to minutes. Works offline, without a model."
+    ),
+    "gguf": (
+        "Written by a language model in a file on this machine: better questions, but hours of work"
+        " without a GPU. Works offline."
+    ),
+    "endpoint": (
+        "Written by a language model on a server of yours (llama.cpp, vLLM, Ollama …), which gets"
+        " the documents' text. Addresses outside private networks are refused."
+    ),
+    "imported": (
+        "Your own questions, such as those of a search log: JSON lines with query and evidence, the"
+        " passage that answers it. Works offline."
+    ),
     "both": "Built-in queries and your own together. Works offline.",
-    "auto": "The server or the GGUF file that is named; else a model that 'engine models add' has added; else the documents' "
-    "own sentences. The run shows which, and why.",
+    "auto": (
+        "The server or the GGUF file that is named; else a model that 'engine models add' has"
+        " added; else the documents' own sentences. The run shows which, and why."
+    ),
 }
 NEEDS = {
     "gguf": "Type the path of a GGUF file, then Enter; or take one of those on this machine.",
@@ -53,15 +69,22 @@ NEEDS = {
 
 
 SAMPLE_STATES = ("new", "stale", "made")  # where the documents have been read and no run goes on
-IMPORTED = "✓ The file's queries were imported. The sample shows which passages they were joined to."
-IMPORT_STALE = " The present queries, and what was made from them, are out of date: the next run makes them again."
+IMPORTED = (
+    "✓ The file's queries were imported. The sample shows which passages they were joined to."
+)
+IMPORT_STALE = (
+    " The present queries, and what was made from them, are out of date: the next run makes them"
+    " again."
+)
 
 
 class QuerySource(Vertical):
-    """Shows and changes the section [queries] of the settings of the project in `project`; `ask`: requests to the engine.
+    """Shows and changes the section [queries] of the settings of the project in `project`;
+    `ask`: requests to the engine.
 
-    The owner says by `set_state` where the queries stand. The first sample of `new` queries is shown at once where it costs
-    nothing. A server is used only when the user says so, for it gets the documents' text.
+    The owner says by `set_state` where the queries stand. The first sample of `new` queries is
+    shown at once where it costs nothing. A server is used only when the user says so, for it gets
+    the documents' text.
     """
 
     class Changed(Message):
@@ -69,9 +92,12 @@ class QuerySource(Vertical):
 
     def __init__(self, ask: Ask, project: Path, **options: Any) -> None:
         super().__init__(**options)
-        self._ask, self._project = ask, project
+        self._ask = ask
+        self._project = project
         self._queries: QuerySettings | None = None
-        self._state, self._seen, self._sampled = "unknown", False, False
+        self._state = "unknown"
+        self._seen = False
+        self._sampled = False
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="source-scroll", can_focus=False):
@@ -91,7 +117,9 @@ class QuerySource(Vertical):
                 yield SafeButton("Use", id="use-endpoint")
             with Horizontal(classes="source-row for-imported for-both"):
                 yield SafeLabel("File")
-                yield PathField(files=True, placeholder="/path/to/queries.jsonl", id="source-import")
+                yield PathField(
+                    files=True, placeholder="/path/to/queries.jsonl", id="source-import"
+                )
                 yield SafeButton("Import", id="use-imported")
             yield SafeStatic("", id="source-note", classes="source-note")
             yield SafeButton("Show a sample", id="sample-button")
@@ -110,7 +138,10 @@ class QuerySource(Vertical):
         if self.query_one(ChangeLine).waiting:
             return
         found = await answer_or_error(self, self._ask(ReadSettings()), self.show_note)
-        queries = validate(found.settings).queries if found is not None else self._queries
+        if found is not None:
+            queries = validate(found.settings).queries
+        else:
+            queries = self._queries
         if queries is not None and (anew or queries != self._queries):
             self._show(queries)
         self._sample_at_first()
@@ -130,15 +161,24 @@ class QuerySource(Vertical):
         return self._queries.backend if self._queries else ""
 
     def _show_backend(self, backend: str) -> None:
-        missing = lack("llm") if backend == "gguf" else ""
+        if backend == "gguf":
+            missing = lack("llm")
+        else:
+            missing = ""
         for row in self.query(".source-row"):
             row.display = row.has_class(f"for-{backend}") and not missing
-        models, files = self.query_one(ModelList), backend == "gguf" and not missing
+        models = self.query_one(ModelList)
+        files = backend == "gguf" and not missing
         if files and not models.display:
             models.look(find_models((self._queries or QuerySettings()).context_tokens))
         models.display = files
-        self.query_one("#source-meaning", SafeStatic).update(plain(MEANINGS.get(backend, ""), "$text-muted"))
-        imports = self._imports_text() if backend in ("imported", "both") else ""
+        self.query_one("#source-meaning", SafeStatic).update(
+            plain(MEANINGS.get(backend, ""), "$text-muted")
+        )
+        if backend in ("imported", "both"):
+            imports = self._imports_text()
+        else:
+            imports = ""
         self.show_note(f"✗ {missing}. The other sources do not need it." if missing else imports)
 
     def show_note(self, text: Content | str) -> None:
@@ -156,21 +196,35 @@ class QuerySource(Vertical):
 
     def _imports_text(self) -> str:
         count = self.imported_files
-        return f"✓ {count} file{'s were' if count > 1 else ' was'} imported so far." if count else ""
+        if count:
+            return f"✓ {count} file{'s were' if count > 1 else ' was'} imported so far."
+        return ""
 
     # The sample
 
     def set_state(self, state: str, report: Content, *, seen: bool) -> None:
-        """Where the queries stand, and what the stage reports. `seen`: whether this is on the screen."""
-        self._state, self._seen = state, seen
-        sample, line = self.query_one(QuerySample), self.query_one("#source-report", SafeStatic)
-        self.query_one("#sample-button").display = state in SAMPLE_STATES and not (sample.sampling or sample.shown)
+        """Where the queries stand, and what the stage reports.
+
+        `seen`: whether this is on the screen.
+        """
+        self._state = state
+        self._seen = seen
+        sample = self.query_one(QuerySample)
+        line = self.query_one("#source-report", SafeStatic)
+        self.query_one("#sample-button").display = state in SAMPLE_STATES and not (
+            sample.sampling or sample.shown
+        )
         line.display = bool(report.plain)
         line.update(report)
         self._sample_at_first()
 
     def _sample_at_first(self) -> None:
-        if self._seen and self._state == "new" and self._backend == "extractive" and not self._sampled:
+        if (
+            self._seen
+            and self._state == "new"
+            and self._backend == "extractive"
+            and not self._sampled
+        ):
             self.sample()
 
     @property
@@ -213,7 +267,9 @@ class QuerySource(Vertical):
     def _want(self, backend: str, more: Mapping[str, Any]) -> None:
         wanted = {"queries.backend": backend, **more}
         changes = {
-            key: value for key, value in wanted.items() if value != getattr(self._queries, key.partition(".")[2], None)
+            key: value
+            for key, value in wanted.items()
+            if value != getattr(self._queries, key.partition(".")[2], None)
         }
         if changes:
             self.query_one(QuerySample).forget()
@@ -248,8 +304,14 @@ class QuerySource(Vertical):
     @on(Input.Submitted, "#source-endpoint-model")
     @on(Button.Pressed, "#use-endpoint")
     def _endpoint(self) -> None:
-        fields = {f"queries.{name}": f"#source-{name.replace('_', '-')}" for name in ("endpoint", "endpoint_model")}
-        self._use("endpoint", {key: self.query_one(field, Input).value.strip() for key, field in fields.items()})
+        fields = {
+            f"queries.{name}": f"#source-{name.replace('_', '-')}"
+            for name in ("endpoint", "endpoint_model")
+        }
+        self._use(
+            "endpoint",
+            {key: self.query_one(field, Input).value.strip() for key, field in fields.items()},
+        )
 
     @on(ChangeLine.Written)
     def _written(self, event: ChangeLine.Written) -> None:
@@ -272,7 +334,9 @@ class QuerySource(Vertical):
 
     @work(exclusive=True, group="import")
     async def _import_file(self, file: str, backend: str) -> None:
-        printed = await answer_or_error(self, command("import-queries", str(self._project), file), self.show_note)
+        printed = await answer_or_error(
+            self, command("import-queries", str(self._project), file), self.show_note
+        )
         if printed is None:
             return
         stale = self._state in ("made", "stale") and self._backend in ("imported", "both")
@@ -284,7 +348,11 @@ class QuerySource(Vertical):
 
 
 def typed_path(field: PathField) -> str:
-    """The path in a field: absolute where it was typed or picked so; a relative one lies in the project folder."""
+    """The path in a field: absolute where it was typed or picked so; a relative one lies in the
+    project folder.
+    """
     text = field.value.strip()
     path = field.path
-    return str(path) if path is not None and (text.startswith("~") or Path(text).is_absolute()) else text
+    if path is not None and (text.startswith("~") or Path(text).is_absolute()):
+        return str(path)
+    return text

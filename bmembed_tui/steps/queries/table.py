@@ -14,7 +14,9 @@ from bmembed_tui.widgets.text_rows import fitted
 from engine.core.messages.queries import PAGE, QueryRow
 from engine.core.records import query_label
 
-KIND, SPLIT, DOCUMENT = 10, 10, 32  # columns' widths
+KIND = 10  # columns' widths
+SPLIT = 10
+DOCUMENT = 32
 WIDE = 100  # columns from which the document is shown, too
 NEAR = PAGE // 4  # rows before the end at which more are wanted
 
@@ -40,7 +42,9 @@ class QueryTable(SafeTable):
 
     @property
     def current(self) -> QueryRow | None:
-        return self.queries[self.cursor_row] if 0 <= self.cursor_row < len(self.queries) else None
+        if 0 <= self.cursor_row < len(self.queries):
+            return self.queries[self.cursor_row]
+        return None
 
     def fill(self, total: int, rows: Sequence[QueryRow], offset: int) -> None:
         """Show `rows` from `offset` on, of `total`. The cursor stays at its place."""
@@ -53,7 +57,9 @@ class QueryTable(SafeTable):
         self._draw()
 
     def forget(self) -> None:
-        """Other queries are wanted: begin at the first one, with nothing marked that may not be seen."""
+        """Other queries are wanted: begin at the first one, with nothing marked that may not be
+        seen.
+        """
         self.marked.clear()
         self.queries.clear()
         self.total = 0
@@ -64,12 +70,22 @@ class QueryTable(SafeTable):
         wide = self.size.width >= WIDE
         if not offset:
             self.clear(columns=True)
-            self._text_width = max(8, self.size.width - KIND - SPLIT - (DOCUMENT + 2 if wide else 0) - 7)
-            columns = {"query": self._text_width, "kind": KIND, "split": SPLIT, "document": DOCUMENT}
+            self._text_width = max(
+                8, self.size.width - KIND - SPLIT - (DOCUMENT + 2 if wide else 0) - 7
+            )
+            columns = {
+                "query": self._text_width,
+                "kind": KIND,
+                "split": SPLIT,
+                "document": DOCUMENT,
+            }
             for name, width in list(columns.items())[: 4 if wide else 3]:
                 self.add_column(name, width=width)
         for row in self.queries[offset:]:
-            document = [fitted(row.path, DOCUMENT)] if wide else []
+            if wide:
+                document = [fitted(row.path, DOCUMENT)]
+            else:
+                document = []
             self.add_row(self._text(row), query_label(row.kind), query_label(row.split), *document)
         self.move_cursor(row=cursor)
         self._look()

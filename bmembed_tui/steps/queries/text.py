@@ -12,9 +12,14 @@ from bmembed_tui.widgets.plain import marked, plain
 from engine.core.messages.project import UP_TO_DATE, ProjectStatus
 
 OWN_STAGES = ("ingest", "index", "generate")
-BY_MODEL = ("queries", "cost", "gpu layers")  # shown only where a language model is used, or could have been
+BY_MODEL = (
+    "queries",
+    "cost",
+    "gpu layers",
+)  # shown only where a language model is used, or could have been
 NONE_MADE = (
-    "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
+    "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose"
+    " another way below."
 )
 
 
@@ -26,7 +31,9 @@ def queries_state(status: ProjectStatus, run: RunState, going: bool) -> str:
     if not status.stages:
         return "unknown"
     if going:
-        return "busy" if run.running and run.current and run.current not in OWN_STAGES else "running"
+        if run.running and run.current and run.current not in OWN_STAGES:
+            return "busy"
+        return "running"
     if status.state("ingest") == "to do" or status.state("index") == "to do":
         return "unread"
     if status.done("generate"):
@@ -41,18 +48,23 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     if state == "unknown":
         return plain("looking …", "$text-muted")
     if state == "unread":
-        return plain("· Queries are made from the documents' chunks. The documents have not been read yet.")
+        return plain(
+            "· Queries are made from the documents' chunks. The documents have not been read yet."
+        )
     if state == "running":
         return plain(doing(run), "bold $text-accent")
     if state == "busy":
         return plain(
-            f"▶ A run is in progress ({at_work(run)}). Queries can be changed when it has ended.", "$text-accent"
+            f"▶ A run is in progress ({at_work(run)}). Queries can be changed when it has ended.",
+            "$text-accent",
         )
     reason = status.stage("generate").reason
     if state == "made" and not status.counts.get("queries"):
         return plain(NONE_MADE, "bold $text-error")
     if state == "made":
-        return Content("") if reason == UP_TO_DATE else plain(f"· {reason}.", "$text-muted")
+        if reason == UP_TO_DATE:
+            return Content("")
+        return plain(f"· {reason}.", "$text-muted")
     if status.stage("generate").code:  # no query can be made before its cure
         return plain(f"✗ problem: {reason}", "bold $text-error")
     if state == "stale":
@@ -61,20 +73,42 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
 
 
 def format_generation(run: RunState, history: History) -> Content:
-    """What the stage reports of how a language model is asked, what that takes and what each filter leaves, and its warnings;
-    while it does not run, what it reported last. Empty where there is nothing of this."""
+    """What the stage reports of how a language model is asked, what that takes and what each
+    filter leaves, and its warnings; while it does not run, what it reported last. Empty where
+    there is nothing of this.
+    """
     stage = history.reported(run, "generate")
-    choices, warnings = stage.choices, stage.warnings
-    generate = choices if any(setting in choices for setting in BY_MODEL) else {}
-    lines = [plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted") for name, choice in generate.items()]
+    choices = stage.choices
+    warnings = stage.warnings
+    if any(setting in choices for setting in BY_MODEL):
+        generate = choices
+    else:
+        generate = {}
+    lines = [
+        plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted")
+        for name, choice in generate.items()
+    ]
     return Content("\n").join([*lines, *(plain(f"! {text}", "$text-warning") for text in warnings)])
 
 
-def chunk_text(path: str, title: str, chunk: str, span: tuple[int, int] | None, evidence: str = "") -> Content:
-    """A chunk under its document's path and title, the evidence marked. `evidence` follows where it is not in it."""
-    parts = [Content("\n").join(part for part in (plain(path, "$text-muted"), plain(title, "bold")) if part.plain)]
+def chunk_text(
+    path: str, title: str, chunk: str, span: tuple[int, int] | None, evidence: str = ""
+) -> Content:
+    """A chunk under its document's path and title, the evidence marked.
+
+    `evidence` follows where it is not in it.
+    """
+    parts = [
+        Content("\n").join(
+            part for part in (plain(path, "$text-muted"), plain(title, "bold")) if part.plain
+        )
+    ]
     parts.append(Content("\n\n"))
-    parts.append(marked(chunk, [span] if span else [], lines=True) if chunk else plain("The document is gone."))
+    parts.append(
+        marked(chunk, [span] if span else [], lines=True)
+        if chunk
+        else plain("The document is gone.")
+    )
     if evidence and span is None:
         parts.append(plain(f"\n\nIts evidence: {evidence}", lines=True))
     return Content.assemble(*parts)

@@ -17,13 +17,16 @@ STYLES = {"better": "$text-success", "worse": "$text-error"}
 
 
 def interval_chart(figures: Sequence[Figure], width: int) -> Content:
-    """✓ where it is in use, name, value, interval as `├──●──┤` on a common scale, difference to base. At most `width` cells a line.
+    """✓ where it is in use, name, value, interval as `├──●──┤` on a common scale, difference to
+    base. At most `width` cells a line.
 
-    Where the width does not suffice for the drawing, the interval is written as `low–high`; then that of the difference goes.
+    Where the width does not suffice for the drawing, the interval is written as `low–high`; then
+    that of the difference goes.
     """
     if not figures:
         return plain("Nothing was measured.")
-    low, high = min(one.interval.low for one in figures), max(one.interval.high for one in figures)
+    low = min(one.interval.low for one in figures)
+    high = max(one.interval.high for one in figures)
     gaps = [_gap(figure, short=width < 96) for figure in figures]
     names = max(NAME_WIDTH, *(len(figure.name) + 2 for figure in figures))
     plot = width - names - 7 - max(map(len, gaps)) - 2
@@ -39,8 +42,9 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
     for figure, interval, gap in zip(figures, intervals, gaps, strict=True):
         parts = [
             plain("✓ " if figure.in_use else "  ", "$text-success"),
-            plain(f"{figure.name:<{names - 2}}", "bold"), plain(f"{figure.interval.value:5.1f} "),
-        ]  # fmt: skip
+            plain(f"{figure.name:<{names - 2}}", "bold"),
+            plain(f"{figure.interval.value:5.1f} "),
+        ]
         parts += [
             plain(interval, "$text-accent"),
             plain(" "),
@@ -59,12 +63,17 @@ def interval_line(interval: Interval, low: float, high: float, width: int) -> st
     """`├──●──┤` in `width` cells, where the first cell is `low` and the last is `high`."""
 
     def place(value: float) -> int:
-        return round((value - low) / (high - low) * (width - 1)) if high > low else 0
+        if high > low:
+            return round((value - low) / (high - low) * (width - 1))
+        return 0
 
     cells = [" "] * width
-    first, middle, last = place(interval.low), place(interval.value), place(interval.high)
+    first = place(interval.low)
+    middle = place(interval.value)
+    last = place(interval.high)
     cells[first : last + 1] = "─" * (last - first + 1)
-    cells[first], cells[last] = "├", "┤"
+    cells[first] = "├"
+    cells[last] = "┤"
     cells[middle] = "●"
     return "".join(cells)
 

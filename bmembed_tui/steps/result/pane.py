@@ -46,11 +46,13 @@ SIGNS: dict[Outcome, tuple[str, str]] = {
 NOTHING = """Nothing has been measured yet.
 Evaluation puts questions with known answers to every way to search, and compares what they find: keywords, the encoder \
 before and after adaptation, interpolations of the two, and hybrid search with each.
-Semantic and hybrid search each get the encoder that is proved, or expected, to be better."""
+Semantic and hybrid search each get the encoder that is proved, or expected, to be better."""  # noqa: E501
 
 
 class ResultPane(StepPane):
-    """The verdict; behind a fold figures with intervals, what was compared, the queries that got better and worse."""
+    """The verdict; behind a fold figures with intervals, what was compared, the queries that got
+    better and worse.
+    """
 
     step = "result"
     title = "Evaluate"
@@ -74,8 +76,12 @@ Enter on one searches for it.
 l shows the lists of the adapted encoder and of base side by side, without names: which is better? p asks about passages, but \
 only about those that can change the comparison. Both are evidence for the next evaluation.
 
-Export writes the adapter and the encoder to folders for peft and sentence-transformers, and more if you choose it."""
-    buttons: ClassVar[dict[str, str]] = {"primary": "Measure", "open-report": "Open report", "export": "Export …"}
+Export writes the adapter and the encoder to folders for peft and sentence-transformers, and more if you choose it."""  # noqa: E501
+    buttons: ClassVar[dict[str, str]] = {
+        "primary": "Measure",
+        "open-report": "Open report",
+        "export": "Export …",
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "details", "all figures", id="result.details"),
         Binding("l", "lists", "compare lists", id="result.lists"),
@@ -92,7 +98,10 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._result: EvaluationReport | None = None
-        self._metric, self._set, self._worse, self._open = METRICS[0], 0, False, False
+        self._metric = METRICS[0]
+        self._set = 0
+        self._worse = False
+        self._open = False
         self._shown: tuple[Change, ...] = ()
         self._problem: object = None
 
@@ -126,7 +135,9 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         except NotBuiltError:
             self._result = None
         except EngineError as error:
-            if self.is_attached and error.as_dict() != self._problem:  # it is read with every status
+            if (
+                self.is_attached and error.as_dict() != self._problem
+            ):  # it is read with every status
                 self._problem = error.as_dict()
                 self.host.show_error(error)
             return
@@ -149,7 +160,8 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         return sets[(first + self._set) % len(sets)]
 
     def draw(self) -> None:
-        result, queries = self._result, self._queries
+        result = self._result
+        queries = self._queries
         self._draw_buttons()
         self.query_one("#details").display = self._open and result is not None
         verdict = self.query_one("#verdict", SafeStatic)
@@ -170,8 +182,13 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     def _draw_figures(self, queries: QuerySetReport, result: EvaluationReport) -> None:
         table = queries.comparison
         title = f"{metric_name(self._metric)} in percent, {table.queries} {queries.name} · ✓ in use"
-        more = f" ({table.left_out} without an answer in the corpus are left out)" if table.left_out else ""
-        self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
+        if table.left_out:
+            more = f" ({table.left_out} without an answer in the corpus are left out)"
+        else:
+            more = ""
+        self.query_one("#figures-title", SafeStatic).update(
+            plain(f"\n{title}{more}", "bold", lines=True)
+        )
         chart = interval_chart(figures(table, self._metric, result.own_systems), self._width)
         self.query_one("#figures", SafeStatic).update(chart)
         warning = caution(queries, [one.outcome for one in result.verdict.modes])
@@ -181,9 +198,17 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         changes = queries.changes
         shown = changes.worse if self._worse else changes.better
         way = "lost" if self._worse else "gained"
-        counts = f"queries better: {changes.count_better}, worse: {changes.count_worse}, equal: {changes.count_equal}"
-        what = "Adapted, which is not in use," if queries.changed_system == "adapted" else "In use"
-        title = f"\n{what} against base, by semantic search: {counts}." + (f" The most {way}:" if shown else "")
+        counts = (
+            f"queries better: {changes.count_better}, worse: {changes.count_worse}, equal:"
+            f" {changes.count_equal}"
+        )
+        if queries.changed_system == "adapted":
+            what = "Adapted, which is not in use,"
+        else:
+            what = "In use"
+        title = f"\n{what} against base, by semantic search: {counts}." + (
+            f" The most {way}:" if shown else ""
+        )
         self.query_one("#changes-title", SafeStatic).update(plain(title, "bold", lines=True))
         self._shown = shown
         lines = [
@@ -194,14 +219,26 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         self.query_one("#changes").display = bool(lines)
 
     def _draw_buttons(self) -> None:
-        status, button = self.host.status, self.query_one("#primary", SafeButton)
-        why = "" if self.host.going else outdated_because(status)
+        status = self.host.status
+        button = self.query_one("#primary", SafeButton)
+        if self.host.going:
+            why = ""
+        else:
+            why = outdated_because(status)
         outdated = self.query_one("#outdated", SafeStatic)
         outdated.update(f"~ {why}" if why else "")
         outdated.display = bool(why)
         done = status.done("evaluate", "embed")
-        again = "Measure again" if status.built("evaluate") else "Make search better …"
-        button.label = "Search" if done else "Running …" if self.host.going else again
+        if status.built("evaluate"):
+            again = "Measure again"
+        else:
+            again = "Make search better …"
+        if done:
+            button.label = "Search"
+        elif self.host.going:
+            button.label = "Running …"
+        else:
+            button.label = again
         self.query_one("#open-report").disabled = self._result is None
         self.query_one("#export").disabled = self._result is None
 
@@ -217,7 +254,9 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     def action_primary(self) -> None:
         if self.host.status.done("evaluate", "embed"):
             self.host.go("search")
-        elif self.host.going:  # a button that cannot be pressed would lose the focus, and Enter with it
+        elif (
+            self.host.going
+        ):  # a button that cannot be pressed would lose the focus, and Enter with it
             self.notify("Running. The result appears here.", markup=False)
         elif self.host.status.built("evaluate"):
             self.host.start_run(STAGES, follow=True)
@@ -295,7 +334,9 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
 
 
 def verdict_content(verdict: ReportVerdict, width: int) -> Content:
-    """For each mode a sentence and a bar for each way to search, at most `width` cells wide; then what to do next."""
+    """For each mode a sentence and a bar for each way to search, at most `width` cells wide;
+    then what to do next.
+    """
     parts: list[Content] = []
     for one in verdict.modes:
         if parts:
@@ -304,7 +345,12 @@ def verdict_content(verdict: ReportVerdict, width: int) -> Content:
         parts.append(plain(f"{sign} {one.sentence}", style))
         parts += _bars(one, width)
     if not verdict.modes:
-        parts.append(plain("· Nothing was measured: there are no questions to measure with.", "bold $text-warning"))
+        parts.append(
+            plain(
+                "· Nothing was measured: there are no questions to measure with.",
+                "bold $text-warning",
+            )
+        )
     if any(one.bars for one in verdict.modes):
         parts.append(plain(SCALE, "$text-muted"))
     parts += [plain(note) for note in verdict.notes]
@@ -325,6 +371,8 @@ def _bars(verdict: ModeVerdict, width: int) -> list[Content]:
         head = plain(f"  {bar.label:<{names}} {bar.figure.value:5.1f} ")
         lines.append(Content.assemble(head, plain("█" * filled, "$text-accent")))
     if lines and verdict.format_difference:
-        wrapped = fill(verdict.format_difference, width, initial_indent="  ", subsequent_indent="  ")
+        wrapped = fill(
+            verdict.format_difference, width, initial_indent="  ", subsequent_indent="  "
+        )
         lines.append(plain(wrapped, lines=True))
     return lines

@@ -1,4 +1,6 @@
-"""Search in all projects at once: each is asked for its best hits, and a hit opens in its project."""
+"""Search in all projects at once: each is asked for its best hits, and a hit opens in its
+project.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,13 @@ from engine.core.messages.search import MODES, FoundIn, Hit
 class AllProjectsScreen(Screen[None]):
     """A query, and the best hits of all projects in turn: their scores cannot be compared."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+w", "dismiss", "back", id="everywhere.back")]
-    HELP = "Enter searches every project, in the mode that its settings name. Enter on a hit opens its document in its project."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+w", "dismiss", "back", id="everywhere.back")
+    ]
+    HELP = (
+        "Enter searches every project, in the mode that its settings name. Enter on a hit opens its"
+        " document in its project."
+    )
 
     def __init__(self, query: str = "") -> None:
         super().__init__()
@@ -37,7 +44,9 @@ class AllProjectsScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield SafeStatic("Search all projects", classes="dialog-title")
-        yield QueryInput(self._asked, placeholder="words or a question, then Enter", id="everywhere-query")
+        yield QueryInput(
+            self._asked, placeholder="words or a question, then Enter", id="everywhere-query"
+        )
         yield SafeStatic("", id="everywhere-status")
         yield HitList(MODES[0])
         yield KeyLine()
@@ -57,7 +66,9 @@ class AllProjectsScreen(Screen[None]):
         if event.value.strip() != self._asked:
             self._asked = ""
             self.workers.cancel_group(self, "search")
-            self._say(self._report or ("Enter searches all projects." if event.value.strip() else ""))
+            self._say(
+                self._report or ("Enter searches all projects." if event.value.strip() else "")
+            )
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -75,13 +86,16 @@ class AllProjectsScreen(Screen[None]):
         self._say("searching …")
         also = [part for path in recent() for part in ("--also", str(path))]
         try:
-            answers = parsed(tuple[FoundIn, ...], await command("search", "--all", "--json", *also, "--", query))
+            answers = parsed(
+                tuple[FoundIn, ...], await command("search", "--all", "--json", *also, "--", query)
+            )
         except EngineError as error:
             self._asked = ""
             self._say(texts.problem(error))
             return
         if self.is_attached:
-            self._query, self._report = query, texts.everywhere(query, answers)
+            self._query = query
+            self._report = texts.everywhere(query, answers)
             self._say(self._report)
             self._show([(one, hit) for one in answers if one.found for hit in one.found.hits])
 

@@ -30,7 +30,9 @@ POLL_SECONDS = 0.2
 class AnswerPanel(VerticalScroll):
     """Sentences with the numbers of hits; a digit goes to that hit. `answer`: what is shown."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding(str(n % 10), f"jump({n})", show=False) for n in range(1, 11)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(str(n % 10), f"jump({n})", show=False) for n in range(1, 11)
+    ]
 
     @dataclass
     class Jumped(Message):
@@ -40,7 +42,9 @@ class AnswerPanel(VerticalScroll):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(id="search-answer")
-        self._ask, self._hits, self.display = ask, tuple[Hit, ...](), False
+        self._ask = ask
+        self._hits = tuple[Hit, ...]()
+        self.display = False
         self.answer = answers.Answer(state="stopped")
 
     def compose(self) -> ComposeResult:
@@ -48,7 +52,8 @@ class AnswerPanel(VerticalScroll):
 
     @work(exclusive=True, group="answer")
     async def begin(self, question: str, hits: Sequence[Hit]) -> None:
-        self._hits, self.display = tuple(hits), True
+        self._hits = tuple(hits)
+        self.display = True
         self.focus()
         self._show(answers.Answer())
         try:
@@ -60,7 +65,9 @@ class AnswerPanel(VerticalScroll):
             self._show(replace(self.answer, state="failed", problem=error))
 
     def end(self, *, close: bool = False) -> bool:
-        """Stop the answer, or take it away where it is over or is to `close`; whether it is gone."""
+        """Stop the answer, or take it away where it is over or is to `close`; whether it is
+        gone.
+        """
         self.display = self.answer.state == "writing" and not close
         if self.answer.state == "writing":
             self._stop()
@@ -87,11 +94,16 @@ class AnswerPanel(VerticalScroll):
 def _rows(answer: answers.Answer) -> Iterator[Content]:
     whole = len(answer.sentences) - (answer.state == "writing")
     for number, sentence in enumerate(answer.sentences):
-        yield Content.assemble(plain(sentence.text), plain(sentence.marks if number < whole else "", "bold $accent"))
+        yield Content.assemble(
+            plain(sentence.text), plain(sentence.marks if number < whole else "", "bold $accent")
+        )
     if answer.problem:
         yield error_text(answer.problem)
     elif not answer.sentences:
         waiting = f"▶ {answer.model} reads {count(answer.passages, 'hit')} … Esc stops."
-        yield plain({"writing": waiting, "done": "These hits do not answer it."}.get(answer.state, ""), "$text-muted")
+        yield plain(
+            {"writing": waiting, "done": "These hits do not answer it."}.get(answer.state, ""),
+            "$text-muted",
+        )
     notes = {"cut": "… (queries.answer_tokens allows no more)", "stopped": "Stopped."}
     yield plain(notes.get(answer.state, ""), "$text-muted")

@@ -22,11 +22,17 @@ ABOVE = 3  # lines shown above the place that is looked for
 
 
 class DocumentView(ScrollView, can_focus=True):
-    """Text with a chunk that stands out and terms that are marked; `Ready` is posted when it can be scrolled."""
+    """Text with a chunk that stands out and terms that are marked; `Ready` is posted when it can
+    be scrolled.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "document-view--text", "document-view--chunk", "document-view--mark", "document-view--match", "document-view--bar",
-    }  # fmt: skip
+        "document-view--text",
+        "document-view--chunk",
+        "document-view--mark",
+        "document-view--match",
+        "document-view--bar",
+    }
     DEFAULT_CSS = """
     DocumentView { height: 1fr; width: 1fr; overflow-x: hidden; overflow-y: auto; padding: 0 1; scrollbar-gutter: stable; }
     DocumentView .document-view--text { color: $foreground; }
@@ -34,23 +40,28 @@ class DocumentView(ScrollView, can_focus=True):
     DocumentView .document-view--bar { color: $primary; background: $panel; text-style: bold; }
     DocumentView .document-view--mark { text-style: bold underline; color: $accent; }
     DocumentView .document-view--match { text-style: bold reverse; }
-    """
+    """  # noqa: E501
 
     class Ready(Message):
         """The rows are there."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._text, self._chunk = "", (0, 0)
+        self._text = ""
+        self._chunk = (0, 0)
         self._marks: Sequence[Span] = ()
         self._starts: list[int] = []
         self._rows: TextRows | None = None
-        self._goal: tuple[int, int] | None = None  # a character to scroll to once the rows are there, lines above it
+        self._goal: tuple[int, int] | None = (
+            None  # a character to scroll to once the rows are there, lines above it
+        )
         self.match: int | None = None
 
     def show(self, text: str, chunk: Span, marks: Sequence[Span]) -> None:
         """Show a document. `chunk`, `marks`: (start, end) in it, marks in order."""
-        self._text, self._chunk, self._marks = text, chunk, marks
+        self._text = text
+        self._chunk = chunk
+        self._marks = marks
         self._starts = [start for start, _ in marks]
         self.lay_out(chunk[0])
 
@@ -64,7 +75,9 @@ class DocumentView(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> int:
-        return len(self._rows) if self._rows else 0
+        if self._rows:
+            return len(self._rows)
+        return 0
 
     @property
     def top_offset(self) -> int:
@@ -86,8 +99,12 @@ class DocumentView(ScrollView, can_focus=True):
 
     @work(exclusive=True, group="rows")
     async def _break_rows(self) -> None:
-        room, text = self._room, self._text
-        rows = TextRows(text, room) if len(text) < AT_ONCE else await asyncio.to_thread(TextRows, text, room)
+        room = self._room
+        text = self._text
+        if len(text) < AT_ONCE:
+            rows = TextRows(text, room)
+        else:
+            rows = await asyncio.to_thread(TextRows, text, room)
         if not self.is_attached or text is not self._text:
             return
         self._rows = rows
@@ -101,16 +118,25 @@ class DocumentView(ScrollView, can_focus=True):
         if not self._fits and self._text:
             self._break_rows()  # a scrollbar has come and taken its column
             return
-        goal, self._goal = self._goal, None
+        goal = self._goal
+        self._goal = None
         self.go_to(*goal)
         self.post_message(self.Ready())
 
     def go_to(self, offset: int, above: int = ABOVE) -> None:
-        """Scroll to a character. Forced: whether there is a scrollbar is known only after the next layout."""
+        """Scroll to a character.
+
+        Forced: whether there is a scrollbar is known only after the next layout.
+        """
         if self._goal is not None:
             self._goal = offset, above  # the rows are on their way
         elif self._rows:
-            self.scroll_to(y=max(0, self._rows.row_of(offset) - above), animate=False, immediate=True, force=True)
+            self.scroll_to(
+                y=max(0, self._rows.row_of(offset) - above),
+                animate=False,
+                immediate=True,
+                force=True,
+            )
 
     def show_match(self, number: int) -> None:
         """Make one of the marks the current one, and scroll to it if it is not in sight."""
@@ -124,14 +150,16 @@ class DocumentView(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        row, width = y + int(self.scroll_offset.y), self.size.width
+        row = y + int(self.scroll_offset.y)
+        width = self.size.width
         if self._rows is None or row >= len(self._rows):
             return Strip.blank(width, self.rich_style)
         start, end = self._rows.span(row)
         look = self.get_component_rich_style
         inside = start < self._chunk[1] and (end > self._chunk[0] or start == self._chunk[0])
         base = look("document-view--chunk" if inside else "document-view--text")
-        mark, match = look("document-view--mark", partial=True), look("document-view--match", partial=True)
+        mark = look("document-view--mark", partial=True)
+        match = look("document-view--match", partial=True)
         parts = [
             (first - start, last - start, match if number == self.match else mark)
             for number, (first, last) in spans_within(self._marks, self._starts, start, end)

@@ -1,4 +1,6 @@
-"""Why a hit was found: what each ranker says of it, its part in the score, and whether the adapter moved it."""
+"""Why a hit was found: what each ranker says of it, its part in the score, and whether the
+adapter moved it.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,14 @@ RANKERS = ("bm25", "semantic")
 
 
 class WhyDialog(ModalScreen[None]):
-    """All that is known of a hit of `query`. The encoder is asked about it, which may have to be loaded first."""
+    """All that is known of a hit of `query`.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,w", "dismiss", "close", id="dialog.close-why")]
+    The encoder is asked about it, which may have to be loaded first.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,w", "dismiss", "close", id="dialog.close-why")
+    ]
 
     def __init__(self, ask: Ask, query: str, hit: Hit, mode: Mode | None = None) -> None:
         super().__init__()
@@ -52,14 +59,18 @@ class WhyDialog(ModalScreen[None]):
 
     def on_mount(self) -> None:
         scroll = self.query_one(VerticalScroll)
-        self.call_after_refresh(lambda: (scroll if scroll.max_scroll_y else self.query_one("#close")).focus())
+        self.call_after_refresh(
+            lambda: (scroll if scroll.max_scroll_y else self.query_one("#close")).focus()
+        )
         self.load()
 
     @work
     async def load(self) -> None:
         text = self.query_one("#why-rankers", SafeStatic)
         request = self._ask(Explain(self._query, (self._hit.chunk_id,), self._mode))
-        if explained := await answer_or_error(self, request, lambda error: text.update(self._without(error))):
+        if explained := await answer_or_error(
+            self, request, lambda error: text.update(self._without(error))
+        ):
             text.update(why_text(self._hit, explained))
 
     def _without(self, error: Content) -> Content:
@@ -68,7 +79,10 @@ class WhyDialog(ModalScreen[None]):
 
 def why_text(hit: Hit, explained: Explained | None, adapter: str = "") -> Content:
     """A line for each ranker, and one on the adapter: `adapter` while nothing is explained."""
-    ranks = explained.chunks.get(hit.chunk_id, RankComparison()) if explained else RankComparison()
+    if explained:
+        ranks = explained.chunks.get(hit.chunk_id, RankComparison())
+    else:
+        ranks = RankComparison()
     lines = [(NAMES[name], format_ranker(name, hit, ranks)) for name in RANKERS]
     lines.append(("adapter", format_adapter(explained, ranks) if explained else adapter))
     rows = [Content.assemble(plain(f"{name:<9}", "bold"), plain(text)) for name, text in lines]
@@ -78,9 +92,16 @@ def why_text(hit: Hit, explained: Explained | None, adapter: str = "") -> Conten
 
 
 def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
-    """Rank, score and share of a ranker; of one that had no part in the hit, its place where that is known."""
+    """Rank, score and share of a ranker; of one that had no part in the hit, its place where
+    that is known.
+    """
     ranked = hit.rankers.get(name)
-    if ranked is None and name == "semantic" and ranks.in_use_rank is not None and ranks.in_use_cosine is not None:
+    if (
+        ranked is None
+        and name == "semantic"
+        and ranks.in_use_rank is not None
+        and ranks.in_use_cosine is not None
+    ):
         ranked = Ranked(ranks.in_use_rank, ranks.in_use_cosine)
     if ranked is None and not hit.shares:
         return "not asked"
@@ -89,13 +110,18 @@ def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
         scale = "score" if name == "bm25" else "similarity"
         text = f"rank {ranked.rank:<3} {scale} {ranker_score(name, ranked.score)}"
     if not hit.shares:
-        return text if name in hit.rankers else f"{text}, not used for this list"
+        if name in hit.rankers:
+            return text
+        return f"{text}, not used for this list"
     share = hit.shares.get(name, 0.0)
     return f"{text:<26} {bar(share, BAR)} {share:4.0%} of the score"
 
 
 def format_adapter(explained: Explained, ranks: RankComparison) -> str:
-    """Whether the adapter moved the hit: where the base encoder has it. The line above says where the one in use has it."""
+    """Whether the adapter moved the hit: where the base encoder has it.
+
+    The line above says where the one in use has it.
+    """
     if ranks.in_use_rank is None:
         return "not ranked by the encoder"
     if explained.in_use == "base":
@@ -103,4 +129,6 @@ def format_adapter(explained: Explained, ranks: RankComparison) -> str:
     if ranks.base_rank is None:
         return f"{explained.in_use}; base rank unknown"
     text = f"{explained.in_use}; without it rank {ranks.base_rank:,}"
-    return text if ranks.base_cosine is None else f"{text}, similarity {ranks.base_cosine:.3f}"
+    if ranks.base_cosine is None:
+        return text
+    return f"{text}, similarity {ranks.base_cosine:.3f}"

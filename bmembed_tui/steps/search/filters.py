@@ -25,8 +25,9 @@ EXAMPLES = {"paths": "contracts/**, *.md", "after": "YYYY-MM-DD", "before": "YYY
 
 
 class FilterRow(Vertical):
-    """Fields for path and dates; types, authors and languages of the found documents with their counts, of which Enter takes
-    one as a filter, and again lets it go."""
+    """Fields for path and dates; types, authors and languages of the found documents with their
+    counts, of which Enter takes one as a filter, and again lets it go.
+    """
 
     class Changed(Message):
         """A filter was changed."""
@@ -57,19 +58,29 @@ class FilterRow(Vertical):
         self._counts = counts
         lines: dict[tuple[str, str], Content] = {}
         for facet in FACETS:
-            found, chosen = counts.get(facet, {}), self._chosen.of(facet)
+            found = counts.get(facet, {})
+            chosen = self._chosen.of(facet)
             for value in dict.fromkeys([*chosen, *found]):
-                name = language_name(value) if facet == "language" else value
+                if facet == "language":
+                    name = language_name(value)
+                else:
+                    name = value
                 text = f"{facet:<9}{'✓' if value in chosen else ' '} {name}"
-                lines[facet, value] = plain(f"{text}  {count(found[value], 'document')}" if value in found else text)
+                lines[facet, value] = plain(
+                    f"{text}  {count(found[value], 'document')}" if value in found else text
+                )
             if len(found) >= MAX_FACETS:
-                lines[facet, ""] = plain(f"{facet:<9}  (at most {MAX_FACETS} are listed)", "$text-muted")
+                lines[facet, ""] = plain(
+                    f"{facet:<9}  (at most {MAX_FACETS} are listed)", "$text-muted"
+                )
         options = self.query_one("#filter-facets", SafeOptions)
         if options.has_focus and not lines:
             self.screen.focus_previous()  # what is hidden hears no key, nor do those around it
         options.display = bool(lines)
         self._values = list(lines)
-        options.show([(value and str(place), line) for place, ((_, value), line) in enumerate(lines.items())])
+        options.show(
+            [(value and str(place), line) for place, ((_, value), line) in enumerate(lines.items())]
+        )
 
     @on(OptionList.OptionSelected)
     def _facet_chosen(self, event: OptionList.OptionSelected) -> None:

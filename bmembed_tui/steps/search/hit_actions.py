@@ -20,7 +20,9 @@ from engine.core.messages.search import ReadDocument
 
 ANSWER_KEYS = (
     Binding("f10,a", "ask", "ask", id="search.ask"),
-    Binding("escape", "close_answer", "stop or close the answer", show=False, id="search.close-answer"),
+    Binding(
+        "escape", "close_answer", "stop or close the answer", show=False, id="search.close-answer"
+    ),
 )
 HIT_ACTIONS = ("preview", "why", "judge", "open_file", "copy_text", "copy_path", "like", "order")
 
@@ -78,11 +80,14 @@ class HitActions(SearchView):
         from bmembed_tui.steps.search.explanation import WhyDialog
 
         if self._hit is not None:
-            self.app.push_screen(WhyDialog(self.ask, self.searching.question.query, self._hit, self.active_list.mode))
+            self.app.push_screen(
+                WhyDialog(self.ask, self.searching.question.query, self._hit, self.active_list.mode)
+            )
 
     @work(group="judge")
     async def action_judge(self, relevant: bool | None) -> None:
-        query, hit = self.searching.question.query, self._hit
+        query = self.searching.question.query
+        hit = self._hit
         if hit is None:
             return
         try:
@@ -101,7 +106,9 @@ class HitActions(SearchView):
     @work(exclusive=True, group="copy")
     async def action_copy_path(self) -> None:
         if self._hit is not None:
-            self.app.copy_to_clipboard(await asyncio.to_thread(file_name, self._hit))  # it looks at the disk
+            self.app.copy_to_clipboard(
+                await asyncio.to_thread(file_name, self._hit)
+            )  # it looks at the disk
             self._say("The path is on the clipboard.")
 
     @work(exclusive=True, group="copy")

@@ -44,7 +44,10 @@ class QueryInput(Field):
 
 
 class HitList(Results):
-    """The hits of `mode`. A letter that means nothing here begins another query in the search field."""
+    """The hits of `mode`.
+
+    A letter that means nothing here begins another query in the search field.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "app.focus_previous", show=False),
@@ -62,15 +65,23 @@ class HitList(Results):
 
     @property
     def current(self) -> Hit | None:
-        return self.hits[self.highlighted] if self.hits and self.highlighted is not None else None
+        if self.hits and self.highlighted is not None:
+            return self.hits[self.highlighted]
+        return None
 
     def show_hits(self, hits: Sequence[Hit], judged: Mapping[int, bool], message: str = "") -> None:
         """Other hits. `message`: what stands there without hits.
 
-        The first one is selected; while the user is among them, the hit that was selected if it is still there.
+        The first one is selected; while the user is among them, the hit that was selected if it is
+        still there.
         """
-        selected = self.current.chunk_id if self.current and self.screen.focused is self else None
-        self.hits, self._judged, self._message = tuple(hits), dict(judged), message
+        if self.current and self.screen.focused is self:
+            selected = self.current.chunk_id
+        else:
+            selected = None
+        self.hits = tuple(hits)
+        self._judged = dict(judged)
+        self._message = message
         self._draw(next((place for place, hit in enumerate(hits) if hit.chunk_id == selected), 0))
 
     def judge(self, judged: Mapping[int, bool]) -> None:
@@ -101,19 +112,31 @@ class HitList(Results):
         head = [plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style)]
         if self._titles_alone:
             return Content.assemble(*head)
-        place = f" · {place_of(hit)}" if place_of(hit) else ""
+        if place_of(hit):
+            place = f" · {place_of(hit)}"
+        else:
+            place = ""
         path = fitted(hit.path, room - len(place), keep_end=True)
-        where = " · ".join(part for part in (f"{path}{place}", more_of(hit), origin_of(hit), heading_of(hit)) if part)
+        where = " · ".join(
+            part
+            for part in (f"{path}{place}", more_of(hit), origin_of(hit), heading_of(hit))
+            if part
+        )
         return Content.assemble(
-            *head, plain(f"\n{INDENT}{fitted(where, room)}", "$text-muted", lines=True), *snippet_rows(hit, room),
-        )  # fmt: skip
+            *head,
+            plain(f"\n{INDENT}{fitted(where, room)}", "$text-muted", lines=True),
+            *snippet_rows(hit, room),
+        )
 
     def on_resize(self) -> None:
         self._draw(self.highlighted or 0)
 
     def on_key(self, event: events.Key) -> None:
-        """At once, as what is typed next goes to the field; what was typed before it had the focus still comes here."""
-        field, letter = self.screen.query_one(QueryInput), event.character
+        """At once, as what is typed next goes to the field; what was typed before it had the
+        focus still comes here.
+        """
+        field = self.screen.query_one(QueryInput)
+        letter = event.character
         if not letter or not event.is_printable:
             return
         if self.screen.focused is not field:
@@ -126,16 +149,23 @@ class HitList(Results):
 
 
 def snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
-    """The rows of a hit's snippet that show most marks, each after a line end; `…` for what is left out."""
+    """The rows of a hit's snippet that show most marks, each after a line end; `…` for what is
+    left out.
+    """
     ends = line_cuts(hit.snippet, room - 2)  # the rest is for the sign that something is left out
     spans = list(pairwise([0, *ends]))
-    marks = [[(first - start, last - start) for first, last in hit.marks if first < end and last > start]
-             for start, end in spans]  # fmt: skip
+    marks = [
+        [(first - start, last - start) for first, last in hit.marks if first < end and last > start]
+        for start, end in spans
+    ]
     firsts = range(max(1, len(spans) - SNIPPET_ROWS + 1))
     best = max(firsts, key=lambda row: (sum(map(len, marks[row : row + SNIPPET_ROWS])), -row))
     for number in range(best, min(best + SNIPPET_ROWS, len(spans))):
         start, end = spans[number]
         before = "… " if number == best > 0 else ""
-        after = " …" if number == best + SNIPPET_ROWS - 1 < len(spans) - 1 else ""
+        if number == best + SNIPPET_ROWS - 1 < len(spans) - 1:
+            after = " …"
+        else:
+            after = ""
         text = marked(hit.snippet[start:end].rstrip(), marks[number])
         yield Content.assemble(plain(f"\n{INDENT}{before}", lines=True), text, plain(after))

@@ -28,7 +28,9 @@ def _in_bytes(path: Path) -> Path:
 
 
 def file_name(hit: Hit) -> str:
-    """`file_of` as text; of a name that is not UTF-8, the bytes that are none as a shell takes them in $'…'."""
+    """`file_of` as text; of a name that is not UTF-8, the bytes that are none as a shell takes
+    them in $'…'.
+    """
     return os.fsencode(file_of(hit)).decode("utf-8", "backslashreplace")
 
 
@@ -48,7 +50,9 @@ def place_of(hit: Hit) -> str:
 
 
 def more_of(hit: Hit) -> str:
-    """How many other passages of the document were found, and how many documents have the same text."""
+    """How many other passages of the document were found, and how many documents have the same
+    text.
+    """
     copies = f"{hit.copies} copies" if hit.copies > 1 else ""
     more = f"+{hit.more} more" if hit.more else ""
     return " · ".join(part for part in (copies, more) if part)

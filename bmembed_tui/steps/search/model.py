@@ -16,12 +16,17 @@ NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "keywords", ALL: "a
 Span = tuple[int, int]
 MAX_MATCHES = 50_000
 # Scripts that put no blanks between words: a term may stand anywhere in them.
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+)
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What a hit must satisfy. Paths and dates are as typed, and empty ones let everything pass; `values` are (facet, value)."""
+    """What a hit must satisfy.
+
+    Paths and dates are as typed, and empty ones let everything pass; `values` are (facet, value).
+    """
 
     paths: str = ""
     after: str = ""
@@ -30,7 +35,9 @@ class Filters:
 
     @property
     def count(self) -> int:
-        return sum(bool(text.strip()) for text in (self.paths, self.after, self.before)) + len(self.values)
+        return sum(bool(text.strip()) for text in (self.paths, self.after, self.before)) + len(
+            self.values
+        )
 
     def of(self, facet: str) -> tuple[str, ...]:
         """The values of a facet that are chosen."""
@@ -39,7 +46,9 @@ class Filters:
     def toggled(self, facet: str, value: str) -> Filters:
         """With a value of a facet, or without it where it is chosen."""
         kept = tuple(one for one in self.values if one != (facet, value))
-        return replace(self, values=kept if len(kept) < len(self.values) else (*kept, (facet, value)))
+        return replace(
+            self, values=kept if len(kept) < len(self.values) else (*kept, (facet, value))
+        )
 
     def problem(self) -> str:
         """What is wrong with the dates; empty where they can be understood."""
@@ -57,16 +66,34 @@ class Filters:
         return ""
 
     def request(
-        self, query: str, mode: Mode, *, facets: bool, by_document: bool = False, by_date: bool = False
+        self,
+        query: str,
+        mode: Mode,
+        *,
+        facets: bool,
+        by_document: bool = False,
+        by_date: bool = False,
     ) -> Search:
         """A search with these filters, not reranked yet. Searches of a mode replace each other."""
         paths = tuple(part.strip() for part in self.paths.split(",") if part.strip())
-        authors = tuple('"' + name.replace('"', "") + '"' for name in self.of("author"))  # in quotes: the whole name
+        authors = tuple(
+            '"' + name.replace('"', "") + '"' for name in self.of("author")
+        )  # in quotes: the whole name
         return Search(
-            query, mode, paths=paths or None, types=self.of("type") or None, after=self.after.strip() or None,
-            before=self.before.strip() or None, authors=authors or None, languages=self.of("language") or None,
-            facets=facets, series=f"typed-{mode}", by_document=by_document, by_date=by_date, rerank=False,
-        )  # fmt: skip
+            query,
+            mode,
+            paths=paths or None,
+            types=self.of("type") or None,
+            after=self.after.strip() or None,
+            before=self.before.strip() or None,
+            authors=authors or None,
+            languages=self.of("language") or None,
+            facets=facets,
+            series=f"typed-{mode}",
+            by_document=by_document,
+            by_date=by_date,
+            rerank=False,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,8 +113,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a mode found for a question. `by`: the mode that the hits come from; another one while the encoder loads.
-    `reranking`: they are being put in order."""
+    """What a mode found for a question.
+
+    `by`: the mode that the hits come from; another one while the encoder loads. `reranking`: they
+    are being put in order.
+    """
 
     question: Question
     by: str
@@ -102,7 +132,9 @@ class Answer:
 
 
 def terms_of(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:
-    """The words to mark in whole documents: those of the query, and the forms that the engine marked in snippets."""
+    """The words to mark in whole documents: those of the query, and the forms that the engine
+    marked in snippets.
+    """
     forms = {hit.snippet[start:end].casefold(): None for hit in hits for start, end in hit.marks}
     if not forms:
         forms = {word.casefold(): None for word in re.findall(r"\w+", query) if len(word) > 2}
@@ -111,7 +143,13 @@ def terms_of(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:
 
 def find_terms(text: str, terms: Iterable[str]) -> list[Span]:
     """(start, end) of every place where one of the terms stands as a word, the first 50,000."""
-    parts = [re.escape(term) if _UNSPACED.search(term) else rf"(?<!\w){re.escape(term)}(?!\w)" for term in terms]
+    parts = [
+        re.escape(term) if _UNSPACED.search(term) else rf"(?<!\w){re.escape(term)}(?!\w)"
+        for term in terms
+    ]
     if not parts:
         return []
-    return [match.span() for match in islice(re.finditer("|".join(parts), text, re.IGNORECASE), MAX_MATCHES)]
+    return [
+        match.span()
+        for match in islice(re.finditer("|".join(parts), text, re.IGNORECASE), MAX_MATCHES)
+    ]

@@ -36,7 +36,10 @@ class SearchPane(HitActions):
     lead = "Type what you look for: words, or a question."
     help_text = texts.HELP
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}") for mode, key in KEYS.items()),
+        *(
+            Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}")
+            for mode, key in KEYS.items()
+        ),
         Binding("w", "why", "why", id="search.why"),
         Binding("plus", "judge(True)", "right", key_display="+", id="search.relevant"),
         Binding("minus", "judge(False)", "wrong", key_display="-", id="search.not-relevant"),
@@ -67,12 +70,19 @@ class SearchPane(HitActions):
 
     def focus_primary(self) -> None:
         button = self.query_one("#primary")
-        self.screen.set_focus(button if button.display and not self.question.query else self.query_one(QueryInput))
+        self.screen.set_focus(
+            button if button.display and not self.question.query else self.query_one(QueryInput)
+        )
 
     def typed(self, character: str) -> bool:
-        """What was typed before the field had the focus stands in it; so does a letter beside the button that reads."""
-        field, focused = self.query_one(QueryInput), self.screen.focused
-        if focused not in (None, field) and not (focused is self.query_one("#primary") and character.isalpha()):
+        """What was typed before the field had the focus stands in it; so does a letter beside
+        the button that reads.
+        """
+        field = self.query_one(QueryInput)
+        focused = self.screen.focused
+        if focused not in (None, field) and not (
+            focused is self.query_one("#primary") and character.isalpha()
+        ):
             return False
         field.focus()
         field.insert_text_at_cursor(character)
@@ -93,13 +103,17 @@ class SearchPane(HitActions):
 
     def show_status(self, status: ProjectStatus) -> None:
         there = status.built("index")
-        before, self._built = self._built, {**self._built, "there": there}
+        before = self._built
+        self._built = {**self._built, "there": there}
         for stage in map(status.stage, ("index", "embed")):
-            if stage.state != "stale" or stage.stage not in before:  # what becomes stale is searched as before
+            if (
+                stage.state != "stale" or stage.stage not in before
+            ):  # what becomes stale is searched as before
                 self._built[stage.stage] = stage.state, stage.fingerprint
         if self._built != before:
             if not self._found_by_meaning:
-                self.searching.lose()  # there may be an encoder to load now: keyword search answers until it is
+                # there may be an encoder to load now: keyword search answers until it is
+                self.searching.lose()
             self.searching.forget()
             self._drawn.clear()
             if there and self.host.pane is self:
@@ -126,7 +140,11 @@ class SearchPane(HitActions):
 
     def _look_again(self) -> None:
         """For hits by meaning, while embedding goes on and there are only those by keywords."""
-        wanted = self.active != "bm25" and not self.searching.question.empty and not self.searching.pending
+        wanted = (
+            self.active != "bm25"
+            and not self.searching.question.empty
+            and not self.searching.pending
+        )
         if wanted and self.host.run_state.current == "embed" and not self._found_by_meaning:
             self.searching.look(self.searching.question, self.mode, again=True)
 
@@ -195,7 +213,9 @@ class SearchPane(HitActions):
             return
         if self.is_attached:
             self.offered = found
-            self.query_one("#search-offers", SafeOptions).show([(str(n), text) for n, text in enumerate(self.offered)])
+            self.query_one("#search-offers", SafeOptions).show(
+                [(str(n), text) for n, text in enumerate(self.offered)]
+            )
             self._draw_frame()
 
     @on(OptionList.OptionSelected, "#search-offers")
@@ -233,7 +253,8 @@ class SearchPane(HitActions):
 
     def action_mode(self, mode: str) -> None:
         inside = isinstance(self.screen.focused, HitList)
-        self.mode, self.active = mode, self.active if mode == ALL else mode
+        self.mode = mode
+        self.active = self.active if mode == ALL else mode
         self._draw_frame()
         for one in self.shown:
             if self.searching.answer(one) is None and self._drawn.pop(one, None) is not None:
@@ -269,7 +290,9 @@ class SearchPane(HitActions):
         """Show or hide the filters; those that are set go on to count."""
         row = self.query_one(FilterRow)
         row.display = not row.display
-        self.screen.set_focus(row.query(Input).first() if row.display else self.query_one(QueryInput))
+        self.screen.set_focus(
+            row.query(Input).first() if row.display else self.query_one(QueryInput)
+        )
         self._look()
 
     @on(Button.Pressed, "#primary")

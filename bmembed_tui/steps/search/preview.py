@@ -48,7 +48,9 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
 
     def __init__(self, ask: Ask, hit: Hit, terms: Sequence[str]) -> None:
         super().__init__()
-        self._ask, self._hit, self._terms = ask, hit, terms
+        self._ask = ask
+        self._hit = hit
+        self._terms = terms
         self._text = ""
         self._matches: list[Span] = []
         self._starts: list[int] = []
@@ -80,7 +82,8 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         matches = await asyncio.to_thread(find_terms, text, self._terms)
         if not self.is_attached:
             return
-        self._text, self._matches = text, matches
+        self._text = text
+        self._matches = matches
         self._starts = [start for start, _ in matches]
         self.query_one(DocumentView).show(text, (self._hit.start, self._hit.end), matches)
 
@@ -89,7 +92,10 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         view = self.query_one(DocumentView)
         if view.match is None and self._matches:
             at = bisect_left(self._starts, self._hit.start)
-            view.match = at if at < len(self._starts) and self._starts[at] < self._hit.end else None
+            if at < len(self._starts) and self._starts[at] < self._hit.end:
+                view.match = at
+            else:
+                view.match = None
             view.refresh()
         self._draw_place()
 
@@ -100,11 +106,16 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         else:
             match = self.query_one(DocumentView).match
             found = f"{len(self._matches):,}{'+' if len(self._matches) >= MAX_MATCHES else ''}"
-            at = f"match {match + 1:,} of {found}" if match is not None else f"{found} match{'es' * (found != '1')}"
+            if match is not None:
+                at = f"match {match + 1:,} of {found}"
+            else:
+                at = f"{found} match{'es' * (found != '1')}"
             parts += [f"{count(self._text.count(chr(10)) + 1, 'line')} in all", at]
         rest = " · ".join(part for part in parts if part)
         path = fitted(self._hit.path, max(10, self.app.size.width - len(rest) - 5), keep_end=True)
-        self.query_one("#preview-place", SafeStatic).update(plain(f"{path} · {rest}", "$text-muted"))
+        self.query_one("#preview-place", SafeStatic).update(
+            plain(f"{path} · {rest}", "$text-muted")
+        )
 
     def on_resize(self) -> None:
         if self.query_one(DocumentView).ready and self._text:

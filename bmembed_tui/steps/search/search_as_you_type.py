@@ -1,4 +1,6 @@
-"""Asks the engine while the user types: the newest question wins, keyword search answers while the encoder keeps one waiting."""
+"""Asks the engine while the user types: the newest question wins, keyword search answers while
+the encoder keeps one waiting.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,25 @@ PATIENCE = 0.5  # seconds without an answer before keyword search stands in
 
 
 class Searching:
-    """The question, and the newest answer of each mode. `changed(mode)` is called when one has come.
+    """The question, and the newest answer of each mode.
 
-    `encoder`: `""` before the first search, `loading`, or `ready`. Every search is of a series of its mode, so that the
-    engine leaves out those that a newer one has overtaken. `rerank_pause`: seconds without a key before a server is sent the hits.
+    `changed(mode)` is called when one has come.
+
+    `encoder`: `""` before the first search, `loading`, or `ready`. Every search is of a series of
+        its mode, so that the
+    engine leaves out those that a newer one has overtaken. `rerank_pause`: seconds without a key
+    before a server is sent the hits.
     """
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[str], None]) -> None:
-        self._ask, self._start, self.changed = ask, start, changed
+        self._ask = ask
+        self._start = start
+        self.changed = changed
         self.question = Question("")
         self.answers: dict[str, Answer] = {}
         self.pending: set[str] = set()
-        self.encoder, self.rerank_pause = "", 0.0
+        self.encoder = ""
+        self.rerank_pause = 0.0
         self._bridged = False
 
     def warm_up(self) -> None:
@@ -53,11 +62,17 @@ class Searching:
         self.changed("")
 
     def lose(self) -> None:
-        """The engine's process has ended, and what it had loaded is gone. The next question has it loaded again."""
+        """The engine's process has ended, and what it had loaded is gone.
+
+        The next question has it loaded again.
+        """
         self.encoder = ""
 
     def look(self, question: Question, mode: str, *, again: bool = False) -> None:
-        """Look for something in a mode, or in all. What was answered already is kept unless `again`."""
+        """Look for something in a mode, or in all.
+
+        What was answered already is kept unless `again`.
+        """
         if question != self.question:
             self.question = question
             self.forget()
@@ -95,14 +110,20 @@ class Searching:
         self._bridged = self.encoder != "ready"
 
     def answer(self, mode: str) -> Answer | None:
-        """The newest answer of a mode; that of keyword search while the encoder keeps one waiting."""
+        """The newest answer of a mode; that of keyword search while the encoder keeps one
+        waiting.
+        """
         return self.answers.get(mode) or (self.answers.get("bm25") if self._bridged else None)
 
     async def _search(self, question: Question, mode: Mode) -> None:
         started = time.perf_counter()
         try:
             request = question.filters.request(
-                question.query, mode, facets=question.facets, by_document=question.by_document, by_date=question.by_date
+                question.query,
+                mode,
+                facets=question.facets,
+                by_document=question.by_document,
+                by_date=question.by_date,
             )
             found = await self._ask(request)
             answer = answer_of(question, found, started)
@@ -130,25 +151,37 @@ class Searching:
 
 def answer_of(question: Question, found: Found, started: float) -> Answer:
     """What was found, since `started` on the clock."""
-    note = with_ways(" ".join(found.notes), found.commands) + (" F4 takes the correction." if found.suggestion else "")
+    note = with_ways(" ".join(found.notes), found.commands) + (
+        " F4 takes the correction." if found.suggestion else ""
+    )
     return Answer(
-        question, found.mode, found.hits, note, time.perf_counter() - started, facets=found.facets,
-        suggestion=found.suggestion, reranked=found.reranked, reranking=found.can_rerank,
-    )  # fmt: skip
+        question,
+        found.mode,
+        found.hits,
+        note,
+        time.perf_counter() - started,
+        facets=found.facets,
+        suggestion=found.suggestion,
+        reranked=found.reranked,
+        reranking=found.can_rerank,
+    )
 
 
 class Judgments:
     """How hits of the query were judged, read once the user pauses."""
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[], None]) -> None:
-        self._ask, self._start, self._changed = ask, start, changed
+        self._ask = ask
+        self._start = start
+        self._changed = changed
         self.query = ""
         self.judged: dict[int, bool] = {}
         self.judged_queries = 0
 
     def of(self, query: str) -> None:
         if query != self.query:
-            self.query, self.judged = query, {}
+            self.query = query
+            self.judged = {}
 
     def read(self, query: str) -> None:
         self.of(query)
@@ -160,11 +193,15 @@ class Judgments:
         except EngineError:
             return  # judging shows what is wrong
         if query == self.query:
-            self.judged, self.judged_queries = dict(found.chunks), found.judged_queries
+            self.judged = dict(found.chunks)
+            self.judged_queries = found.judged_queries
             self._changed()
 
     async def judge(self, query: str, chunk_id: int, relevant: bool | None) -> None:
-        """Keep a judgment; None takes it back. Raises EngineError, ProjectBusyError during a run among them."""
+        """Keep a judgment; None takes it back.
+
+        Raises EngineError, ProjectBusyError during a run among them.
+        """
         self.judged_queries = (await self._ask(Judge(query, chunk_id, relevant))).judged_queries
         if query == self.query:
             self.judged.pop(chunk_id, None)

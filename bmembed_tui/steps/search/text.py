@@ -31,11 +31,11 @@ A hit is the best passage of a document; "+2 more" says how many others were fou
 On a hit, Enter looks inside the document, l finds more like it, w shows why it was found and its scores, o opens the file, c \
 copies its text, y its path.
 + marks a hit as right, - as wrong, 0 removes the mark. A query with marks is a judged question: evaluation measures \
-with it whether adaptation helps on what you really ask, so mark a few."""
+with it whether adaptation helps on what you really ask, so mark a few."""  # noqa: E501
 NOTHING = """There is nothing to search yet.
 Reading the documents takes seconds to minutes: then they can be searched by keyword. Search by meaning follows as they are \
 embedded, the newest and smallest first.
-"""
+"""  # noqa: E501
 OFFER = "\nOr try one of these:"
 NO_OFFER = "\nHits come while you type."
 FOUND_BY = {"bm25": " by keywords", "semantic": " by meaning"}
@@ -43,20 +43,26 @@ FOUND_BY = {"bm25": " by keywords", "semantic": " by meaning"}
 
 def nothing(run: RunState, running: bool) -> str:
     """What stands there before anything can be searched."""
-    return f"{doing(run)}\n\nHits by keyword come once the first documents are read.\n" if running else NOTHING
+    if running:
+        return f"{doing(run)}\n\nHits by keyword come once the first documents are read.\n"
+    return NOTHING
 
 
 def offer(status: ProjectStatus, key: str) -> str:
     """What search lacks, and the key that gives it; empty where there is nothing to offer."""
     if not status.built("embed"):
-        return f"Keywords only so far. {key} embeds the documents: search then finds by meaning, too."
+        return (
+            f"Keywords only so far. {key} embeds the documents: search then finds by meaning, too."
+        )
     if not status.done(*SEARCH):
         stage = next(status.stage(one) for one in SEARCH if status.state(one) != "done")
         return f"Not up to date: {stage.reason}. {key} updates search."
     if status.built("evaluate"):
         stage = status.stage("evaluate")
         why = "" if stage.state == "done" else stage.reason
-        return f"The evaluation is not up to date: {why}. {key} offers to renew it." if why else ""
+        if why:
+            return f"The evaluation is not up to date: {why}. {key} offers to renew it."
+        return ""
     return f"{key} makes search better: it offers to adapt the encoder to your documents."
 
 
@@ -64,7 +70,9 @@ def embedding(run: RunState) -> str:
     """How far embedding is, while it goes on."""
     if run.current != "embed":
         return ""
-    how_far = format_progress(run, "  ", with_bar=True) or (", finishing" if run.stage("embed").progress else "")
+    how_far = format_progress(run, "  ", with_bar=True) or (
+        ", finishing" if run.stage("embed").progress else ""
+    )
     return f"▶ embedding{how_far} · hits by keyword come at once, hits by meaning as it goes on"
 
 
@@ -72,33 +80,59 @@ def status(mode: str, searching: Searching) -> str:
     """How far the search by a mode is, or what it came to."""
     answer = searching.answer(mode)
     if searching.question.empty:
-        return "The encoder is loading; keyword search works already." if searching.encoder == "loading" else ""
+        if searching.encoder == "loading":
+            return "The encoder is loading; keyword search works already."
+        return ""
     if answer is None:
         return "searching …"
     if answer.error:
         return ""
-    hits, filters = count(len(answer.hits), "hit"), searching.question.filters.count
-    order = "newest first" if answer.question.by_date and answer.hits else ""
-    reranked = "reranking …" if answer.reranking else f"{answer.reranked.passages} reranked" if answer.reranked else ""
-    waiting = "searching by meaning …" if answer.by != mode and mode in searching.pending else ""
+    hits = count(len(answer.hits), "hit")
+    filters = searching.question.filters.count
+    if answer.question.by_date and answer.hits:
+        order = "newest first"
+    else:
+        order = ""
+    if answer.reranking:
+        reranked = "reranking …"
+    elif answer.reranked:
+        reranked = f"{answer.reranked.passages} reranked"
+    else:
+        reranked = ""
+    if answer.by != mode and mode in searching.pending:
+        waiting = "searching by meaning …"
+    else:
+        waiting = ""
     parts = (
-        hits + found_by(mode, answer), order, duration(answer.seconds), count(filters, "filter") if filters else "",
-        reranked, waiting,
-    )  # fmt: skip
+        hits + found_by(mode, answer),
+        order,
+        duration(answer.seconds),
+        count(filters, "filter") if filters else "",
+        reranked,
+        waiting,
+    )
     return " · ".join(part for part in parts if part)
 
 
 def found_by(mode: str, answer: Answer) -> str:
     """The one ranker that answered, where the mode asks for another or for both."""
     rankers = {hit.only_ranker or answer.by for hit in answer.hits}
-    return FOUND_BY.get(rankers.pop(), "") if len(rankers) == 1 and mode not in rankers else ""
+    if len(rankers) == 1 and mode not in rankers:
+        return FOUND_BY.get(rankers.pop(), "")
+    return ""
 
 
 def no_hits(answer: Answer, *, by_meaning_follows: bool = False) -> str:
-    """What stands where hits would be. `by_meaning_follows`: the encoder is still asked, or the documents are being embedded."""
+    """What stands where hits would be.
+
+    `by_meaning_follows`: the encoder is still asked, or the documents are being embedded.
+    """
     filters = answer.question.filters.count
     if by_meaning_follows:
-        which = "that the filters leave holds" if filters else "holds"
+        if filters:
+            which = "that the filters leave holds"
+        else:
+            which = "holds"
         return f"No hits yet: no document {which} these words. Hits by meaning follow."
     if answer.note:
         return answer.note
@@ -120,7 +154,10 @@ def everywhere(query: str, answers: Sequence[FoundIn]) -> str:
 def judged(rank: int, relevant: bool | None, queries: int) -> str:
     """What a judgment has brought."""
     what = {True: "✓ right", False: "✗ wrong", None: "no mark"}[relevant]
-    return f"{what} (hit {rank}) · {queries:,} judged question{'' if queries == 1 else 's'} for evaluation"
+    return (
+        f"{what} (hit {rank}) · {queries:,} judged question{'' if queries == 1 else 's'} for"
+        " evaluation"
+    )
 
 
 def problem(error: EngineError) -> str:

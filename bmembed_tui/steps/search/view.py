@@ -1,4 +1,6 @@
-"""What the Search step looks like: its widgets, and how they are drawn from question and answers."""
+"""What the Search step looks like: its widgets, and how they are drawn from question and
+answers.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,16 @@ class SearchView(StepPane):
         self.judgments = Judgments(self.ask, self._start, self._judged)
         self.mode = ""
         self.active: str = MODES[0]
-        self.by_document, self.by_date = True, False
+        self.by_document = True
+        self.by_date = False
         self.offered: tuple[str, ...] = ()
         self._lists: dict[str, HitList] = {mode: HitList(mode) for mode in MODES}
-        self._heads: dict[str, SafeStatic] = {mode: SafeStatic("", classes="search-head") for mode in MODES}
+        self._heads: dict[str, SafeStatic] = {
+            mode: SafeStatic("", classes="search-head") for mode in MODES
+        }
         self._drawn: dict[str, Answer] = {}
-        self._flash, self._problem = "", ""
+        self._flash = ""
+        self._problem = ""
         self._written: dict[str, str] = {}
         self._delays: dict[str, Timer] = {}
         self._built: dict[str, object] = {}
@@ -89,7 +95,10 @@ class SearchView(StepPane):
         try:
             settings = self.host.project.settings()
             self.mode = self.mode or settings.search.mode_in_json
-            self.searching.rerank_pause = SERVER_PAUSE if settings.search.reranker.startswith("http") else 0.0
+            if settings.search.reranker.startswith("http"):
+                self.searching.rerank_pause = SERVER_PAUSE
+            else:
+                self.searching.rerank_pause = 0.0
         except EngineError:
             self.mode = MODES[0]
         if self.mode != ALL:
@@ -98,7 +107,13 @@ class SearchView(StepPane):
     @property
     def question(self) -> Question:
         row = self.query_one(FilterRow)
-        return Question(self.query_one(QueryInput).value, row.filters, row.display, self.by_document, self.by_date)
+        return Question(
+            self.query_one(QueryInput).value,
+            row.filters,
+            row.display,
+            self.by_document,
+            self.by_date,
+        )
 
     # Drawing
 
@@ -116,7 +131,8 @@ class SearchView(StepPane):
         return self.active_list.current
 
     def _draw_frame(self) -> None:
-        there, empty = self.host.status.built("index"), self.question.empty
+        there = self.host.status.built("index")
+        empty = self.question.empty
         self.set_class(self.app.size.height < TALL, "low")
         self.set_class(self.mode == ALL, "all")
         narrow = self.app.size.width < WIDE
@@ -127,7 +143,9 @@ class SearchView(StepPane):
         self._draw_nothing()
         self.query_one("#search-all").display = there
         self.query_one("#search-columns").display = not empty
-        self._write("#search-hint", (texts.OFFER if self.offered else texts.NO_OFFER) if empty else "")
+        self._write(
+            "#search-hint", (texts.OFFER if self.offered else texts.NO_OFFER) if empty else ""
+        )
         self.query_one("#search-offers").display = empty and bool(self.offered)
         for mode in MODES:
             self.query_one(f"#column-{mode}").display = mode in self.shown
@@ -141,7 +159,9 @@ class SearchView(StepPane):
         self.query_one(SidePreview).display = has_room and bool(self.active_list.hits)
 
     def _draw_nothing(self) -> None:
-        """What stands there before anything can be searched: how to begin, or how far the run is."""
+        """What stands there before anything can be searched: how to begin, or how far the run
+        is.
+        """
         running = self.host.going
         self._write("#search-nothing-text", texts.nothing(self.host.run_state, running))
         button = self.query_one("#primary")
@@ -151,8 +171,12 @@ class SearchView(StepPane):
 
     def _draw_offer(self) -> None:
         """What search lacks, and the key that gives it; among hits only how far embedding is."""
-        going, key = self.host.going, self._key("search.improve", "f2")
-        offer = texts.embedding(self.host.run_state) if going else texts.offer(self.host.status, key)
+        going = self.host.going
+        key = self._key("search.improve", "f2")
+        if going:
+            offer = texts.embedding(self.host.run_state)
+        else:
+            offer = texts.offer(self.host.status, key)
         self._write("#search-improve", offer if going or self.question.empty else "")
 
     def _key(self, binding: str, otherwise: str) -> str:
@@ -161,7 +185,9 @@ class SearchView(StepPane):
 
     def _draw_modes(self) -> None:
         keys = {mode: self._key(f"search.{mode}", key) for mode, key in KEYS.items()}
-        self.query_one(ChoiceRow).show(self.mode, [(mode, f"{key} {NAMES[mode]}") for mode, key in keys.items()])
+        self.query_one(ChoiceRow).show(
+            self.mode, [(mode, f"{key} {NAMES[mode]}") for mode, key in keys.items()]
+        )
 
     def _clear(self) -> None:
         self._drawn.clear()
@@ -194,17 +220,28 @@ class SearchView(StepPane):
                 name = plain(NAMES[mode], "bold underline" if mode == self.active else "bold")
                 what = plain(f"  {texts.status(mode, self.searching)}")
                 self._heads[mode].update(Content.assemble(name, what), layout=False)
-        status = texts.status(self.active, self.searching) if alone or self.question.empty else ""
+        if alone or self.question.empty:
+            status = texts.status(self.active, self.searching)
+        else:
+            status = ""
         self._write("#search-status", self._problem or self._flash or status, keep=True)
         answer = self.searching.answer(self.active)
         embedding = texts.embedding(self.host.run_state)  # which says the same
-        note = answer.note if answer and answer.hits and not embedding else ""
+        if answer and answer.hits and not embedding:
+            note = answer.note
+        else:
+            note = ""
         self._write("#search-notes", f"! {note}" if note else "")
 
     def _write(self, where: str, text: str, *, keep: bool = False) -> None:
-        """Write a line; it is laid out anew only where its height changes. `keep`: an empty one keeps its place."""
+        """Write a line; it is laid out anew only where its height changes.
+
+        `keep`: an empty one keeps its place.
+        """
         line = self.query_one(where, SafeStatic)
-        heights = [len(line_cuts(one, line.size.width)) for one in (self._written.get(where, ""), text)]
+        heights = [
+            len(line_cuts(one, line.size.width)) for one in (self._written.get(where, ""), text)
+        ]
         line.display = keep or bool(text)
         if text != self._written.get(where):
             self._written[where] = text

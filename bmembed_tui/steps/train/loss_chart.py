@@ -1,4 +1,6 @@
-"""The curve of a training: the loss above, Hit@10 on held-out queries below, over the same steps."""
+"""The curve of a training: the loss above, Hit@10 on held-out queries below, over the same
+steps.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +35,27 @@ def finite(points: Iterable[Point]) -> list[Point]:
 
 
 def smoothed(points: Sequence[Point]) -> list[Point]:
-    """The running exponential mean over about a twentieth of the points, but at least five; fair from the first on."""
+    """The running exponential mean over about a twentieth of the points, but at least five; fair
+    from the first on.
+    """
     keep = 1 - 1 / max(MIN_SPAN, SPAN_SHARE * len(points))
     total = weight = 0.0
     curve = []
     for x, y in points:
-        total, weight = keep * total + (1 - keep) * y, keep * weight + (1 - keep)
+        total = keep * total + (1 - keep) * y
+        weight = keep * weight + (1 - keep)
         curve.append((x, total / weight))
     return curve
 
 
 def envelope(points: Sequence[Point], columns: int) -> list[Point]:
-    """The lowest and the highest point of each column, in order: at most two a column, spikes kept."""
+    """The lowest and the highest point of each column, in order: at most two a column, spikes
+    kept.
+    """
     if not points:
         return []
-    first, width = points[0][0], (points[-1][0] - points[0][0]) / max(1, columns) or 1.0
+    first = points[0][0]
+    width = (points[-1][0] - points[0][0]) / max(1, columns) or 1.0
     chosen = []
     for _, group in groupby(points, lambda point: int((point[0] - first) / width)):
         block = list(group)
@@ -60,32 +68,47 @@ def _value(point: Point) -> float:
 
 
 def limits(points: Sequence[Point], cells: int) -> Point:
-    """The lowest and the highest value, with a little room beside them, which the frame of a drawing would hide."""
-    low, high = min(map(_value, points)), max(map(_value, points))
+    """The lowest and the highest value, with a little room beside them, which the frame of a
+    drawing would hide.
+    """
+    low = min(map(_value, points))
+    high = max(map(_value, points))
     room = 0.6 * (high - low) / max(1, cells) or max(abs(low) * 0.05, 1e-3)
     return low - room, high + room
 
 
 WAITING = "The curve appears here with the first step."
 TOO_SMALL = "The window is too small for the curve."
-LEFT, RIM = 8, 2  # cells beside a drawing: for numbers, and for its frame
-MIN_WIDTH, MIN_HEIGHT = 40, 7
+LEFT = 8  # cells beside a drawing: for numbers, and for its frame
+RIM = 2
+MIN_WIDTH = 40
+MIN_HEIGHT = 7
 LOW = 18  # rows from which the two drawings stand one above the other, else side by side
-ROWS_PER_TICK, COLUMNS_PER_TICK = 2, 9
+ROWS_PER_TICK = 2
+COLUMNS_PER_TICK = 9
 REACH = 1.05  # of the last step, so that its number has room below the axis
 
 
 class LossChart(Vertical):
-    """Draws a `Curve`. Each step's loss is a faint dot, its running mean a line of blocks, so that they differ without colour.
+    """Draws a `Curve`.
+
+    Each step's loss is a faint dot, its running mean a line of blocks, so that they differ without
+    colour.
 
     The plotting library is loaded when there is something to draw.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"chart--raw", "chart--mean", "chart--held-out", "chart--best"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "chart--raw",
+        "chart--mean",
+        "chart--held-out",
+        "chart--best",
+    }
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.curve, self.drawn = Curve(), (0, 0, 0, 0, "")
+        self.curve = Curve()
+        self.drawn = (0, 0, 0, 0, "")
         self._with_checks = True
         self._plots: list[Plot] = []
         self._loading = False
@@ -100,7 +123,8 @@ class LossChart(Vertical):
         self._draw()
 
     def show(self, curve: Curve, *, with_checks: bool = True) -> None:
-        self.curve, self._with_checks = curve, with_checks
+        self.curve = curve
+        self._with_checks = with_checks
         self._draw()
 
     @property
@@ -117,7 +141,8 @@ class LossChart(Vertical):
         return max(2, (height if self._beside or not self._figures else height // 2) - 1 - RIM)
 
     def _draw(self) -> None:
-        steps, size = self.curve.steps, self.content_size
+        steps = self.curve.steps
+        size = self.content_size
         checks = self.curve.held_out if self._with_checks else []
         last = (steps[-1].step if steps else -1, len(steps), len(checks))
         looks = (*last, size.width * 10_000 + size.height, self.app.theme)
@@ -135,7 +160,8 @@ class LossChart(Vertical):
                 self._loading = True
                 self._load()
             return
-        resized, self.drawn = looks[3:] != self.drawn[3:], looks
+        resized = looks[3:] != self.drawn[3:]
+        self.drawn = looks
         self.query_one("#chart-plots").set_class(self._beside, "beside")
         self._draw_loss()
         self._draw_checks()
@@ -169,13 +195,20 @@ class LossChart(Vertical):
     def _draw_loss(self) -> None:
         from textual_plot import HiResMode
 
-        plot = self._cleared(self._plots[0], self._losses, bottom=1 if self._beside or not self._figures else 0)
+        plot = self._cleared(
+            self._plots[0], self._losses, bottom=1 if self._beside or not self._figures else 0
+        )
         if plot is None:
             return
-        raw, mean = envelope(self._losses, self._columns), smoothed(self._losses)[:: 1 + len(self._losses) // 500]
-        plot.scatter(*_axes(raw), marker_style=self._style("chart--raw"), hires_mode=HiResMode.BRAILLE)
+        raw = envelope(self._losses, self._columns)
+        mean = smoothed(self._losses)[:: 1 + len(self._losses) // 500]
+        plot.scatter(
+            *_axes(raw), marker_style=self._style("chart--raw"), hires_mode=HiResMode.BRAILLE
+        )
         if len(mean) > 1:
-            plot.plot(*_axes(mean), line_style=self._style("chart--mean"), hires_mode=HiResMode.QUADRANT)
+            plot.plot(
+                *_axes(mean), line_style=self._style("chart--mean"), hires_mode=HiResMode.QUADRANT
+            )
         if self._best is not None:
             plot.add_v_line(self._best[0], line_style=self._style("chart--best"))
 
@@ -185,7 +218,8 @@ class LossChart(Vertical):
         plot = self._cleared(self._plots[1], self._figures, bottom=1, top=100.0)
         if plot is None:
             return
-        points, style = envelope(self._figures, self._columns), self._style("chart--held-out")
+        points = envelope(self._figures, self._columns)
+        style = self._style("chart--held-out")
         if len(points) > 1:
             plot.plot(*_axes(points), line_style=style, hires_mode=HiResMode.BRAILLE)
         plot.scatter(*_axes(points), marker="●", marker_style=style)
@@ -196,16 +230,25 @@ class LossChart(Vertical):
     def _best(self) -> Point | None:
         """Step and Hit@10 of the best check, where that is not the first."""
         best = self.curve.best if self._with_checks else None
-        return (best.step, best.hit_at_10) if best is not None and best.step > 0 else None
+        if best is not None and best.step > 0:
+            return (best.step, best.hit_at_10)
+        return None
 
-    def _cleared(self, plot: Plot, points: Sequence[Point], bottom: int, top: float = inf) -> Plot | None:
-        """The drawing with its axes, numbered up to `top`; None, and hidden, where there are no points."""
+    def _cleared(
+        self, plot: Plot, points: Sequence[Point], bottom: int, top: float = inf
+    ) -> Plot | None:
+        """The drawing with its axes, numbered up to `top`; None, and hidden, where there are no
+        points.
+        """
         plot.display = bool(points)
         if not points:
             return None
         plot.clear()
-        plot.margin_top, plot.margin_bottom, plot.margin_left = 0, bottom, LEFT
-        rows, columns = self._rows, self._columns
+        plot.margin_top = 0
+        plot.margin_bottom = bottom
+        plot.margin_left = LEFT
+        rows = self._rows
+        columns = self._columns
         last = max(1.0, *(part[-1][0] for part in (self._losses, self._figures) if part))
         plot.set_xlimits(-last / columns, REACH * last)
         plot.set_ylimits(*limits(points, rows))
@@ -216,7 +259,12 @@ class LossChart(Vertical):
         return str(self.get_component_rich_style(name, partial=True))
 
     def _legend(self) -> Content:
-        parts = [plain("loss "), plain("⠂each step", "$primary"), plain(" "), plain("▀smoothed", "bold $text-primary")]
+        parts = [
+            plain("loss "),
+            plain("⠂each step", "$primary"),
+            plain(" "),
+            plain("▀smoothed", "bold $text-primary"),
+        ]
         if self._figures:
             parts += [plain("  "), plain("●Hit@10 %", "$text-success")]
             parts += [plain("  "), plain("│◆best", "$text-accent")] if self._best else []

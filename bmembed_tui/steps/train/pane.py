@@ -38,10 +38,14 @@ that is kept, which the vertical line and ◆ mark. f shows these figures, and w
 
 Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and the next steps follow.
 Stop: the run ends; the next one resumes there. Detach: leave it running and go back to the projects.
-Closing the app or losing the connection does not stop a run."""
+Closing the app or losing the connection does not stop a run."""  # noqa: E501
     buttons: ClassVar[dict[str, str]] = {
-        "primary": "Train", "pause": "Pause", "keep": "Keep best", "stop": "Stop", "detach": "Detach",
-    }  # fmt: skip
+        "primary": "Train",
+        "pause": "Pause",
+        "keep": "Keep best",
+        "stop": "Stop",
+        "detach": "Detach",
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "pause", "pause/go on", id="train.pause"),
         Binding("k", "keep", "keep best", id="train.keep"),
@@ -71,7 +75,9 @@ Closing the app or losing the connection does not stop a run."""
         if not self.query("#primary"):
             return  # called while the screen is being left
         host = self.host
-        status, state, history = host.status, host.run_state, host.history
+        status = host.status
+        state = host.run_state
+        history = host.history
         self._offer()
         text = format_status(status, state, history, host.activity, unfolded=self._unfolded)
         self.query_one("#train-status", SafeStatic).update(text)
@@ -80,7 +86,8 @@ Closing the app or losing the connection does not stop a run."""
         self.set_class(not (curve.steps or curve.held_out or going), "empty")
         self.query_one(LossChart).show(curve, with_checks=self._unfolded)
         stage = history.reported(state, "train")
-        choices, warnings = stage.choices if self._unfolded else {}, [*stage.warnings, *state.warnings]
+        choices = stage.choices if self._unfolded else {}
+        warnings = [*stage.warnings, *state.warnings]
         self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
         self.query_one("#train-more").display = bool(choices or warnings)
 
@@ -91,9 +98,15 @@ Closing the app or losing the connection does not stop a run."""
     def _offer(self) -> None:
         host, state = self.host, self.host.run_state
         offered = (
-            host.going, host.has_run, state.current, host.waits, host.status.done("train"), self._broken_off,
-            self._is_first, bool(self._curve.steps),
-        )  # fmt: skip
+            host.going,
+            host.has_run,
+            state.current,
+            host.waits,
+            host.status.done("train"),
+            self._broken_off,
+            self._is_first,
+            bool(self._curve.steps),
+        )
         if offered == self._offered:
             return
         self._offered = offered
@@ -110,7 +123,11 @@ Closing the app or losing the connection does not stop a run."""
     @property
     def _broken_off(self) -> bool:
         run = self.host.run_state.stages.get("train")
-        return run is not None and run.state in ("running", "failed", "lost") and self.host.run_state.over
+        return (
+            run is not None
+            and run.state in ("running", "failed", "lost")
+            and self.host.run_state.over
+        )
 
     @property
     def _is_first(self) -> bool:
@@ -120,10 +137,16 @@ Closing the app or losing the connection does not stop a run."""
 
     def _primary_label(self) -> str:
         if self.host.going:
-            return "Paused" if self.host.run_state.paused else "Running …"
+            if self.host.run_state.paused:
+                return "Paused"
+            return "Running …"
         if self.host.status.done("train"):
             return "Continue"
-        return "Resume" if self._broken_off else "Train …" if self._is_first else "Train"
+        if self._broken_off:
+            return "Resume"
+        if self._is_first:
+            return "Train …"
+        return "Train"
 
     # Doing
 

@@ -1,4 +1,7 @@
-"""The plotting library's widget, fit for this app. Imports numpy: import this module when there is something to draw."""
+"""The plotting library's widget, fit for this app.
+
+Imports numpy: import this module when there is something to draw.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
         yield Legend(id="legend")
 
     def set_ticks(self, most_x: int, most_y: int, top: float = inf) -> None:
-        """At most so many numbers on each axis. `top`: the highest that the vertical one may bear."""
+        """At most so many numbers on each axis.
+
+        `top`: the highest that the vertical one may bear.
+        """
         self.set_x_formatter(FewTicks(most_x))
         self.set_y_formatter(FewTicks(most_y, top))
 
@@ -32,14 +38,17 @@ class FewTicks(NumericAxisFormatter):
 
     def __init__(self, most: int, top: float = inf) -> None:
         super().__init__()
-        self._most, self._top = most, top
+        self._most = most
+        self._top = top
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
         return [tick for tick in super().get_ticks(min_, max_, self._most) if tick <= self._top]
 
 
 class SoundCanvas(Canvas):
-    """A canvas whose empty lines have a style, too: without one they end an app that shows no colours."""
+    """A canvas whose empty lines have a style, too: without one they end an app that shows no
+    colours.
+    """
 
     def render_line(self, y: int) -> Strip:
         strip = super().render_line(y)

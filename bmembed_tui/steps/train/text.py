@@ -23,7 +23,7 @@ your queries and the chunks that answer them, as keyword search and the encoder 
 documents' own words. The encoder itself is not changed: a small adapter is trained beside it.
 
 Every now and then the adapter is tested on held-out queries, which it never learns from, and the best one is kept. You may \
-pause, stop, or close the app at any time: nothing is lost."""
+pause, stop, or close the app at any time: nothing is lost."""  # noqa: E501
 ENDED = {
     "all steps": "all steps are done",
     "no gain": "held-out queries showed no further gain",
@@ -32,14 +32,25 @@ ENDED = {
 
 
 def format_status(
-    status: ProjectStatus, state: RunState, history: History, requested: str, *, unfolded: bool = False
+    status: ProjectStatus,
+    state: RunState,
+    history: History,
+    requested: str,
+    *,
+    unfolded: bool = False,
 ) -> Content:
-    """The lines above the chart. `unfolded`: with figures that only experts read, and those of held-out queries."""
+    """The lines above the chart.
+
+    `unfolded`: with figures that only experts read, and those of held-out queries.
+    """
     curve = history.curve(state, current=status.done("train"))
     if state.running and state.current == "train":
         lines = list(_at_work(state, curve, requested, unfolded=unfolded))
     else:
-        lines = [plain(f"▶ {at_work(state)}{format_progress(state)}", "bold")] if state.running else []
+        if state.running:
+            lines = [plain(f"▶ {at_work(state)}{format_progress(state)}", "bold")]
+        else:
+            lines = []
         lines += _at_rest(status, state, curve, history.record(state, "train"))
     return Content("\n").join([*lines, *(_held_out(curve) if unfolded else _folded(curve))])
 
@@ -48,33 +59,40 @@ def _at_work(state: RunState, curve: Curve, requested: str, *, unfolded: bool) -
     last = curve.steps[-1] if curve.steps else None
     how = requested or ("paused" if state.paused else "")
     if not state.steps or last is None:
-        yield Content.assemble(plain(f"{how or 'preparing'}", "bold"), plain(format_progress(state)))
+        yield Content.assemble(
+            plain(f"{how or 'preparing'}", "bold"), plain(format_progress(state))
+        )
     else:
         share = last.step / last.steps if last.steps > 0 else 0.0
         left = how or f"{duration(last.seconds_left)} left"
         style = "bold $text-warning" if how else "bold"
         yield Content.assemble(
-            plain(f"step {last.step:,} of {last.steps:,}  ", "bold"), plain(bar(share), "$text-primary"),
-            plain(f" {100 * share:.0f} %  "), plain(left, style),
-        )  # fmt: skip
+            plain(f"step {last.step:,} of {last.steps:,}  ", "bold"),
+            plain(bar(share), "$text-primary"),
+            plain(f" {100 * share:.0f} %  "),
+            plain(left, style),
+        )
         if unfolded:
             yield plain(
-                f"loss {last.loss:.3f} · learning rate {last.learning_rate:.2g} · {last.tokens_per_second:,.0f} tokens/s · "
-                f"{last.memory_mb:,.0f} MB"
+                f"loss {last.loss:.3f} · learning rate {last.learning_rate:.2g} ·"
+                f" {last.tokens_per_second:,.0f} tokens/s · {last.memory_mb:,.0f} MB"
             )
 
 
 def _held_out(curve: Curve) -> Iterator[Content]:
-    first, best = next(iter(curve.held_out), None), curve.best
+    first = next(iter(curve.held_out), None)
+    best = curve.best
     if first is None or best is None:
         return
     of = f"Held-out {_kind(curve)}"
     if best.step == 0:
         yield plain(
-            f"{of}: Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %. Every later check was clearly worse."
+            f"{of}: Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %. Every later"
+            " check was clearly worse."
         )
         return
-    hits, ndcg = f"{first.hit_at_10:.1f} → {best.hit_at_10:.1f} %", f"{first.ndcg_at_10:.1f} → {best.ndcg_at_10:.1f} %"
+    hits = f"{first.hit_at_10:.1f} → {best.hit_at_10:.1f} %"
+    ndcg = f"{first.ndcg_at_10:.1f} → {best.ndcg_at_10:.1f} %"
     yield plain(f"{of}: Hit@10 {hits}, nDCG@10 {ndcg} at the best step, {best.step:,}")
     if curve.synthetic:
         yield plain(FLATTERING, "$text-warning")
@@ -82,15 +100,22 @@ def _held_out(curve: Curve) -> Iterator[Content]:
 
 def _folded(curve: Curve) -> Iterator[Content]:
     if (best := curve.best) is not None:
-        place = f"step {best.step:,}" if best.step else "the start, before any step"
+        if best.step:
+            place = f"step {best.step:,}"
+        else:
+            place = "the start, before any step"
         yield plain(f"Best by held-out {_kind(curve)}: {place}. f shows figures.")
 
 
 def _kind(curve: Curve) -> str:
-    return "queries" if curve.synthetic else "titles and headings"
+    if curve.synthetic:
+        return "queries"
+    return "titles and headings"
 
 
-def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: StageRun | None) -> Iterator[Content]:
+def _at_rest(
+    status: ProjectStatus, state: RunState, curve: Curve, record: StageRun | None
+) -> Iterator[Content]:
     ending = _ending(state, curve)
     if ending:
         yield plain(ending, "bold $text-error" if state.state == "failed" else "bold $text-warning")
@@ -109,28 +134,47 @@ def _ending(state: RunState, curve: Curve) -> str:
     if state.running:
         return ""
     if run is None or run.state not in ("running", "failed", "lost"):
-        return f"The last run {STOPPED}." if state.state == "lost" else ""
-    place = f" at step {curve.steps[-1].step:,} of {curve.steps[-1].steps:,}" if curve.steps else ""
+        if state.state == "lost":
+            return f"The last run {STOPPED}."
+        return ""
+    if curve.steps:
+        place = f" at step {curve.steps[-1].step:,} of {curve.steps[-1].steps:,}"
+    else:
+        place = ""
     if state.state == "cancelled":
         return f"Stopped{place}. The next run resumes there."
     if state.state == "lost":
         return f"Training{place} {STOPPED}."
-    return f"Training failed{place}." if state.state == "failed" else ""
+    if state.state == "failed":
+        return f"Training failed{place}."
+    return ""
 
 
 def _result(status: ProjectStatus, record: StageRun) -> Iterator[Content]:
     summary = record.summary
     if status.state("train") == "stale":
-        yield plain(f"The adapter is out of date: {status.stage('train').reason}.", "bold $text-warning")
+        yield plain(
+            f"The adapter is out of date: {status.stage('train').reason}.", "bold $text-warning"
+        )
     if not summary.get("adapter"):
-        yield plain(f"No adapter was trained: {summary.get('reason') or 'it gave none'}.", "bold $text-warning")
+        yield plain(
+            f"No adapter was trained: {summary.get('reason') or 'it gave none'}.",
+            "bold $text-warning",
+        )
         return
     if "given" in summary:
-        of = f"{_count(summary['given'])} of {_count(summary.get('chunks'))} chunks, whose vectors are given"
+        of = (
+            f"{_count(summary['given'])} of {_count(summary.get('chunks'))} chunks, whose vectors"
+            " are given"
+        )
         yield plain(f"A map was fitted to {of}; nothing was trained.", "bold")
         return
-    best, steps = summary.get("best_step"), summary.get("steps")
-    kept = "every step was clearly worse than the start" if best == 0 else f"the adapter of step {_count(best)} is kept"
+    best = summary.get("best_step")
+    steps = summary.get("steps")
+    if best == 0:
+        kept = "every step was clearly worse than the start"
+    else:
+        kept = f"the adapter of step {_count(best)} is kept"
     why = ENDED.get(str(summary.get("ended")), "")
     head = plain(f"Trained {_count(steps)} steps in {duration(record.seconds)}: {kept}.", "bold")
     yield Content.assemble(head, plain(f" It ended because {why}." if why else ""))
@@ -144,7 +188,9 @@ def format_details(choices: Mapping[str, Choice], warnings: list[str]) -> Conten
     """Warnings, then every automatic choice with its reason."""
     lines = [plain(f"! {text}", "$text-warning") for text in warnings]
     lines += [
-        Content.assemble(plain(f"{choice.setting}: {choice.value}", "bold"), plain(f"  {choice.reason}"))
+        Content.assemble(
+            plain(f"{choice.setting}: {choice.value}", "bold"), plain(f"  {choice.reason}")
+        )
         for choice in choices.values()
     ]
     return Content("\n").join(lines)

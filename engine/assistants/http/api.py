@@ -1,4 +1,6 @@
-"""What is answered to which request: embeddings and models as OpenAI has them, reranking as Cohere and Jina, and searches."""
+"""What is answered to which request: embeddings and models as OpenAI has them, reranking as
+Cohere and Jina, and searches.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,10 @@ Body = TypeVar("Body")
 class Embeddings:
     """The body of `/v1/embeddings`.
 
-    `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own; each with :semantic after the
-    project, as `mode` says of its own, for the encoder of semantic search. `terms`: of queries, their weights for BM25 as well,
-    for an index that was exported.
+    `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own; each
+        with :semantic after the
+    project, as `mode` says of its own, for the encoder of semantic search. `terms`: of queries,
+    their weights for BM25 as well, for an index that was exported.
     """
 
     model: str
@@ -64,7 +67,10 @@ class Rerank:
 
 
 class LocalApi:
-    """Answers requests over some projects, all where none is named. For several threads. Raises UsageError without projects."""
+    """Answers requests over some projects, all where none is named.
+
+    For several threads. Raises UsageError without projects.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._projects = {label: _Worker(folder) for label, folder in labelled(names).items()}
@@ -80,9 +86,15 @@ class LocalApi:
         try:
             method, handler = self._routes.get(request.path, ("", None))
             if handler is None:
-                raise Refused(404, "path-unknown", f"There is no such path. The paths are {', '.join(self._routes)}.")
+                raise Refused(
+                    404,
+                    "path-unknown",
+                    f"There is no such path. The paths are {', '.join(self._routes)}.",
+                )
             if request.method != method:
-                raise Refused(405, "method-not-allowed", f"{request.path} takes only {method}.", Allow=method)
+                raise Refused(
+                    405, "method-not-allowed", f"{request.path} takes only {method}.", Allow=method
+                )
             return Answer(200, handler(request))
         except Refused as refused:
             return refused.answer
@@ -104,21 +116,29 @@ class LocalApi:
         names = [f"{model}{side}" for model in models for side in ("", ":query", ":document")]
         return {
             "object": "list",
-            "data": [{"id": name, "object": "model", "created": 0, "owned_by": "bmembed"} for name in names],
+            "data": [
+                {"id": name, "object": "model", "created": 0, "owned_by": "bmembed"}
+                for name in names
+            ],
         }
 
     def _search(self, request: Request) -> Any:
         if len(request.body) > MAX_SEARCH:
-            raise Refused(413, "request-too-large", f"The body of a search may have {MAX_SEARCH:,} bytes.")
+            raise Refused(
+                413, "request-too-large", f"The body of a search may have {MAX_SEARCH:,} bytes."
+            )
         params = _read(_from_body, request)
-        label, mode = params.pop("project", None), params.get("mode")
+        label = params.pop("project", None)
+        mode = params.get("mode")
         if mode is not None:
             if mode not in (*MODE_OF_NAME, *MODES):
                 raise _wrong(f"mode must be one of {', '.join(MODE_OF_NAME)}")
             params["mode"] = MODE_OF_NAME.get(mode, mode)
         task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
         worker = self._worker(label)
-        found = worker.do(task, light=worker.do(lambda own: is_light("search", params, own), light=True))
+        found = worker.do(
+            task, light=worker.do(lambda own: is_light("search", params, own), light=True)
+        )
         if found["problem"]:
             raise EngineError.from_dict(found["problem"])
         return found
@@ -138,21 +158,34 @@ class LocalApi:
         worker = self._worker(label)
         found = worker.do(lambda own: own.ready().encoders.encode(asked.input, side, check, mode))
         if asked.dimensions not in (None, found.vectors.shape[1]):
-            raise _wrong(f"dimensions must be {found.vectors.shape[1]}, which the encoder has, or left out")
+            raise _wrong(
+                f"dimensions must be {found.vectors.shape[1]}, which the encoder has, or left out"
+            )
         as_text = asked.encoding_format == "base64"
         data = [
-            {"object": "embedding", "index": index,
-             "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode() if as_text else row.tolist()}
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": (
+                    base64.b64encode(row.astype("<f4").tobytes()).decode()
+                    if as_text
+                    else row.tolist()
+                ),
+            }
             for index, row in enumerate(found.vectors)
-        ]  # fmt: skip
-        terms: dict[str, Any] = worker.do(lambda own: _terms(own, asked.input, data, mode)) if asked.terms else {}
+        ]
+        terms: dict[str, Any] = (
+            worker.do(lambda own: _terms(own, asked.input, data, mode)) if asked.terms else {}
+        )
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
         return {"object": "list", "data": data, "model": asked.model, "usage": usage, **terms}
 
     def _rerank(self, request: Request) -> Any:
         params = _read(_from_body, request)
         if isinstance(given := params.get("documents"), list):
-            params["documents"] = [one.get("text") if isinstance(one, dict) else one for one in given]
+            params["documents"] = [
+                one.get("text") if isinstance(one, dict) else one for one in given
+            ]
         asked = _read(lambda given: from_json(Rerank, given, strict=True), params)
         _check_count("documents", asked.documents)
         if asked.top_n is not None and asked.top_n < 1:
@@ -163,14 +196,21 @@ class LocalApi:
         )
         best = sorted(range(len(scores)), key=lambda index: -scores[index])[: asked.top_n]
         results = [
-            {"index": index, "relevance_score": float(scores[index]),
-             **({"document": {"text": asked.documents[index]}} if asked.return_documents else {})}
+            {
+                "index": index,
+                "relevance_score": float(scores[index]),
+                **(
+                    {"document": {"text": asked.documents[index]}} if asked.return_documents else {}
+                ),
+            }
             for index in best
-        ]  # fmt: skip
+        ]
         return {"object": "list", "model": asked.model, "results": results}
 
     def _named(self, model: str) -> tuple[str, SearchMode, Side]:
-        """The project that a model names, and for what: documents, and hybrid search, where it does not say."""
+        """The project that a model names, and for what: documents, and hybrid search, where it
+        does not say.
+        """
         side: Side = "document"
         for one in SIDES:
             if model not in self._projects and model.endswith(f":{one}"):
@@ -191,7 +231,9 @@ class LocalApi:
 
 
 class _Worker:
-    """A thread for what needs the encoder, and one for what does not: neither a searcher nor an encoder is for several."""
+    """A thread for what needs the encoder, and one for what does not: neither a searcher nor an
+    encoder is for several.
+    """
 
     def __init__(self, folder: ProjectFolder) -> None:
         self._own = {light: OwnSearcher(folder) for light in (True, False)}
@@ -208,7 +250,9 @@ class _Worker:
 
 
 def _has_two_encoders(own: OwnSearcher) -> bool:
-    """Whether the search modes of a project have encoders of their own; not before there are any."""
+    """Whether the search modes of a project have encoders of their own; not before there are
+    any.
+    """
     try:
         encoders = own.look().encoders.by_mode()
     except EngineError:
@@ -216,8 +260,12 @@ def _has_two_encoders(own: OwnSearcher) -> bool:
     return encoders["hybrid"] != encoders["semantic"]
 
 
-def _terms(own: OwnSearcher, texts: Sequence[str], data: list[dict[str, Any]], mode: SearchMode) -> dict[str, Any]:
-    """Adds the terms and codes of each text to its part of the answer; what the answer itself says of them."""
+def _terms(
+    own: OwnSearcher, texts: Sequence[str], data: list[dict[str, Any]], mode: SearchMode
+) -> dict[str, Any]:
+    """Adds the terms and codes of each text to its part of the answer; what the answer itself
+    says of them.
+    """
     encoders = own.ready().encoders
     for one, found in zip(data, encoders.keywords(texts), strict=True):
         one.update(terms=found.weights, codes=found.codes)
@@ -262,4 +310,6 @@ def _wrong(why: str) -> UsageError:
 
 def _too_long() -> ResourceError:
     text = f"It took more than {WORK_SECONDS:.0f} seconds."
-    return ResourceError("The request was abandoned.", text, "Send less at once.", code="request-too-long")
+    return ResourceError(
+        "The request was abandoned.", text, "Send less at once.", code="request-too-long"
+    )

@@ -1,8 +1,9 @@
-"""HTTP/1.1 on a loopback address: a connection and a thread for each request, and a limit to everything. h11 parses and writes the
-protocol.
+"""HTTP/1.1 on a loopback address: a connection and a thread for each request, and a limit to
+everything. h11 parses and writes the protocol.
 
-A request is refused before its body is read where `Host` or `Origin` shows that a web page sends it (DNS rebinding), and where it
-has not the token. Bodies of unknown length are not taken: so no length can be read in two ways.
+A request is refused before its body is read where `Host` or `Origin` shows that a web page sends it
+(DNS rebinding), and where it has not the token. Bodies of unknown length are not taken: so no
+length can be read in two ways.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ import h11
 from engine.core.errors import UsageError, reason_of
 
 MAX_CONNECTIONS = 32
-MAX_HEAD, MAX_BODY = 16_384, 16_000_000  # bytes
-HEAD_SECONDS, BODY_SECONDS, SEND_SECONDS = 3.0, 60.0, 60.0  # for a whole head, body or answer
+MAX_HEAD = 16_384  # bytes
+MAX_BODY = 16_000_000
+HEAD_SECONDS = 3.0  # for a whole head, body or answer
+BODY_SECONDS = 60.0
+SEND_SECONDS = 60.0
 GLANCE_SECONDS = 0.5  # between two looks at whether to stop
-LINGER_SECONDS, MAX_LINGER = 1.0, 1_000_000  # what a refused client still sends is read, or it would not get the answer
+LINGER_SECONDS = 1.0  # what a refused client still sends is read, or it would not get the answer
+MAX_LINGER = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,44 +62,71 @@ class Refused(Exception):
 
 def error_body(status: int, code: str, what: str) -> dict[str, Any]:
     """An error as clients of OpenAI's API expect it."""
-    kind = "invalid_request_error" if status < 500 else "server_error"
+    if status < 500:
+        kind = "invalid_request_error"
+    else:
+        kind = "server_error"
     return {"error": {"message": what, "type": kind, "param": None, "code": code}}
 
 
 def loopback_address(text: str) -> tuple[str, int]:
-    """Host and port of `127.0.0.1:8080`, `localhost:8080` or `[::1]:8080`. Port 0: any that is free. Raises UsageError."""
+    """Host and port of `127.0.0.1:8080`, `localhost:8080` or `[::1]:8080`.
+
+    Port 0: any that is free. Raises UsageError.
+    """
     host, _, port = text.rpartition(":")
-    host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
+    if host == "localhost":
+        host = "127.0.0.1"
+    else:
+        host = host.removeprefix("[").removesuffix("]")
     try:
         loopback = ip_address(host).is_loopback
-        number = int(port) if port.isascii() and port.isdigit() else -1
+        if port.isascii() and port.isdigit():
+            number = int(port)
+        else:
+            number = -1
     except ValueError:
-        loopback, number = True, -1
+        loopback = True
+        number = -1
     if not 0 <= number < 65_536:
         raise UsageError(
-            f"'{text}' is not an address with a port.", "", "Write it like 127.0.0.1:8765.", code="address-invalid"
+            f"'{text}' is not an address with a port.",
+            "",
+            "Write it like 127.0.0.1:8765.",
+            code="address-invalid",
         )
     if not loopback:
         raise UsageError(
-            f"{host} is not a loopback address.", "Other machines could search the documents.", "Use 127.0.0.1 instead.",
+            f"{host} is not a loopback address.",
+            "Other machines could search the documents.",
+            "Use 127.0.0.1 instead.",
             code="address-not-loopback",
-        )  # fmt: skip
+        )
     return host, number
 
 
 class Listener:
     """A socket that listens. `url`: of its address. Raises UsageError where the port is taken."""
 
-    def __init__(self, address: tuple[str, int], token: str, respond: Callable[[Request], Answer]) -> None:
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    def __init__(
+        self, address: tuple[str, int], token: str, respond: Callable[[Request], Answer]
+    ) -> None:
+        if ":" in address[0]:
+            family = socket.AF_INET6
+        else:
+            family = socket.AF_INET
         try:
             self._socket = socket.create_server(address, family=family, backlog=MAX_CONNECTIONS)
         except OSError as error:
             raise UsageError(
-                f"Port {address[1]} cannot be used.", reason_of(error), "Choose another port.", code="port-unavailable"
+                f"Port {address[1]} cannot be used.",
+                reason_of(error),
+                "Choose another port.",
+                code="port-unavailable",
             ) from None
         self._socket.settimeout(GLANCE_SECONDS)
-        self.respond, self.token = respond, token.encode()
+        self.respond = respond
+        self.token = token.encode()
         host, self.port = self._socket.getsockname()[:2]
         host = f"[{host}]" if ":" in host else host
         self.url = f"http://{host}:{self.port}"
@@ -126,7 +158,9 @@ class Listener:
 
 class _Conversation:
     def __init__(self, listener: Listener, client: socket.socket) -> None:
-        self._listener, self._client, self._begun = listener, client, False
+        self._listener = listener
+        self._client = client
+        self._begun = False
         self._until = time.monotonic() + HEAD_SECONDS
         self._http = h11.Connection(h11.SERVER, MAX_HEAD)
 
@@ -140,17 +174,26 @@ class _Conversation:
         except Refused as refused:
             self.refuse(refused, bare=isinstance(head, h11.Request) and head.method == b"HEAD")
         except h11.RemoteProtocolError as error:
-            self.refuse(Refused(error.error_status_hint, "request-malformed", "This is not a valid HTTP request."))
+            self.refuse(
+                Refused(
+                    error.error_status_hint,
+                    "request-malformed",
+                    "This is not a valid HTTP request.",
+                )
+            )
         except TimeoutError:
             if self._begun:
-                self.refuse(Refused(408, "request-too-slow", "The request took too long to arrive."))
+                self.refuse(
+                    Refused(408, "request-too-slow", "The request took too long to arrive.")
+                )
 
     def refuse(self, refused: Refused, *, bare: bool = False) -> None:
         """Answer, and let the client read that although it may still be sending."""
         with suppress(h11.LocalProtocolError):  # half an answer was given
             self._send(refused.answer, bare=bare)
         self._client.shutdown(socket.SHUT_WR)
-        self._until, room = time.monotonic() + LINGER_SECONDS, MAX_LINGER
+        self._until = time.monotonic() + LINGER_SECONDS
+        room = MAX_LINGER
         while room > 0 and (data := self._received()):
             room -= len(data)
 
@@ -184,7 +227,8 @@ class _Conversation:
         fields: dict[bytes, list[bytes]] = {}
         for name, value in head.headers:
             fields.setdefault(name, []).append(value)
-        ours, found = self._listener, fields.get
+        ours = self._listener
+        found = fields.get
         if [one.lower() for one in found(b"host", [])] not in [[one] for one in ours.hosts]:
             raise Refused(421, "host-foreign", "The Host header does not name this server.")
         if not {one.lower() for one in found(b"origin", [])} <= ours.origins:
@@ -194,7 +238,9 @@ class _Conversation:
             text = "The token is missing or wrong: send it as Authorization: Bearer TOKEN."
             raise Refused(401, "token-wrong", text, **{"WWW-Authenticate": "Bearer"})
         if b"transfer-encoding" in fields:
-            raise Refused(411, "length-missing", "Send the body with a Content-Length, not in chunks.")
+            raise Refused(
+                411, "length-missing", "Send the body with a Content-Length, not in chunks."
+            )
         if int(found(b"content-length", [b"0"])[0]) > MAX_BODY:
             raise Refused(413, "request-too-large", f"The body is larger than {MAX_BODY:,} bytes.")
         if not head.target.startswith(b"/"):
@@ -203,10 +249,17 @@ class _Conversation:
     def _send(self, answer: Answer, *, bare: bool) -> None:
         data = json.dumps(answer.data).encode()
         headers = [
-            ("Content-Type", "application/json"), ("Content-Length", str(len(data))), ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"), ("Connection", "close"), *(answer.headers or {}).items(),
-        ]  # fmt: skip
-        events = (h11.Response(status_code=answer.status, headers=headers), *(() if bare else (h11.Data(data=data),)))
+            ("Content-Type", "application/json"),
+            ("Content-Length", str(len(data))),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Connection", "close"),
+            *(answer.headers or {}).items(),
+        ]
+        events = (
+            h11.Response(status_code=answer.status, headers=headers),
+            *(() if bare else (h11.Data(data=data),)),
+        )
         self._write(b"".join(self._http.send(one) or b"" for one in (*events, h11.EndOfMessage())))
 
     def _write(self, data: bytes | None) -> None:

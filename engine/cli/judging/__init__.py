@@ -1,4 +1,6 @@
-"""`engine judge`: a person judges the hits of some queries, or says which of two lists is better."""
+"""`engine judge`: a person judges the hits of some queries, or says which of two lists is
+better.
+"""
 
 from __future__ import annotations
 
@@ -17,34 +19,54 @@ if TYPE_CHECKING:
 @app.command()
 def judge(
     name: ProjectName,
-    query: Annotated[Texts, typer.Option(metavar="QUERY", help="a query to judge; may repeat")] = None,
+    query: Annotated[
+        Texts, typer.Option(metavar="QUERY", help="a query to judge; may repeat")
+    ] = None,
     queries: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="a text file of queries to judge, one a line")
+        Path | None,
+        typer.Option(metavar="FILE", help="a text file of queries to judge, one a line"),
     ] = None,
     depth: Annotated[
-        int, typer.Option(metavar="N", help="hits of each way to search, where all are asked about", min=1, max=100)
+        int,
+        typer.Option(
+            metavar="N",
+            help="hits of each way to search, where all are asked about",
+            min=1,
+            max=100,
+        ),
     ] = 10,
-    most: Annotated[int, typer.Option(metavar="N", help="maximum number of the project's own queries", min=1)] = 20,
+    most: Annotated[
+        int, typer.Option(metavar="N", help="maximum number of the project's own queries", min=1)
+    ] = 20,
     lists: Annotated[
-        bool, typer.Option("--lists", help="show two lists of hits side by side, and ask which is better")
+        bool,
+        typer.Option(
+            "--lists", help="show two lists of hits side by side, and ask which is better"
+        ),
     ] = False,
     every_hit: Annotated[
-        bool, typer.Option("--all", help="ask about every hit, also those that change no comparison")
+        bool,
+        typer.Option("--all", help="ask about every hit, also those that change no comparison"),
     ] = False,
     mode: Annotated[
-        str | None, typer.Option(metavar="MODE", help="semantic or hybrid; by default that of the project")
+        str | None,
+        typer.Option(metavar="MODE", help="semantic or hybrid; by default that of the project"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge hits as right or wrong. Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in the next 'engine adapt'.
+    """Judge hits as right or wrong.
 
-    Once an adapter is trained, it asks only about passages that tell the adapted encoder from base: those that one of them lists
-    alone, or at another rank. A question with the same list twice needs no look. Before, and with --all, it asks about the hits of
-    keyword, semantic and hybrid search, and of the encoder that is not in use. You never see what found a hit. A hit that nobody
-    judges counts as wrong. Every answer is saved at once, and the next 'engine judge' goes on with the hits that are left.
-    With --lists it shows both lists of a query, without names and in random order: answer 1, 2 or s(ame).
-    Without --query and --queries it asks about the project's own queries: judged ones with unjudged hits, then held-out ones that
-    were made from the documents. Without a terminal, it reads one letter a line from standard input.
+    Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in the next 'engine adapt'.
+
+    Once an adapter is trained, it asks only about passages that tell the adapted encoder from base:
+    those that one of them lists alone, or at another rank. A question with the same list twice
+    needs no look. Before, and with --all, it asks about the hits of keyword, semantic and hybrid
+    search, and of the encoder that is not in use. You never see what found a hit. A hit that nobody
+    judges counts as wrong. Every answer is saved at once, and the next 'engine judge' goes on with
+    the hits that are left. With --lists it shows both lists of a query, without names and in random
+    order: answer 1, 2 or s(ame). Without --query and --queries it asks about the project's own
+    queries: judged ones with unjudged hits, then held-out ones that were made from the documents.
+    Without a terminal, it reads one letter a line from standard input.
     """
     from engine.cli.judging.hits import JudgingSession, show_summary
     from engine.cli.judging.lists import compare_lists
@@ -55,14 +77,21 @@ def judge(
     wanted = [*(query or []), *(read_queries(queries) if queries else [])]
     with opened(name) as project:
         if lists:
-            compare_lists(project.folder, named(wanted), _list_mode(mode), shlex.quote(name), as_json=as_json)
+            compare_lists(
+                project.folder, named(wanted), _list_mode(mode), shlex.quote(name), as_json=as_json
+            )
             return
         system_lists = SystemLists(project.folder, _list_mode(mode))
         pooler = open_pooler(project.folder, system_lists, depth, every_hit=every_hit)
         try:
-            own = None if wanted else worth_judging(project.folder)
+            if wanted:
+                own = None
+            else:
+                own = worth_judging(project.folder)
             session = JudgingSession(project.folder, pooler, KnownAnswers(project.folder))
-            ended = session.hold(named(wanted) if own is None else own, None if own is None else most)
+            ended = session.hold(
+                named(wanted) if own is None else own, None if own is None else most
+            )
         finally:
             pooler.close()
             system_lists.close()

@@ -23,8 +23,8 @@ ORIGINS = {
     "named": "named on the command line",
     "judged": "of this project with hits that have no mark",
     "generated": (
-        "that were made from the documents and held out from training (synthetic: only your own, named with --query or --queries, "
-        "decide which encoder is used)"
+        "that were made from the documents and held out from training (synthetic: only your own,"
+        " named with --query or --queries, decide which encoder is used)"
     ),
 }
 
@@ -44,10 +44,14 @@ class QuerySummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """What was judged in a session, how many queries are judged now, and what to run next. Its fields are the keys of `--json`.
+    """What was judged in a session, how many queries are judged now, and what to run next.
 
-    `judged_needed`: judged questions that decide which encoder is used; `judged_show`: what a number of them shows, in words.
-    `questions`: those that were looked at; `need_no_look`: of these, the ones that nothing was left to ask about.
+    Its fields are the keys of `--json`.
+
+    `judged_needed`: judged questions that decide which encoder is used; `judged_show`: what a
+        number of them shows, in words.
+    `questions`: those that were looked at; `need_no_look`: of these, the ones that nothing was left
+        to ask about.
     """
 
     project: Path
@@ -67,7 +71,9 @@ class Summary:
 
 @dataclass
 class Subject:
-    """A query with its hits, the numbers of those to ask about, and this session's answers by number."""
+    """A query with its hits, the numbers of those to ask about, and this session's answers by
+    number.
+    """
 
     number: int
     query: ToJudge
@@ -77,15 +83,23 @@ class Subject:
 
     def summary(self) -> QuerySummary:
         """What was answered so far."""
-        right, wrong, skipped = (list(self.answers.values()).count(value) for value in (True, False, None))
+        right, wrong, skipped = (
+            list(self.answers.values()).count(value) for value in (True, False, None)
+        )
         left = len(self.open) - right - wrong
-        return QuerySummary(self.query.text, self.query.origin, len(self.hits), right, wrong, skipped, left)
+        return QuerySummary(
+            self.query.text, self.query.origin, len(self.hits), right, wrong, skipped, left
+        )
 
 
 class JudgingSession:
-    """Asks about queries, keeps every answer at once through the code that the app uses, and can take answers back."""
+    """Asks about queries, keeps every answer at once through the code that the app uses, and can
+    take answers back.
+    """
 
-    def __init__(self, project: ProjectFolder, pooler: Pooler | FocusedPooler, known: KnownAnswers) -> None:
+    def __init__(
+        self, project: ProjectFolder, pooler: Pooler | FocusedPooler, known: KnownAnswers
+    ) -> None:
         from engine.cli.console import progress_console
         from engine.service.pooling import FocusedPooler
 
@@ -99,7 +113,9 @@ class JudgingSession:
         self._settled = 0
 
     def hold(self, queries: Iterable[ToJudge], most: int | None) -> str:
-        """Ask about `queries`, of which at most `most` with anything to ask; returns how it ended."""
+        """Ask about `queries`, of which at most `most` with anything to ask; returns how it
+        ended.
+        """
         try:
             self._gather(queries, most)
             return self._ask_all()
@@ -115,7 +131,8 @@ class JudgingSession:
         self._considered = found.considered
         self._settled = found.settled
         self._subjects = [
-            Subject(number, one.query, one.hits, list(one.open)) for number, one in enumerate(found.questions, 1)
+            Subject(number, one.query, one.hits, list(one.open))
+            for number, one in enumerate(found.questions, 1)
         ]
         self._announce()
 
@@ -127,21 +144,33 @@ class JudgingSession:
         for note in self._pooler.notes:
             self._say(harmless(note), "yellow")
         if self._is_focused and (settled := need_no_look(self._settled, self._considered)):
-            self._say(f"{settled} Of the others, only passages that both encoders list differently are asked about.")
+            self._say(
+                f"{settled} Of the others, only passages that both encoders list differently are"
+                " asked about."
+            )
         for origin, words in ORIGINS.items():
             if count := sum(one.query.origin == origin for one in self._subjects):
                 self._say(f"{count} {'query' if count == 1 else 'queries'} {words}.")
         if learnt := trained_on(self._project, [one.query for one in self._subjects]):
-            self._say(f"{learnt} of these are used for training, so the evaluation leaves them out.", "yellow")
+            self._say(
+                f"{learnt} of these are used for training, so the evaluation leaves them out.",
+                "yellow",
+            )
         if hits := sum(len(one.open) for one in self._subjects):
             known = sum(len(one.hits) for one in self._subjects) - hits
             judged = f", {known:,} judged before" if known else ""
-            self._say(f"{hits:,} {'hit' if hits == 1 else 'hits'} to judge{judged}. Every answer is saved at once.")
+            self._say(
+                f"{hits:,} {'hit' if hits == 1 else 'hits'} to judge{judged}. Every answer is saved"
+                " at once."
+            )
             self._say(f"{HELP}.")
 
         for one in self._subjects:
             if not one.open:
-                nothing = "both lists are the same" if self._is_focused else "nothing was found"
+                if self._is_focused:
+                    nothing = "both lists are the same"
+                else:
+                    nothing = "nothing was found"
                 why = "every hit is marked" if one.hits else nothing
                 self._say(f"{self._counted(one)}: {harmless(one.query.text)}: {why}.", "dim")
 
@@ -149,13 +178,18 @@ class JudgingSession:
         return f"Query {one.number} of {len(self._subjects)}"
 
     def _ask_all(self) -> str:
-        places, at = [(one, place) for one in self._subjects for place in one.open], 0
+        places = [(one, place) for one in self._subjects for place in one.open]
+        at = 0
         while at < len(places):
             answer = self._ask(*places[at])
             if answer in ("quit", "end of input"):
                 return answer
             if answer != "undo":
-                self._mark(*places[at], {"right": True, "wrong": False}.get(answer), skipped=answer == "skip")
+                self._mark(
+                    *places[at],
+                    {"right": True, "wrong": False}.get(answer),
+                    skipped=answer == "skip",
+                )
                 at += 1
             elif at == 0:
                 self._say("There is nothing to undo.", "yellow")
@@ -174,7 +208,8 @@ class JudgingSession:
                 keep(self._project, Judge(one.query.text, one.hits[place].chunk_ids[0], relevant))
             except EngineError as error:  # the chunk has gone since; the others can be judged
                 self._say(f"Not kept: {error}", "yellow")
-                relevant, skipped = None, True
+                relevant = None
+                skipped = True
         if relevant is None and not skipped:
             one.answers.pop(place, None)
         else:
@@ -209,7 +244,9 @@ class JudgingSession:
         head = Text.assemble(counted, (harmless(one.query.text), "bold"), "\n", (where, "cyan"))
         text = Text(visible(hit.text, lines=True))
         is_long = len(text.wrap(self._console, self._console.width)) > self._console.height - 4
-        self._console.print(head, text, *([head] if is_long else []), sep="\n")  # else it is scrolled away
+        self._console.print(
+            head, text, *([head] if is_long else []), sep="\n"
+        )  # else it is scrolled away
 
     def _say(self, text: str, style: str = "") -> None:
         from rich.text import Text
@@ -221,10 +258,14 @@ class JudgingSession:
         from engine.service.judging_queue import judged_queries
         from engine.service.offer import adaptation_offer
 
-        rows, offer = tuple(one.summary() for one in self._subjects), adaptation_offer(self._project, timed=False)
+        rows = tuple(one.summary() for one in self._subjects)
+        offer = adaptation_offer(self._project, timed=False)
         with closing(self._project.store()) as store:
             useful = offer.provable or store.artifact(AdapterInfo) is not None
-        following = f"engine adapt {quoted}" if useful else f"engine judge {quoted} --query 'your own question'"
+        if useful:
+            following = f"engine adapt {quoted}"
+        else:
+            following = f"engine judge {quoted} --query 'your own question'"
         return Summary(
             self._project.path,
             ended,
@@ -246,9 +287,15 @@ def show_summary(summary: Summary) -> None:
     """Print what came of a session, and what to do next."""
     parts = [f"{summary.right} right", f"{summary.wrong} wrong"]
     parts += [f"{summary.skipped} skipped"] if summary.skipped else []
-    print(f"Hits judged now: {', '.join(parts)}. Judged questions in the project: {summary.judged_queries}.")
+    print(
+        f"Hits judged now: {', '.join(parts)}. Judged questions in the project:"
+        f" {summary.judged_queries}."
+    )
     if not summary.queries:
-        print("Every hit of the project's queries is marked. Use --query to judge others.", file=sys.stderr)
+        print(
+            "Every hit of the project's queries is marked. Use --query to judge others.",
+            file=sys.stderr,
+        )
     elif summary.open:
         left = f"{summary.open} hit{' is' if summary.open == 1 else 's are'} left to judge"
         print(f"{left}; the same command continues there.", file=sys.stderr)

@@ -14,7 +14,9 @@ def read_key() -> str | None:
         return None
     if not sys.stdin.isatty():
         line = sys.stdin.readline()
-        return line.strip().lower() if line else None
+        if line:
+            return line.strip().lower()
+        return None
     with suppress(EOFError):
         key = typer.getchar().lower()
         return None if key == "\x04" else key

@@ -47,15 +47,22 @@ WORDS: dict[str, Key] = {
     "quit": "quit",
 }
 PROMPT = "[1/2/s/n/u/q] "
-HELP = "1 first is better · 2 second is better · s same · n next, without an answer · u undo · q quit"
+HELP = (
+    "1 first is better · 2 second is better · s same · n next, without an answer · u undo · q quit"
+)
 MIN_SIDE_BY_SIDE = 100
-"""Columns from which both lists stand side by side; below, one after the other, as a screen reader reads them."""
+"""Columns from which both lists stand side by side; below, one after the other, as a screen
+reader reads them.
+"""
 
 
 @dataclass(frozen=True)
 class PreferenceSummary:
-    """What came of a session. Its fields are the keys of `--json`: `questions`, of which `need_no_look` have the same list twice;
-    `answered` now; and what all answers about these systems show."""
+    """What came of a session.
+
+    Its fields are the keys of `--json`: `questions`, of which `need_no_look` have the same list
+    twice; `answered` now; and what all answers about these systems show.
+    """
 
     project: Path
     ended: str
@@ -68,9 +75,17 @@ class PreferenceSummary:
 
 
 def compare_lists(
-    project: ProjectFolder, named: Sequence[ToJudge], mode: ListMode | None, quoted: str, *, as_json: bool
+    project: ProjectFolder,
+    named: Sequence[ToJudge],
+    mode: ListMode | None,
+    quoted: str,
+    *,
+    as_json: bool,
 ) -> None:
-    """Ask which list is better. `named`: the user's queries, empty for the project's own; `quoted`: the project, for a shell."""
+    """Ask which list is better.
+
+    `named`: the user's queries, empty for the project's own; `quoted`: the project, for a shell.
+    """
     from engine.service.preferring import Comparing
 
     comparing = Comparing()
@@ -89,7 +104,9 @@ def compare_lists(
 
 
 class ComparingSession:
-    """Asks about one pair of lists after the other, keeps every answer at once, and can take answers back."""
+    """Asks about one pair of lists after the other, keeps every answer at once, and can take
+    answers back.
+    """
 
     def __init__(self, project: ProjectFolder, comparing: Comparing, mode: ListMode | None) -> None:
         from engine.cli.console import progress_console
@@ -123,7 +140,10 @@ class ComparingSession:
 
         with self._console.status("Searching …"):
             if named:
-                lists = [self._comparing.compare(self._project, CompareLists(one.text, self._mode)) for one in named]
+                lists = [
+                    self._comparing.compare(self._project, CompareLists(one.text, self._mode))
+                    for one in named
+                ]
                 self._queries = [one.query for one in lists if not one.same]
                 self._total = len(named)
                 self._same = self._total - len(self._queries)
@@ -138,12 +158,16 @@ class ComparingSession:
             self._say(harmless(note), "yellow")
         self._say(need_no_look(self._same, self._total))
         if not self._queries:
-            self._say("There are no other lists to compare. Use --query with a question of your own.")
+            self._say(
+                "There are no other lists to compare. Use --query with a question of your own."
+            )
             return
         count = len(self._queries)
         mode = self._comparing.read(self._project, ReadPreferences(self._mode)).mode
         pairs = "pair" if count == 1 else "pairs"
-        self._say(f"{count} {pairs} of lists of {mode} search to compare. Every answer is saved at once.")
+        self._say(
+            f"{count} {pairs} of lists of {mode} search to compare. Every answer is saved at once."
+        )
         self._say(f"{HELP}.")
 
     def _ask_all(self) -> str:
@@ -170,7 +194,9 @@ class ComparingSession:
 
         if answer is None and query not in self._answered:
             return
-        self._comparing.prefer(self._project, Prefer(query, answer, self._mode, self._systems.get(query, "")))
+        self._comparing.prefer(
+            self._project, Prefer(query, answer, self._mode, self._systems.get(query, ""))
+        )
         self._answered.pop(query, None)
         if answer is not None:
             self._answered[query] = answer
@@ -179,7 +205,9 @@ class ComparingSession:
         from engine.cli.judging.keys import read_key
         from engine.core.messages.preferences import CompareLists
 
-        lists = self._comparing.compare(self._project, CompareLists(self._queries[place], self._mode))
+        lists = self._comparing.compare(
+            self._project, CompareLists(self._queries[place], self._mode)
+        )
         self._systems[self._queries[place]] = lists.systems
         self._show(lists, place)
         while True:
@@ -199,7 +227,9 @@ class ComparingSession:
         from rich.text import Text
 
         self._console.print()
-        head = Text.assemble(f"Query {place + 1} of {len(self._queries)}: ", (harmless(lists.query), "bold"))
+        head = Text.assemble(
+            f"Query {place + 1} of {len(self._queries)}: ", (harmless(lists.query), "bold")
+        )
         self._console.print(head)
         first = list_table("List 1", lists.first)
         second = list_table("List 2", lists.second)
@@ -224,14 +254,26 @@ class ComparingSession:
 
         shown = self._comparing.read(self._project, ReadPreferences(self._mode))
         left = len(self._queries) - len(self._answered)
-        following = f"engine judge {quoted} --lists" if shown.shown == "neither" else f"engine evaluate {quoted}"
+        if shown.shown == "neither":
+            following = f"engine judge {quoted} --lists"
+        else:
+            following = f"engine evaluate {quoted}"
         return PreferenceSummary(
-            self._project.path, ended, self._total, self._same, len(self._answered), left, shown, following
+            self._project.path,
+            ended,
+            self._total,
+            self._same,
+            len(self._answered),
+            left,
+            shown,
+            following,
         )
 
 
 def list_table(title: str, passages: Sequence[ListedPassage]) -> Table:
-    """A list under its title: ranks, titles and snippets; dim where a passage has the same rank in the other list."""
+    """A list under its title: ranks, titles and snippets; dim where a passage has the same rank
+    in the other list.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -255,7 +297,8 @@ def _show_summary(summary: PreferenceSummary) -> None:
     print(summary.preferences.sentence())
     if summary.left and summary.ended != "done":
         print(
-            f"{summary.left} {'pair' if summary.left == 1 else 'pairs'} of lists left; the same command continues.",
+            f"{summary.left} {'pair' if summary.left == 1 else 'pairs'} of lists left; the same"
+            " command continues.",
             file=sys.stderr,
         )
     if summary.preferences.answers:

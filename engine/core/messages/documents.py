@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from engine.core.messages.wire import Request
 
 STATE_WORDS = {
-    "files": "files read", "quarantined": "unreadable", "files_quarantined": "files unreadable", "embedded": "newly embedded",
-}  # fmt: skip
+    "files": "files read",
+    "quarantined": "unreadable",
+    "files_quarantined": "files unreadable",
+    "embedded": "newly embedded",
+}
 """States of files, and of counts of them, as users see them where that is another word."""
 
 
@@ -66,7 +69,9 @@ class Unread(LeftOut):
 
 @dataclass(frozen=True, slots=True)
 class UnreadFiles:
-    """What the last ingest could not read or left out: the first ones, and how many there are in all and `known`."""
+    """What the last ingest could not read or left out: the first ones, and how many there are in
+    all and `known`.
+    """
 
     files: tuple[Unread, ...]
     total: int
@@ -87,15 +92,17 @@ class Forgotten:
 
 @dataclass(frozen=True)
 class Retry(Request[Forgotten], method="retry"):
-    """Let the next ingest read again, although they did not change, all that was not read whole, or the files named."""
+    """Let the next ingest read again, although they did not change, all that was not read whole,
+    or the files named.
+    """
 
     files: tuple[FileName, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome(FileName):
-    """What became of one file, or of something inside it (`path` is then `mail.eml/attachment.pdf`). What was left out
-    untried has no format and no size.
+    """What became of one file, or of something inside it (`path` is then
+    `mail.eml/attachment.pdf`). What was left out untried has no format and no size.
     """
 
     format: str

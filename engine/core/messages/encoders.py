@@ -1,4 +1,6 @@
-"""Which encoder: those on this machine, and how well each finds what a project's queries ask for."""
+"""Which encoder: those on this machine, and how well each finds what a project's queries ask
+for.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,11 @@ from engine.core.figures import FigureTable
 
 @dataclass(frozen=True, slots=True)
 class EncoderFile:
-    """An embedding model on this machine. `model`: what `encoder.model` is to be; `dimension`, `max_tokens` and `languages` as its
-    files say; `problem`: why it cannot be used, else empty. Only a `folder` can be trained and exported."""
+    """An embedding model on this machine.
+
+    `model`: what `encoder.model` is to be; `dimension`, `max_tokens` and `languages` as its files
+    say; `problem`: why it cannot be used, else empty. Only a `folder` can be trained and exported.
+    """
 
     model: str
     place: str
@@ -27,15 +32,25 @@ class EncoderFile:
     @property
     def facts(self) -> str:
         """`384 dimensions, at most 256 tokens, en`, as far as it is known."""
-        languages = ", ".join(self.languages) if len(self.languages) <= 5 else f"{len(self.languages)} languages"
-        black_box = "" if self.kind == "folder" else "neither trained nor exported"
+        if len(self.languages) <= 5:
+            languages = ", ".join(self.languages)
+        else:
+            languages = f"{len(self.languages)} languages"
+        if self.kind == "folder":
+            black_box = ""
+        else:
+            black_box = "neither trained nor exported"
         tokens = f"at most {self.max_tokens} tokens"
-        return ", ".join(filter(None, (f"{self.dimension or '?'} dimensions", tokens, languages, black_box)))
+        return ", ".join(
+            filter(None, (f"{self.dimension or '?'} dimensions", tokens, languages, black_box))
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class TrialFigures:
-    """nDCG@10 per query, in [0, 1], by semantic, hybrid and BM25 search; `documents`: which queries are of one document."""
+    """nDCG@10 per query, in [0, 1], by semantic, hybrid and BM25 search; `documents`: which
+    queries are of one document.
+    """
 
     semantic: tuple[float, ...]
     hybrid: tuple[float, ...]
@@ -45,8 +60,9 @@ class TrialFigures:
 
 @dataclass(frozen=True, slots=True)
 class EncoderTrial:
-    """An encoder on the queries of every rung of evidence; chunks encoded in a second, seconds for one query, bytes of memory
-    (None: a server's). `changes`: keys of [encoder] that name it."""
+    """An encoder on the queries of every rung of evidence; chunks encoded in a second, seconds
+    for one query, bytes of memory (None: a server's). `changes`: keys of [encoder] that name it.
+    """
 
     name: str
     rungs: dict[str, TrialFigures]
@@ -68,8 +84,10 @@ class EncoderResult:
 
 @dataclass(frozen=True, slots=True)
 class EncoderComparison:
-    """Encoders on the queries of a `rung` of evidence: of each name, nDCG@10 by search, and its paired difference to the project's
-    own encoder. `needed`: so many of these queries would decide; None where they do. No `table` where no encoder was measured."""
+    """Encoders on the queries of a `rung` of evidence: of each name, nDCG@10 by search, and its
+    paired difference to the project's own encoder. `needed`: so many of these queries would
+    decide; None where they do. No `table` where no encoder was measured.
+    """
 
     results: tuple[EncoderResult, ...]
     rung: str = ""

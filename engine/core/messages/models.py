@@ -45,7 +45,10 @@ class ListedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """What a command has done with a model. `path`: what settings name, or the pack that was written."""
+    """What a command has done with a model.
+
+    `path`: what settings name, or the pack that was written.
+    """
 
     name: str
     kind: ModelKind

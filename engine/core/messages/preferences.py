@@ -1,4 +1,6 @@
-"""Two lists side by side, without a word on what made them, and which of them a person finds better."""
+"""Two lists side by side, without a word on what made them, and which of them a person finds
+better.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ MAX_QUESTIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class QuestionToCompare:
-    """A question whose lists differ. `generated`: it was made from the documents. `answer`: what was answered before."""
+    """A question whose lists differ.
+
+    `generated`: it was made from the documents. `answer`: what was answered before.
+    """
 
     query: str
     generated: bool = False
@@ -31,8 +36,9 @@ class QuestionToCompare:
 
 @dataclass(frozen=True, slots=True)
 class QuestionsToCompare:
-    """Of `total` questions, `same` have the same list twice and need no look; `questions` are the others, in the order in which
-    they are asked. `notes` say what the user should know."""
+    """Of `total` questions, `same` have the same list twice and need no look; `questions` are
+    the others, in the order in which they are asked. `notes` say what the user should know.
+    """
 
     mode: ListMode
     total: int
@@ -43,7 +49,10 @@ class QuestionsToCompare:
 
 @dataclass(frozen=True)
 class ReadQuestionsToCompare(Request[QuestionsToCompare], method="questions_to_compare"):
-    """The project's questions whose lists can be compared, the first `limit`. `mode`: null for the default search mode."""
+    """The project's questions whose lists can be compared, the first `limit`.
+
+    `mode`: null for the default search mode.
+    """
 
     mode: ListMode | None = None
     limit: Annotated[int, AtLeast(1, 1000)] = MAX_QUESTIONS
@@ -51,7 +60,9 @@ class ReadQuestionsToCompare(Request[QuestionsToCompare], method="questions_to_c
 
 @dataclass(frozen=True, slots=True)
 class ListedPassage:
-    """A hit, and whether it `differs`: it stands in one list alone, or at another rank in the other."""
+    """A hit, and whether it `differs`: it stands in one list alone, or at another rank in the
+    other.
+    """
 
     hit: Hit
     differs: bool
@@ -59,8 +70,10 @@ class ListedPassage:
 
 @dataclass(frozen=True, slots=True)
 class TwoLists:
-    """Both lists for a query, in an order that says nothing of what made them and stays. `same`: passage by passage. `systems`:
-    stands for what made them, in the answer as well."""
+    """Both lists for a query, in an order that says nothing of what made them and stays.
+
+    `same`: passage by passage. `systems`: stands for what made them, in the answer as well.
+    """
 
     query: str
     first: tuple[ListedPassage, ...]
@@ -79,8 +92,10 @@ class CompareLists(OfQuery, Request[TwoLists], method="compare_lists"):
 
 @dataclass(frozen=True, slots=True)
 class PreferencesShown:
-    """What the answers about these two systems show: `wins` of the candidate, `losses`, `ties`; and the evidence for either side,
-    which shows something from `threshold` on, however often one looks. `counted`: of all `answers`."""
+    """What the answers about these two systems show: `wins` of the candidate, `losses`, `ties`;
+    and the evidence for either side, which shows something from `threshold` on, however often
+    one looks. `counted`: of all `answers`.
+    """
 
     mode: ListMode
     answers: int
@@ -101,15 +116,21 @@ class PreferencesShown:
         """What they show, and what to do next."""
         if not self.answers:
             return "No lists have been compared yet."
-        pairs = f"Of {self.counted} {'pair' if self.counted == 1 else 'pairs'} of lists of {self.mode} search"
-        counts = f"the adapted encoder's was better {_times(self.wins)} and base's {_times(self.losses)}"
+        pairs = (
+            f"Of {self.counted} {'pair' if self.counted == 1 else 'pairs'} of lists of {self.mode}"
+            " search"
+        )
+        counts = (
+            f"the adapted encoder's was better {_times(self.wins)} and base's {_times(self.losses)}"
+        )
         if self.ties:
             counts += f"; {self.ties} {'was' if self.ties == 1 else 'were'} equally good"
         sentences = [f"{pairs}, {counts}."]
         if self.answers > self.counted:
             more = self.answers - self.counted
             sentences.append(
-                f"{more} more do not count: their questions were trained on, or are of a text that others are of."
+                f"{more} more do not count: their questions were trained on, or are of a text that"
+                " others are of."
             )
         sentences.append(VERDICTS[self.shown])
         return " ".join(sentences)
@@ -117,8 +138,11 @@ class PreferencesShown:
 
 @dataclass(frozen=True)
 class Prefer(OfQuery, Request[PreferencesShown], method="prefer"):
-    """Say which of the two lists is `better`, as they were shown; null takes the answer back. `systems`: as the lists had it, so
-    that no answer is kept about others, which an evaluation has put in their place meanwhile."""
+    """Say which of the two lists is `better`, as they were shown; null takes the answer back.
+
+    `systems`: as the lists had it, so that no answer is kept about others, which an evaluation has
+    put in their place meanwhile.
+    """
 
     better: PreferenceAnswer | None = None
     mode: ListMode | None = None
@@ -154,7 +178,10 @@ class QuestionToJudge:
 
 @dataclass(frozen=True, slots=True)
 class QuestionsToJudge:
-    """Of `total` questions, `settled` need no look. `focused`: the passages are those that tell two systems apart, not all."""
+    """Of `total` questions, `settled` need no look.
+
+    `focused`: the passages are those that tell two systems apart, not all.
+    """
 
     total: int
     settled: int
@@ -165,7 +192,9 @@ class QuestionsToJudge:
 
 @dataclass(frozen=True)
 class ReadQuestionsToJudge(Request[QuestionsToJudge], method="questions_to_judge"):
-    """What is to be judged of the user's `query`, null: of the project's own questions, the first `limit`."""
+    """What is to be judged of the user's `query`, null: of the project's own questions, the
+    first `limit`.
+    """
 
     query: str | None = None
     limit: Annotated[int, AtLeast(1, 1000)] = 20
@@ -179,4 +208,6 @@ def need_no_look(settled: int, total: int) -> str:
     """Such as `41 of 71 questions need no look.`"""
     if total == 1:
         return "The question needs no look." if settled else ""
-    return f"{settled} of {total:,} questions need{'s' * (settled == 1)} no look." if settled else ""
+    if settled:
+        return f"{settled} of {total:,} questions need{'s' * (settled == 1)} no look."
+    return ""

@@ -14,7 +14,10 @@ from engine.core.text import amount
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What run.json says of a run, and the run's folder. `state`: running, done, failed or cancelled."""
+    """What run.json says of a run, and the run's folder.
+
+    `state`: running, done, failed or cancelled.
+    """
 
     run: str
     folder: Path
@@ -25,9 +28,14 @@ class RunRecord:
 
 
 STAGE_WORDS = {
-    "ingest": "Reading the documents", "index": "Building the keyword index", "generate": "Making training queries",
-    "rank": "Ranking by keyword", "train": "Training", "evaluate": "Comparing search before and after", "embed": "Embedding",
-}  # fmt: skip
+    "ingest": "Reading the documents",
+    "index": "Building the keyword index",
+    "generate": "Making training queries",
+    "rank": "Ranking by keyword",
+    "train": "Training",
+    "evaluate": "Comparing search before and after",
+    "embed": "Embedding",
+}
 """What stages do, in words."""
 UP_TO_DATE = "up to date"
 """The reason of a stage that is done and has nothing to add."""
@@ -35,8 +43,10 @@ UP_TO_DATE = "up to date"
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """`state`: done, stale or to do, because of `reason`. `code`: that of an error, where the reason is one. `fingerprint`: of
-    what a run would build now."""
+    """`state`: done, stale or to do, because of `reason`.
+
+    `code`: that of an error, where the reason is one. `fingerprint`: of what a run would build now.
+    """
 
     stage: str
     state: str
@@ -47,8 +57,9 @@ class StageState:
 
 @dataclass(frozen=True)
 class ProjectStatus:
-    """Whether a run goes on, the newest run, counts, and every stage; `problem` where something of it is not known. `asks_server`:
-    whether search by meaning sends queries to a server."""
+    """Whether a run goes on, the newest run, counts, and every stage; `problem` where something
+    of it is not known. `asks_server`: whether search by meaning sends queries to a server.
+    """
 
     project: str = ""
     name: str = ""
@@ -61,7 +72,9 @@ class ProjectStatus:
 
     def stage(self, name: str) -> StageState:
         """A stage; to do where nothing is known of it."""
-        return next((one for one in self.stages if one.stage == name), StageState(name, "to do", ""))
+        return next(
+            (one for one in self.stages if one.stage == name), StageState(name, "to do", "")
+        )
 
     def state(self, stage: str) -> str:
         """done, stale or to do."""
@@ -83,7 +96,10 @@ class ReadStatus(Request[ProjectStatus], method="status"):
 
 @dataclass(frozen=True, slots=True)
 class StageChange:
-    """A stage whose state a change of settings changes. `before` is empty where that is not known."""
+    """A stage whose state a change of settings changes.
+
+    `before` is empty where that is not known.
+    """
 
     stage: str
     before: str
@@ -107,7 +123,10 @@ class Effect:
 
 @dataclass(frozen=True)
 class WhatIf(Request[Effect], method="what_if"):
-    """Which stages would change their state if settings, by "section.key", were changed so. Nothing is written."""
+    """Which stages would change their state if settings, by "section.key", were changed so.
+
+    Nothing is written.
+    """
 
     changes: dict[str, Any]
 
@@ -128,7 +147,9 @@ class ChangeSettings(Request[ChangedSettings], method="change"):
 
 @dataclass(frozen=True, slots=True)
 class SettingsFound:
-    """All settings; `set`: the keys that project.toml sets; `preset`: what holds where a training key is null."""
+    """All settings; `set`: the keys that project.toml sets; `preset`: what holds where a
+    training key is null.
+    """
 
     settings: dict[str, dict[str, Any]]
     set: tuple[str, ...]
@@ -142,9 +163,13 @@ class ReadSettings(Request[SettingsFound], method="settings"):
 
 @dataclass(frozen=True, slots=True)
 class SettingKey:
-    """A key of project.toml. `kind`: text, integer, number, flag, choice, texts, numbers or choices. `common`: people change it.
+    """A key of project.toml.
 
-    `least` and `most` of a list are those of its items; `least_open` and `most_open` say that the bound itself is not allowed.
+    `kind`: text, integer, number, flag, choice, texts, numbers or choices. `common`: people change
+    it.
+
+    `least` and `most` of a list are those of its items; `least_open` and `most_open` say that the
+    bound itself is not allowed.
     """
 
     name: str
@@ -183,7 +208,9 @@ class ReadSchema(Request[SettingsSchema], method="schema"):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that `engine doctor` looked at. `state`: good, note, problem, or absent for what can be done without.
+    """One thing that `engine doctor` looked at.
+
+    `state`: good, note, problem, or absent for what can be done without.
 
     `follows`: what it means for the user. `code`: of a problem that programs know.
     """
@@ -220,8 +247,10 @@ class ExportNote:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """`folder` is complete; `kinds` are in it, `with_text` are those of them that hold words of the documents; `left_out`:
-    kind → why it is not in it. `files` and `bytes` count what was written."""
+    """`folder` is complete; `kinds` are in it, `with_text` are those of them that hold words of
+    the documents; `left_out`: kind → why it is not in it. `files` and `bytes` count what was
+    written.
+    """
 
     folder: Path
     kinds: tuple[str, ...]
@@ -234,9 +263,12 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Bundled:
-    """A project as one file. `sha256`: the digest that it ends with; `search_only`: nothing but what search reads is in it. `files`
-    and that are None where the content has a password that is not known; then the `project`'s name and the time at which the bundle
-    was `created` (ISO 8601) are empty."""
+    """A project as one file.
+
+    `sha256`: the digest that it ends with; `search_only`: nothing but what search reads is in it.
+    `files` and that are None where the content has a password that is not known; then the
+    `project`'s name and the time at which the bundle was `created` (ISO 8601) are empty.
+    """
 
     file: Path
     bytes: int
@@ -282,7 +314,9 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What a purge has removed, what of the project's folder it has left, and what else may hold text."""
+    """What a purge has removed, what of the project's folder it has left, and what else may hold
+    text.
+    """
 
     project: str
     removed: tuple[Removed, ...]
@@ -290,9 +324,15 @@ class Purged:
     elsewhere: tuple[Elsewhere, ...]
 
     def lines(self) -> Iterator[str]:
-        """What was removed, what was kept, and where else text of the documents may be, a line each."""
+        """What was removed, what was kept, and where else text of the documents may be, a line
+        each.
+        """
         yield f"Deleted from {self.project}:"
-        yield from (f"  {one.path}: {one.what} ({amount(one.files, one.bytes)})" for one in self.removed if one.files)
+        yield from (
+            f"  {one.path}: {one.what} ({amount(one.files, one.bytes)})"
+            for one in self.removed
+            if one.files
+        )
         if self.kept:
             yield f"Kept there, because this program did not make it: {', '.join(self.kept)}"
         for found, title in (

@@ -11,11 +11,21 @@ from engine.core.messages.wire import AtLeast, Request, RowId
 PAGE = 100
 
 QueryUse = Literal["evidence", "stopping the training", "trained on", "measured only", "unused"]
-"""Whether a query is evidence for what comes into use, stops the training, is learnt from, or is only measured."""
+"""Whether a query is evidence for what comes into use, stops the training, is learnt from, or is
+only measured.
+"""
 UnusedReason = Literal[
-    "document-trained", "document-to-train", "over-limit", "share", "unfit-stop", "model-measured", "chunk-gone",
-    "trained", "asked", "no-answer",
-]  # fmt: skip
+    "document-trained",
+    "document-to-train",
+    "over-limit",
+    "share",
+    "unfit-stop",
+    "model-measured",
+    "chunk-gone",
+    "trained",
+    "asked",
+    "no-answer",
+]
 UNUSED: dict[UnusedReason, str] = {
     "document-trained": "training uses its document",
     "document-to-train": "training is expected to use its document",
@@ -33,8 +43,11 @@ UNUSED: dict[UnusedReason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class QueryRow:
-    """A query with path and title of its document, which are empty where there is none. One that was left out has a `reason`
-    with its `code` (engine.queries.rejection), and neither an id nor a split."""
+    """A query with path and title of its document, which are empty where there is none.
+
+    One that was left out has a `reason` with its `code` (engine.queries.rejection), and neither an
+    id nor a split.
+    """
 
     text: str
     kind: str
@@ -53,8 +66,9 @@ class QueryRow:
 class QueryOfOrigin:
     """A query of whatever origin, and what it is used for; the `reason` where that is nothing.
 
-    The chunk `chunk_id` of the document at `path` answers it, or all of that where it is None; judged queries, which several may
-    answer, name neither. It stands at [start:end] of the document at `written_in`.
+    The chunk `chunk_id` of the document at `path` answers it, or all of that where it is None;
+    judged queries, which several may answer, name neither. It stands at [start:end] of the document
+    at `written_in`.
     """
 
     origin: str
@@ -70,7 +84,9 @@ class QueryOfOrigin:
 
 @dataclass(frozen=True, slots=True)
 class QueriesByOrigin:
-    """The queries of a project, or those of one origin; how many there are of each, and by what they are used for."""
+    """The queries of a project, or those of one origin; how many there are of each, and by what
+    they are used for.
+    """
 
     counts: dict[str, int]
     uses: dict[str, dict[QueryUse, int]]
@@ -79,7 +95,10 @@ class QueriesByOrigin:
 
 @dataclass(frozen=True, slots=True)
 class QueryPage:
-    """A page of queries, `total` of which match; and counts over all queries. `rejected`: reason → queries."""
+    """A page of queries, `total` of which match; and counts over all queries.
+
+    `rejected`: reason → queries.
+    """
 
     total: int
     queries: tuple[QueryRow, ...]
@@ -92,7 +111,10 @@ class QueryPage:
 
 @dataclass(frozen=True)
 class ReadQueries(Request[QueryPage], method="queries"):
-    """Queries that hold `text`, are of a split and of a kind. `rejected`: of those that were left out."""
+    """Queries that hold `text`, are of a split and of a kind.
+
+    `rejected`: of those that were left out.
+    """
 
     offset: Annotated[int, AtLeast(0)] = 0
     limit: Annotated[int, AtLeast(1)] = PAGE
@@ -104,21 +126,27 @@ class ReadQueries(Request[QueryPage], method="queries"):
 
 @dataclass(frozen=True)
 class ReadExamples(Request[tuple[str, ...]], method="examples"):
-    """Queries that somebody might ask: written ones and titles; extractive ones only where there are no others."""
+    """Queries that somebody might ask: written ones and titles; extractive ones only where there
+    are no others.
+    """
 
     limit: Annotated[int, AtLeast(1)] = 6
 
 
 @dataclass(frozen=True, slots=True)
 class QueryInChunk(QueryRow):
-    """A query with its chunk's text, and (start, end) of the evidence in it; None where it does not stand there."""
+    """A query with its chunk's text, and (start, end) of the evidence in it; None where it does
+    not stand there.
+    """
 
     chunk: str = ""
     span: tuple[int, int] | None = None
 
 
 def evidence_span(evidence: str, text: str) -> tuple[int, int] | None:
-    """(start, end) of the evidence in a text, white space apart; None where it does not stand there."""
+    """(start, end) of the evidence in a text, white space apart; None where it does not stand
+    there.
+    """
     wanted = "".join(evidence.split())
     at = "".join(text.split()).find(wanted)
     if not wanted or at < 0:
@@ -181,8 +209,10 @@ class SampledChunk:
 
 @dataclass(frozen=True, slots=True)
 class SampleEstimate:
-    """How long a run would take for its chunks. `checked`: whether it then encodes every chunk to check the queries, which no
-    sample can time."""
+    """How long a run would take for its chunks.
+
+    `checked`: whether it then encodes every chunk to check the queries, which no sample can time.
+    """
 
     chunks: int
     seconds: float
@@ -203,7 +233,9 @@ class QuerySample:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A GGUF file and what was found out about it. `problem`: why it cannot be used, else empty; `fits` is None then.
+    """A GGUF file and what was found out about it.
+
+    `problem`: why it cannot be used, else empty; `fits` is None then.
 
     `memory`: bytes that it takes with the context that was named.
     """

@@ -1,4 +1,7 @@
-"""What the last evaluation found. The sets of queries are written to report.json and read from it in this form."""
+"""What the last evaluation found.
+
+The sets of queries are written to report.json and read from it in this form.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.wire import Request
 
 QuerySetKind = Literal["judged", "measuring", "focused", "document", "synthetic", "perturbed"]
-"""Judged queries, those that only measure, those judged where two lists differ (in no table), document-written ones, those that
-were generated and held out, and judged ones with typos and the like."""
+"""Judged queries, those that only measure, those judged where two lists differ (in no table),
+document-written ones, those that were generated and held out, and judged ones with typos and the
+like.
+"""
 
 
 QUERY_SETS = {
@@ -29,9 +34,12 @@ KINDS = {
     "preferred": ("preference between two lists", "preferences between two lists"),
     "document": ("title or heading", "titles and headings"),
     "model": ("query by a language model", "queries by a language model"),
-    "imported": ("imported query", "imported queries"), "extractive": ("extractive query", "extractive queries"),
-}  # fmt: skip
-"""Rung of the ladder of evidence (engine/evaluation/evidence.py) → what one of its queries is called, and several."""
+    "imported": ("imported query", "imported queries"),
+    "extractive": ("extractive query", "extractive queries"),
+}
+"""Rung of the ladder of evidence (engine/evaluation/evidence.py) → what one of its queries is
+called, and several.
+"""
 EVIDENCE = {rung: several for rung, (_, several) in KINDS.items()}
 
 
@@ -42,15 +50,19 @@ SearchMode = Literal["semantic", "hybrid"]
 SEARCH_MODES: tuple[SearchMode, ...] = ("semantic", "hybrid")
 GateOutcome = Literal["proved", "expected", "not shown", "excluded"]
 Standing = Literal["proved", "expected", "base"]
-"""Why an encoder is in use in a mode: a gain is proved on the project's documents, or expected by experience with others."""
+"""Why an encoder is in use in a mode: a gain is proved on the project's documents, or expected
+by experience with others.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a candidate will probably gain, in points: experience with public collections, and what this project measured.
+    """What a candidate will probably gain, in points: experience with public collections, and
+    what this project measured.
 
-    `low` and `high` bound 95 %; `risk`: probability of losing more than a tolerance. Of the experience alone: it `helped` on so
-    many of the `collections`, by `average` points. `widened`: it was gathered with another encoder, so that less is known.
+    `low` and `high` bound 95 %; `risk`: probability of losing more than a tolerance. Of the
+    experience alone: it `helped` on so many of the `collections`, by `average` points. `widened`:
+    it was gathered with another encoder, so that less is known.
     """
 
     mean: float
@@ -65,10 +77,13 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """A candidate against the reference in one search mode: an `encoder`, in hybrid search with its `share` of the score.
+    """A candidate against the reference in one search mode: an `encoder`, in hybrid search with
+    its `share` of the score.
 
-    `difference`: nDCG@10 in percent on the rung that the table is of; None where it was not measured there. `p`: one-sided,
-    corrected for the number of candidates. `excluded_by`: the kind of evidence that shows it to be worse.
+    `difference`: nDCG@10 in percent on the rung that the table is of; None where it was not
+        measured there. `p`: one-sided,
+    corrected for the number of candidates. `excluded_by`: the kind of evidence that shows it to be
+    worse.
     """
 
     name: str
@@ -84,7 +99,8 @@ class GateRow:
 
 @dataclass(frozen=True, slots=True)
 class GateTable:
-    """What the gate compared with the reference in a `mode`, on `queries` of a `rung` (empty: nothing was measured).
+    """What the gate compared with the reference in a `mode`, on `queries` of a `rung` (empty:
+    nothing was measured).
 
     `decided`: they were enough to have the last word.
     """
@@ -97,19 +113,28 @@ class GateTable:
 
     @property
     def format_strict(self) -> str:
-        """Why a gain that an interval or p seems to show is not proved; empty where there is none."""
-        missed = [row for row in self.candidates if row.outcome != "proved" and row.difference and self.decided]
+        """Why a gain that an interval or p seems to show is not proved; empty where there is
+        none.
+        """
+        missed = [
+            row
+            for row in self.candidates
+            if row.outcome != "proved" and row.difference and self.decided
+        ]
         if not any(row.p <= LEVEL or (row.difference and row.difference.low > 0) for row in missed):
             return ""
         return (
-            'A candidate may not be "proved" although an interval lies above 0 or p is at most 0.05. The tests allow for the '
-            "number of candidates and of kinds of queries, and for one query more that loses everything."
+            'A candidate may not be "proved" although an interval lies above 0 or p is at most'
+            " 0.05. The tests allow for the number of candidates and of kinds of queries, and for"
+            " one query more that loses everything."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class FoundHit:
-    """A hit: its `rank` from 1, whether it is `right`, its document's title, and the beginning of its text."""
+    """A hit: its `rank` from 1, whether it is `right`, its document's title, and the beginning
+    of its text.
+    """
 
     rank: int
     right: bool
@@ -119,7 +144,9 @@ class FoundHit:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One query: its metric under the base and under the system, in percent, and the first hits of both."""
+    """One query: its metric under the base and under the system, in percent, and the first hits
+    of both.
+    """
 
     key: str
     text: str
@@ -146,8 +173,11 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class QuerySetReport:
-    """One set of queries, and every system on them. `changes` are those of `changed_system` against the comparison's base;
-    `unmatched` names judged answers that the corpus does not have."""
+    """One set of queries, and every system on them.
+
+    `changes` are those of `changed_system` against the comparison's base; `unmatched` names judged
+    answers that the corpus does not have.
+    """
 
     name: str
     kind: QuerySetKind
@@ -158,15 +188,21 @@ class QuerySetReport:
 
 
 Outcome = Literal["proved", "expected", "stays", "not measured"]
-"""Of adaptation in a search mode: the adapted encoder is in use because it is proved, or expected, to be better; the base encoder
-stays; there was nothing to compare."""
+"""Of adaptation in a search mode: the adapted encoder is in use because it is proved, or
+expected, to be better; the base encoder stays; there was nothing to compare.
+"""
 
-SCALE = "Scores out of 100 (nDCG@10): the higher the right passages are among the first ten hits, the higher the score."
+SCALE = (
+    "Scores out of 100 (nDCG@10): the higher the right passages are among the first ten hits, the"
+    " higher the score."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A way to search: what the verdict calls it, the name of its system, and its nDCG@10 in percent."""
+    """A way to search: what the verdict calls it, the name of its system, and its nDCG@10 in
+    percent.
+    """
 
     label: str
     system: str
@@ -175,9 +211,12 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class ModeVerdict:
-    """What became of one search mode. `sentence`: for everyone. `bars`: on `queries` of a `kind`; none where these flatter.
+    """What became of one search mode.
 
-    `encoder`: what is in use. `difference`: of that (or of the adapted encoder, where base is in use) and base, on those queries.
+    `sentence`: for everyone. `bars`: on `queries` of a `kind`; none where these flatter.
+
+    `encoder`: what is in use. `difference`: of that (or of the adapted encoder, where base is in
+        use) and base, on those queries.
     """
 
     mode: SearchMode
@@ -191,12 +230,20 @@ class ModeVerdict:
 
     @property
     def format_difference(self) -> str:
-        """Such as "After adaptation: +6.7 points (95 % interval +3.9 to +9.6) on 130 judged questions"; empty where none is."""
+        """Such as "After adaptation: +6.7 points (95 % interval +3.9 to +9.6) on 130 judged
+        questions"; empty where none is.
+        """
         gap = self.difference
         if gap is None:
             return ""
-        on = f"{self.queries:,} {QUERY_SETS[self.kind] if self.kind != 'synthetic' else IMPORTED_SET}"
-        text = f"After adaptation: {gap.value:+.1f} points (95 % interval {gap.low:+.1f} to {gap.high:+.1f}) on {on}"
+        on = (
+            f"{self.queries:,}"
+            f" {QUERY_SETS[self.kind] if self.kind != 'synthetic' else IMPORTED_SET}"
+        )
+        text = (
+            f"After adaptation: {gap.value:+.1f} points (95 % interval {gap.low:+.1f} to"
+            f" {gap.high:+.1f}) on {on}"
+        )
         if gap.verdict == "no difference shown":
             text += ", which may be chance"
         return text
@@ -207,7 +254,8 @@ StepName = Literal["language-model", "lists", "judge", "encoder", "adapt", "sear
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """Something to do next: `what`, a sentence without its full stop, and the `commands` of the shell that do it, in order.
+    """Something to do next: `what`, a sentence without its full stop, and the `commands` of the
+    shell that do it, in order.
 
     The app names its own keys for them, by `name`.
     """
@@ -228,10 +276,11 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
-    """What everyone should know of an evaluation; terminal, app and page show these words and figures.
+    """What everyone should know of an evaluation; terminal, app and page show these words and
+    figures.
 
-    A sentence for each search mode, the default one first; then what else there is to know (`notes`), and what to do next,
-    the least effort first.
+    A sentence for each search mode, the default one first; then what else there is to know
+    (`notes`), and what to do next, the least effort first.
     """
 
     modes: tuple[ModeVerdict, ...] = ()

@@ -1,4 +1,7 @@
-"""Messages as JSON and back: the one place for both. A message is a frozen dataclass; its fields are the JSON keys."""
+"""Messages as JSON and back: the one place for both.
+
+A message is a frozen dataclass; its fields are the JSON keys.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,18 @@ from engine.core.errors import EngineError
 A = TypeVar("A")
 T = TypeVar("T")
 _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
-    str: ((str,), "a string"), bool: ((bool,), "true or false"), int: ((int,), "a whole number"), float: ((int, float), "a number"),
+    str: ((str,), "a string"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
     Path: ((str,), "a string"),
-}  # fmt: skip
+}
 
 OLD_NAMES = {"search": {"formats": "types"}}
-"""Params that have another name since this version, by method: old → new. The old ones are taken until the next version."""
+"""Params that have another name since this version, by method: old → new.
+
+The old ones are taken until the next version.
+"""
 
 
 class MessageError(TypeError):
@@ -40,7 +49,10 @@ class MessageError(TypeError):
 
 @dataclass(frozen=True)
 class AtLeast:
-    """Bounds of a whole number, as `Annotated[int, AtLeast(1)]`. `most`: by default what a database can hold."""
+    """Bounds of a whole number, as `Annotated[int, AtLeast(1)]`.
+
+    `most`: by default what a database can hold.
+    """
 
     least: int
     most: float = 2**63 - 1
@@ -63,7 +75,10 @@ class Request(Generic[A]):
 
 
 def to_json(value: Any) -> Any:
-    """A message, or what its fields may hold, as JSON: keys of mappings become text. Params that are None are left out."""
+    """A message, or what its fields may hold, as JSON: keys of mappings become text.
+
+    Params that are None are left out.
+    """
     if isinstance(value, Request):
         return {key: one for key, one in _plain_fields(value).items() if one is not None}
     if is_dataclass(value):
@@ -74,7 +89,9 @@ def to_json(value: Any) -> Any:
         return [to_json(one) for one in value]
     if isinstance(value, EngineError):
         return value.as_dict()
-    return str(value) if isinstance(value, Path) else value
+    if isinstance(value, Path):
+        return str(value)
+    return value
 
 
 def _plain_fields(value: Any) -> dict[str, Any]:
@@ -82,20 +99,30 @@ def _plain_fields(value: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[T], data: Any, *, strict: bool = False) -> T:
-    """The message that `to_json` gave; unknown keys are passed over, or refused where it is `strict`. Raises MessageError."""
-    unknown = sorted(data.keys() - _hints(cast(Any, kind))) if strict and isinstance(data, dict) else []
+    """The message that `to_json` gave; unknown keys are passed over, or refused where it is
+    `strict`. Raises MessageError.
+    """
+    if strict and isinstance(data, dict):
+        unknown = sorted(data.keys() - _hints(cast(Any, kind)))
+    else:
+        unknown = []
     if unknown:
         raise MessageError(f"there is no parameter {' or '.join(map(repr, unknown))}")
     return cast(T, _read(kind, data, ""))
 
 
 def params_of(request: type[T], params: dict[str, Any]) -> T:
-    """A request's params, strictly; `OLD_NAMES` count, too: lists by the old name and by the new one are joined."""
+    """A request's params, strictly; `OLD_NAMES` count, too: lists by the old name and by the new
+    one are joined.
+    """
     named = dict(params)
     for old, new in OLD_NAMES.get(request.method, {}).items():  # type: ignore[attr-defined]
         if old in named:
-            value, also = named.pop(old), named.get(new)
-            named[new] = [*also, *value] if isinstance(also, list) and isinstance(value, list) else value
+            value = named.pop(old)
+            also = named.get(new)
+            named[new] = (
+                [*also, *value] if isinstance(also, list) and isinstance(value, list) else value
+            )
     return from_json(request, named, strict=True)
 
 
@@ -108,30 +135,44 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 def _read(kind: Any, data: Any, where: str) -> Any:
     """The value of a type that stands at `where`."""
-    origin, parts = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    parts = get_args(kind)
     if kind is Any:
         return data
     if origin in (Union, types.UnionType):
         (inner,) = (one for one in parts if one is not type(None))
-        return None if data is None else _read(inner, data, where)
+        if data is None:
+            return None
+        return _read(inner, data, where)
     if origin is Annotated:
         bounds: AtLeast = parts[1]
         is_right = type(data) is int and bounds.least <= data <= bounds.most
         return _checked(data, is_right, where, f"a whole number of {bounds.least} or more")
     if origin is Literal:
-        return _checked(data, isinstance(data, str) and data in parts, where, f"one of {', '.join(parts)}")
+        return _checked(
+            data, isinstance(data, str) and data in parts, where, f"one of {', '.join(parts)}"
+        )
     if origin is tuple:
         return _sequence(parts, data, where)
     if origin is list:
         return list(_sequence((*parts, Ellipsis), data, where))
     if kind is EngineError or origin in (dict, Mapping) or is_dataclass(kind):
-        _checked(data, isinstance(data, dict) and all(isinstance(name, str) for name in data), where, "an object")
+        _checked(
+            data,
+            isinstance(data, dict) and all(isinstance(name, str) for name in data),
+            where,
+            "an object",
+        )
         if kind is EngineError:
             return EngineError.from_dict(data)
-        return _mapping(parts[0], parts[1], data, where) if parts else _message(kind, data, where)
+        if parts:
+            return _mapping(parts[0], parts[1], data, where)
+        return _message(kind, data, where)
     allowed, named = _LEAVES[kind]
     _checked(data, type(data) in allowed, where, named)
-    return Path(data) if kind is Path else data
+    if kind is Path:
+        return Path(data)
+    return data
 
 
 def _checked(data: Any, is_right: bool, where: str, wanted: str) -> Any:
@@ -150,9 +191,20 @@ def _mapping(key: Any, value: Any, data: dict[str, Any], where: str) -> dict[Any
 def _sequence(parts: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
     """`tuple[X, ...]`, or one of a fixed length."""
     endless = parts[-1] is Ellipsis
-    _checked(data, isinstance(data, list | tuple) and (endless or len(data) == len(parts)), where, "a list")
-    kinds = parts[:1] * len(data) if endless else parts
-    return tuple(_read(kind, one, f"{where}[{n}]") for n, (kind, one) in enumerate(zip(kinds, data, strict=True)))
+    _checked(
+        data,
+        isinstance(data, list | tuple) and (endless or len(data) == len(parts)),
+        where,
+        "a list",
+    )
+    if endless:
+        kinds = parts[:1] * len(data)
+    else:
+        kinds = parts
+    return tuple(
+        _read(kind, one, f"{where}[{n}]")
+        for n, (kind, one) in enumerate(zip(kinds, data, strict=True))
+    )
 
 
 def _message(kind: Any, data: dict[str, Any], where: str) -> Any:
@@ -160,4 +212,10 @@ def _message(kind: Any, data: dict[str, Any], where: str) -> Any:
     for part in fields(kind):
         if part.name not in data and part.default is MISSING and part.default_factory is MISSING:
             raise MessageError(f"{dot}{part.name} is missing")
-    return kind(**{name: _read(one, data[name], dot + name) for name, one in _hints(kind).items() if name in data})
+    return kind(
+        **{
+            name: _read(one, data[name], dot + name)
+            for name, one in _hints(kind).items()
+            if name in data
+        }
+    )

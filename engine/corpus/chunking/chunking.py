@@ -1,9 +1,9 @@
 """Documents → chunks that fit the encoder, cut where the text allows it.
 
-A document that fits the budget is one chunk. A longer one is cut into sections at its headings; neighbouring sections
-that fit together share a chunk, and a section that does not fit is cut by semantic-text-splitter (blocks, then
-sentences, then words). Within such a section each chunk begins with the last sentence of the one before, when that is
-short.
+A document that fits the budget is one chunk. A longer one is cut into sections at its headings;
+neighbouring sections that fit together share a chunk, and a section that does not fit is cut by
+semantic-text-splitter (blocks, then sentences, then words). Within such a section each chunk begins
+with the last sentence of the one before, when that is short.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Neighbouring sections that share a chunk, or one section that is cut: text[start:end], under `path`."""
+    """Neighbouring sections that share a chunk, or one section that is cut: text[start:end],
+    under `path`.
+    """
 
     start: int
     end: int
@@ -49,17 +51,23 @@ class _Group:
 class Chunker:
     """Cuts documents by the tokens of `tokenizer_file` (a Hugging Face tokenizer.json).
 
-    `chunk_tokens` bounds what the encoder gets: the chunk, its context line and the `special_tokens` that the encoder
-    adds. `context` puts the heading path ("headings": `Manual > Engine`) or the document's title ("title") on a line
-    before the text in `embedded_text`. Beside tokens a chunk has at most 32 × `chunk_tokens` characters, since a
-    tokenizer may make one token of any length of unknown text. `check` is called again and again while documents are cut; what it
-    raises ends that. Raises UsageError when the budget leaves fewer than 16 tokens for text.
+    `chunk_tokens` bounds what the encoder gets: the chunk, its context line and the
+    `special_tokens` that the encoder adds. `context` puts the heading path ("headings": `Manual >
+    Engine`) or the document's title ("title") on a line before the text in `embedded_text`. Beside
+    tokens a chunk has at most 32 × `chunk_tokens` characters, since a tokenizer may make one token
+    of any length of unknown text. `check` is called again and again while documents are cut; what
+    it raises ends that. Raises UsageError when the budget leaves fewer than 16 tokens for text.
     """
 
     def __init__(
-        self, tokenizer_file: Path, chunk_tokens: int = 256, overlap_sentences: int = 1, context: Context = "none",
-        special_tokens: int = 2, check: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+        self,
+        tokenizer_file: Path,
+        chunk_tokens: int = 256,
+        overlap_sentences: int = 1,
+        context: Context = "none",
+        special_tokens: int = 2,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self._budget = chunk_tokens - special_tokens
         if self._budget < _MIN_TOKENS:
             raise UsageError(
@@ -68,26 +76,40 @@ class Chunker:
                 f"Set it to {special_tokens + _MIN_TOKENS} or more.",
                 code="chunk-tokens-too-small",
             )
-        self._overlap, self._context, self._special = overlap_sentences, context, special_tokens
+        self._overlap = overlap_sentences
+        self._context = context
+        self._special = special_tokens
         self._most_chars = _CHARS_PER_TOKEN * chunk_tokens
-        self._tokens, self._check = TokenCounter(tokenizer_file), check
-        self._paths: tuple[ReadDocument, HeadingPaths] | None = None  # of the document that is cut now
+        self._tokens = TokenCounter(tokenizer_file)
+        self._check = check
+        self._paths: tuple[ReadDocument, HeadingPaths] | None = (
+            None  # of the document that is cut now
+        )
 
     def chunk(self, document: ReadDocument) -> list[Chunk]:
         """The chunks of a document in order. Empty for a text of white space."""
         whole = self._whole(document)
         if whole and self._fits(whole[1]):
             return self._chunks(document, [whole[0]])
-        return self._cut(document) if whole else []
+        if whole:
+            return self._cut(document)
+        return []
 
     def chunk_many(self, documents: Iterable[ReadDocument]) -> Iterator[list[Chunk]]:
-        """`chunk` for many documents, in order. Short ones are counted in batches, which is many times faster."""
+        """`chunk` for many documents, in order.
+
+        Short ones are counted in batches, which is many times faster.
+        """
         waiting = iter(documents)
         while batch := list(islice(waiting, _BATCH)):
             self._check()
             wholes = [self._whole(document) for document in batch]
-            short = [whole[1] if whole and len(whole[1]) <= self._most_chars else "" for whole in wholes]
-            for document, whole, text, tokens in zip(batch, wholes, short, self._tokens.count_many(short), strict=True):
+            short = [
+                whole[1] if whole and len(whole[1]) <= self._most_chars else "" for whole in wholes
+            ]
+            for document, whole, text, tokens in zip(
+                batch, wholes, short, self._tokens.count_many(short), strict=True
+            ):
                 if whole and text and tokens <= self._budget:
                     yield [self._make(document, 0, whole[0], text, tokens)]
                 else:
@@ -96,8 +118,11 @@ class Chunker:
     def _whole(self, document: ReadDocument) -> tuple[Span, str] | None:
         """The span of the text without outer white space, and what would be embedded of it."""
         text = document.text
-        start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-        return ((start, end), self._embedded(document, (start, end))) if start < end else None
+        start = len(text) - len(text.lstrip())
+        end = len(text.rstrip())
+        if start < end:
+            return ((start, end), self._embedded(document, (start, end)))
+        return None
 
     def _cut(self, document: ReadDocument) -> list[Chunk]:
         spans = [span for group in self._groups(document) for span in self._spans(document, group)]
@@ -107,7 +132,8 @@ class Chunker:
         """Sections joined with those after them while they fit and do not stand above the first."""
         sections = sections_of(document)
         sizes = self._sizes([document.text[section.start : section.end] for section in sections])
-        first, size = 0, 0
+        first = 0
+        size = 0
         for number, section in enumerate(sections):
             joins = number > first and section.level >= sections[first].level
             room = self._room(document, sections[first].path)
@@ -116,15 +142,21 @@ class Chunker:
                 while last - 1 > first and sections[last - 1].bare:
                     last -= 1  # a heading stays with what it heads
                 yield _group(sections[first:last], sum(sizes[first:last]))
-                first, size = last, sum(sizes[last:number])
+                first = last
+                size = sum(sizes[last:number])
             size += sizes[number]
         yield _group(sections[first:], size)
 
     def _sizes(self, texts: list[str]) -> list[int]:
         """Tokens of each text; of those too long for a chunk, about as many."""
         long = {number for number, text in enumerate(texts) if len(text) > self._most_chars}
-        sizes = self._tokens.count_many(["" if number in long else text for number, text in enumerate(texts)])
-        return [self._tokens.count_long(texts[n], self._check) if n in long else size for n, size in enumerate(sizes)]
+        sizes = self._tokens.count_many(
+            ["" if number in long else text for number, text in enumerate(texts)]
+        )
+        return [
+            self._tokens.count_long(texts[n], self._check) if n in long else size
+            for n, size in enumerate(sizes)
+        ]
 
     def _spans(self, document: ReadDocument, group: _Group) -> list[Span]:
         text = document.text[group.start : group.end]
@@ -139,11 +171,18 @@ class Chunker:
         return self._overlapping(document, fitting)
 
     def _capacity(self, text: str, tokens: int, room: int) -> int:
-        """What the splitter may fill: the room less that for the overlap, if sentences are short enough for one."""
+        """What the splitter may fill: the room less that for the overlap, if sentences are short
+        enough for one.
+        """
         overlap = self._overlap * tokens / (1 + len(_SENTENCE_END.findall(text)))
-        reserve = min(room // 4, ceil(overlap * _LONGER)) if overlap <= room // 4 else 0
+        if overlap <= room // 4:
+            reserve = min(room // 4, ceil(overlap * _LONGER))
+        else:
+            reserve = 0
         capacity = room - reserve
-        return capacity if capacity == self._budget else capacity - capacity % _STEP
+        if capacity == self._budget:
+            return capacity
+        return capacity - capacity % _STEP
 
     def _without_tiny_tail(self, text: str, pieces: list[Span], room: int) -> list[Span]:
         """The last two pieces cut anew, in halves, when the last is tiny."""
@@ -161,7 +200,9 @@ class Chunker:
         return pieces[:-2] + [(start + a, start + b) for a, b in halves]
 
     def _fitting(self, document: ReadDocument, group: _Group, piece: Span) -> list[Span]:
-        """A piece of a group as spans that surely fit: the tokens of parts need not add up to those of the whole."""
+        """A piece of a group as spans that surely fit: the tokens of parts need not add up to
+        those of the whole.
+        """
         start, end = _trimmed(document.text, (group.start + piece[0], group.start + piece[1]))
         if start >= end:
             return []
@@ -177,7 +218,9 @@ class Chunker:
         ]
 
     def _overlapping(self, document: ReadDocument, spans: list[Span]) -> list[Span]:
-        """Spans of one section, each begun at the last sentences of the one before when they are short and fit."""
+        """Spans of one section, each begun at the last sentences of the one before when they are
+        short and fit.
+        """
         if not self._overlap:
             return spans
         result = spans[:1]
@@ -190,8 +233,14 @@ class Chunker:
 
     def _last_sentences(self, text: str, span: Span) -> int:
         """Where the last sentences of a span begin; 0 when they are all of it."""
-        ends = [found.end() for found in _SENTENCE_END.finditer(text, *span) if span[0] < found.end() < span[1]]
-        return ends[-self._overlap] if len(ends) >= self._overlap else 0
+        ends = [
+            found.end()
+            for found in _SENTENCE_END.finditer(text, *span)
+            if span[0] < found.end() < span[1]
+        ]
+        if len(ends) >= self._overlap:
+            return ends[-self._overlap]
+        return 0
 
     def _fits_overlap(self, document: ReadDocument, earlier: int, start: int, end: int) -> bool:
         short = self._tokens.count(document.text[earlier:start]) <= self._budget // 4
@@ -204,7 +253,10 @@ class Chunker:
         return len(embedded) <= self._most_chars and self._tokens.count(embedded) <= self._budget
 
     def _embedded(self, document: ReadDocument, span: Span) -> str:
-        path = self._path(document, span[0]) if self._context == "headings" else ()
+        if self._context == "headings":
+            path = self._path(document, span[0])
+        else:
+            path = ()
         return self._prefix(document, path) + document.text[span[0] : span[1]]
 
     def _path(self, document: ReadDocument, position: int) -> tuple[str, ...]:
@@ -213,7 +265,9 @@ class Chunker:
         return self._paths[1].at(position)
 
     def _prefix(self, document: ReadDocument, path: tuple[str, ...]) -> str:
-        """The context line; one that would take more than half of the budget loses its outer headings, then its end."""
+        """The context line; one that would take more than half of the budget loses its outer
+        headings, then its end.
+        """
         parts = {"none": (), "headings": path, "title": (document.title,)}[self._context]
         line = " > ".join(filter(None, (" ".join(part.split()) for part in parts)))
         if not line:
@@ -227,15 +281,25 @@ class Chunker:
         counts = self._tokens.count_many(embedded)
         return [
             self._make(document, ordinal, span, text, tokens)
-            for ordinal, (span, text, tokens) in enumerate(zip(spans, embedded, counts, strict=True))
+            for ordinal, (span, text, tokens) in enumerate(
+                zip(spans, embedded, counts, strict=True)
+            )
         ]
 
-    def _make(self, document: ReadDocument, ordinal: int, span: Span, embedded: str, tokens: int) -> Chunk:
+    def _make(
+        self, document: ReadDocument, ordinal: int, span: Span, embedded: str, tokens: int
+    ) -> Chunk:
         return Chunk(
-            0, ordinal, *span, text=document.text[slice(*span)], headings=self._path(document, span[0]),
-            tokens=tokens + self._special, embedded_text=embedded, content_hash=sha256(embedded.encode()).hexdigest(),
+            0,
+            ordinal,
+            *span,
+            text=document.text[slice(*span)],
+            headings=self._path(document, span[0]),
+            tokens=tokens + self._special,
+            embedded_text=embedded,
+            content_hash=sha256(embedded.encode()).hexdigest(),
             pages=_pages(document, span),
-        )  # fmt: skip
+        )
 
 
 def _pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str], ...]:

@@ -11,7 +11,9 @@ from engine.core.records import Heading, ReadDocument
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """text[start:end] from one heading to the next. `level` 0: before the first. `path`: outermost heading first.
+    """text[start:end] from one heading to the next.
+
+    `level` 0: before the first. `path`: outermost heading first.
 
     `bare`: it is a heading without text under it.
     """
@@ -24,7 +26,9 @@ class Section:
 
 
 class HeadingPaths:
-    """The headings of a text, each known with those above it: a text may have as many headings as lines."""
+    """The headings of a text, each known with those above it: a text may have as many headings
+    as lines.
+    """
 
     def __init__(self, headings: Sequence[Heading]) -> None:
         self._headings = headings
@@ -37,7 +41,9 @@ class HeadingPaths:
             path.append(number)
 
     def at(self, position: int) -> tuple[str, ...]:
-        """The titles of the headings that a place in the text stands under, outermost first, its own heading included."""
+        """The titles of the headings that a place in the text stands under, outermost first, its
+        own heading included.
+        """
         number = bisect_right(self._headings, position, key=lambda heading: heading.start) - 1
         titles: list[str] = []
         while number >= 0:
@@ -47,17 +53,27 @@ class HeadingPaths:
 
 
 def sections_of(document: ReadDocument) -> list[Section]:
-    """The text cut before every heading; sections of white space go to the one after them (at the end: before)."""
+    """The text cut before every heading; sections of white space go to the one after them (at
+    the end: before).
+    """
     text = document.text
     first = len(text) - len(text.lstrip())
     path: list[Heading] = []
     sections: list[Section] = []
-    start, level = 0, 0
+    start = 0
+    level = 0
     for heading in (*document.headings, None):
-        end = heading.start if heading else len(text)
+        if heading:
+            end = heading.start
+        else:
+            end = len(text)
         if text[start:end].strip():
             titles = tuple(above.title for above in path)
-            sections.append(Section(max(start, first), end, level, titles, level > 0 and _is_bare(text[start:end])))
+            sections.append(
+                Section(
+                    max(start, first), end, level, titles, level > 0 and _is_bare(text[start:end])
+                )
+            )
             start = end
         if heading:
             path = [*(above for above in path if above.level < heading.level), heading]

@@ -1,4 +1,6 @@
-"""Counting and cutting text by a Hugging Face tokenizer, without truncation, padding or special tokens."""
+"""Counting and cutting text by a Hugging Face tokenizer, without truncation, padding or special
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,11 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _BATCH_FROM = 16
-_MOST_WORDS, _LONGEST_WORD = 250_000, 64
-WINDOW = 2**14  # characters: a splitter takes time by the square of what it is given, in the worst case
+_MOST_WORDS = 250_000
+_LONGEST_WORD = 64
+WINDOW = (
+    2**14
+)  # characters: a splitter takes time by the square of what it is given, in the worst case
 WINDOW_PER_TOKEN = 16
 COUNTED_AT_ONCE = 2**18  # characters
 _BREAKS = ("\n\n", "\n", " ")
@@ -37,22 +42,33 @@ class TokenCounter:
         self._tokenizer.no_padding()
         self.splitter = lru_cache(maxsize=64)(self._new_splitter)
         self._counted = lru_cache(maxsize=4096)(self._count)
-        self._words = _Words(self._count) if _counts_by_word(self._tokenizer) else None
+        if _counts_by_word(self._tokenizer):
+            self._words = _Words(self._count)
+        else:
+            self._words = None
 
     def count(self, text: str) -> int:
         """Tokens of a text. Words, or short texts, are remembered: they come again and again."""
         if self._words is not None:
             return sum(map(self._words.__getitem__, text.replace("\n", " ").split(" ")))
-        return self._counted(text) if len(text) < 512 else self._count(text)
+        if len(text) < 512:
+            return self._counted(text)
+        return self._count(text)
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """`count` for many texts, in one call where that pays."""
         if self._words is not None or len(texts) < _BATCH_FROM:
             return [self.count(text) for text in texts]
-        return [len(found) for found in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        return [
+            len(found)
+            for found in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        ]
 
     def count_long(self, text: str, check: Callable[[], None] = lambda: None) -> int:
-        """Tokens of a long text, a piece at a time: a word parted by that counts as its parts. `check` may raise."""
+        """Tokens of a long text, a piece at a time: a word parted by that counts as its parts.
+
+        `check` may raise.
+        """
         count = 0
         for start in range(0, len(text), COUNTED_AT_ONCE):
             check()
@@ -62,20 +78,27 @@ class TokenCounter:
     def split(
         self, text: str, capacity: int, markdown: bool, check: Callable[[], None] = lambda: None
     ) -> list[tuple[int, int]]:
-        """Spans of pieces of at most `capacity` tokens, without outer white space, that hold all of the text.
+        """Spans of pieces of at most `capacity` tokens, without outer white space, that hold all
+        of the text.
 
-        A long text is cut window by window, in time that grows with its length; `check` is called before each, and may raise.
+        A long text is cut window by window, in time that grows with its length; `check` is called
+        before each, and may raise.
         """
         return list(self._split(text, max(capacity, 1), markdown, check))
 
-    def _split(self, text: str, capacity: int, markdown: bool, check: Callable[[], None]) -> Iterator[tuple[int, int]]:
+    def _split(
+        self, text: str, capacity: int, markdown: bool, check: Callable[[], None]
+    ) -> Iterator[tuple[int, int]]:
         splitter = self.splitter(capacity, markdown)
         window = max(WINDOW, WINDOW_PER_TOKEN * capacity)
         start = 0
         while start < len(text):
             check()
             end = _window_end(text, start, window)
-            pieces = [(start + at, start + at + len(piece)) for at, piece in splitter.chunk_indices(text[start:end])]
+            pieces = [
+                (start + at, start + at + len(piece))
+                for at, piece in splitter.chunk_indices(text[start:end])
+            ]
             if end < len(text) and len(pieces) > 1:
                 end = pieces.pop()[0]  # what follows the window may belong to its last piece
             yield from pieces
@@ -85,7 +108,9 @@ class TokenCounter:
         """The longest beginning of a text within both bounds."""
         text = text[:most_chars]
         offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
-        return text if len(offsets) <= most_tokens else text[: offsets[most_tokens - 1][1]]
+        if len(offsets) <= most_tokens:
+            return text
+        return text[: offsets[most_tokens - 1][1]]
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
@@ -112,17 +137,24 @@ class _Words(dict[str, int]):
 
 
 def _counts_by_word(tokenizer: Tokenizer) -> bool:
-    """Whether the tokens of a text are those of its words between spaces: BERT's pre-tokenizer parts it there, and its normalizer
-    changes each character by itself."""
+    """Whether the tokens of a text are those of its words between spaces: BERT's pre-tokenizer
+    parts it there, and its normalizer changes each character by itself.
+    """
     from tokenizers.normalizers import BertNormalizer
     from tokenizers.pre_tokenizers import BertPreTokenizer
 
-    apart = isinstance(tokenizer.pre_tokenizer, BertPreTokenizer) and isinstance(tokenizer.normalizer, BertNormalizer)
-    return apart and all(len(token.content.split()) == 1 for token in tokenizer.get_added_tokens_decoder().values())
+    apart = isinstance(tokenizer.pre_tokenizer, BertPreTokenizer) and isinstance(
+        tokenizer.normalizer, BertNormalizer
+    )
+    return apart and all(
+        len(token.content.split()) == 1 for token in tokenizer.get_added_tokens_decoder().values()
+    )
 
 
 def _window_end(text: str, start: int, size: int) -> int:
-    """Where a window of about `size` characters ends: at a break in its second half, if there is one."""
+    """Where a window of about `size` characters ends: at a break in its second half, if there is
+    one.
+    """
     end = start + size
     if end >= len(text):
         return len(text)

@@ -13,11 +13,15 @@ from engine.core.errors import InputError
 from engine.core.records import Kind, ReadDocument
 
 MAX_FILE = 512 * 2**20
-_OWN_TEXT, _FILES_INSIDE = "its own text", "files inside"  # of a file, where one of the two cannot be read
+_OWN_TEXT = "its own text"  # of a file, where one of the two cannot be read
+_FILES_INSIDE = "files inside"
 
 
 class UnreadableFileError(InputError):
-    """One file cannot be read: `why` in a few words, `kind` for programs. The others are not affected."""
+    """One file cannot be read: `why` in a few words, `kind` for programs.
+
+    The others are not affected.
+    """
 
     code = "file-unreadable"
 
@@ -56,16 +60,21 @@ class Reader(Protocol):
         """The formats that it reads, as `ScannedFile.format` names them."""
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
-        """The documents of a file, and the files inside it. `data` stands in for what lies at `path` where it is not on
-        the disk, such as a mail's attachment.
+        """The documents of a file, and the files inside it.
 
-        Raises OSError when it cannot be opened, UnreadableFileError when its content is no text, DatasetError for a
-        malformed data set.
+        `data` stands in for what lies at `path` where it is not on the disk, such as a mail's
+        attachment.
+
+        Raises OSError when it cannot be opened, UnreadableFileError when its content is no text,
+        DatasetError for a malformed data set.
         """
 
 
 def beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iterator[Found]:
-    """The files inside a file; where its own text `failed`, first why. Raises `failed` where there is no file."""
+    """The files inside a file; where its own text `failed`, first why.
+
+    Raises `failed` where there is no file.
+    """
     try:
         for found in inside:
             if failed is not None and isinstance(found, Member):
@@ -81,16 +90,22 @@ def beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Itera
 OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
 _HERE = "engine.corpus.formats"
 _READERS = {
-    "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html", "msg": f"{_HERE}.mail.outlook",
+    "txt": f"{_HERE}.plain",
+    "md": f"{_HERE}.markdown",
+    "html": f"{_HERE}.html",
+    "msg": f"{_HERE}.mail.outlook",
     "tnef": f"{_HERE}.mail.tnef",
-    "zip": f"{_HERE}.archives.zipped", "tar": f"{_HERE}.archives.tarballs", "7z": f"{_HERE}.archives.seven_zip",
-    "pdf": f"{_HERE}.pdf", "beir": "engine.written_queries.beir",
+    "zip": f"{_HERE}.archives.zipped",
+    "tar": f"{_HERE}.archives.tarballs",
+    "7z": f"{_HERE}.archives.seven_zip",
+    "pdf": f"{_HERE}.pdf",
+    "beir": "engine.written_queries.beir",
     **dict.fromkeys(("eml", "mhtml", "mbox"), f"{_HERE}.mail"),
     **dict.fromkeys(("csv", "json", "jsonl"), f"{_HERE}.tabular"),
     **dict.fromkeys(("png", "jpg", "tif", "bmp", "gif", "webp"), f"{_HERE}.pictures"),
     **dict.fromkeys(("docx", "doc", "pptx", "ppt", "xlsx", "xls"), f"{_HERE}.office"),
     **dict.fromkeys(("odt", "ods", "odp", "rtf", "epub"), f"{_HERE}.general"),
-}  # fmt: skip
+}
 
 
 @cache
@@ -102,10 +117,16 @@ def reader_for(format: str) -> Reader:
 
 
 def read_bytes(path: Path, data: bytes | None = None) -> bytes:
-    """The bytes of a file, or `data`. Raises OSError, and UnreadableFileError when too large or empty."""
+    """The bytes of a file, or `data`.
+
+    Raises OSError, and UnreadableFileError when too large or empty.
+    """
     if (path.stat().st_size if data is None else len(data)) > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
-    data = path.read_bytes() if data is None else data
+    if data is None:
+        data = path.read_bytes()
+    else:
+        data = data
     if not data or data.isspace():
         raise UnreadableFileError(path, "empty")
     return data

@@ -1,5 +1,5 @@
-"""ZIP packages, which office files are, and compound files, which those before 2007 and .msg are (through olefile): opened once for
-all that look into one.
+"""ZIP packages, which office files are, and compound files, which those before 2007 and .msg are
+(through olefile): opened once for all that look into one.
 """
 
 from __future__ import annotations
@@ -14,21 +14,37 @@ from functools import lru_cache
 from io import BytesIO
 
 DAMAGED = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, ValueError, OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    OSError,
     struct.error,
-)  # fmt: skip
+)
 """What looking into a damaged package, or one that is locked, may raise."""
-_SUMMARY, _PAGES = "\x05SummaryInformation", (437, 850, 852, 932, 936, 949, 950, 65001)
+_SUMMARY = "\x05SummaryInformation"
+_PAGES = (437, 850, 852, 932, 936, 949, 950, 65001)
 
 
 @lru_cache(maxsize=1)
 def package_of(content: bytes) -> zipfile.ZipFile:
-    """The package that some bytes are; the same for the same bytes until `forget`. Raises zipfile.BadZipFile for what is none."""
+    """The package that some bytes are; the same for the same bytes until `forget`.
+
+    Raises zipfile.BadZipFile for what is none.
+    """
     return zipfile.ZipFile(BytesIO(content))
 
 
-def with_parts(package: zipfile.ZipFile, changed: Mapping[str, bytes], *, without: tuple[str, ...] = ()) -> bytes:
-    """A package with some parts changed or added, and `without` those whose names begin so. Raises as reading them does."""
+def with_parts(
+    package: zipfile.ZipFile, changed: Mapping[str, bytes], *, without: tuple[str, ...] = ()
+) -> bytes:
+    """A package with some parts changed or added, and `without` those whose names begin so.
+
+    Raises as reading them does.
+    """
     file = BytesIO()
     with zipfile.ZipFile(file, "w") as made:
         for name in dict.fromkeys((*package.namelist(), *changed)):
@@ -38,8 +54,9 @@ def with_parts(package: zipfile.ZipFile, changed: Mapping[str, bytes], *, withou
 
 
 class CompoundFile:
-    """The streams of a compound file, and why one of them was `lost`. Raises ValueError for what is none or is damaged beyond
-    reading.
+    """The streams of a compound file, and why one of them was `lost`.
+
+    Raises ValueError for what is none or is damaged beyond reading.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -72,7 +89,9 @@ class CompoundFile:
         return path.lower() in self._names
 
     def read(self, path: str, most: int = -1) -> bytes:
-        """The bytes of a stream, or its first `most`; empty where there is no such stream or it is damaged."""
+        """The bytes of a stream, or its first `most`; empty where there is no such stream or it
+        is damaged.
+        """
         name = self._names.get(path.lower())
         if name is None:
             return b""
@@ -87,13 +106,17 @@ class CompoundFile:
 
 @lru_cache(maxsize=1)
 def compound_of(content: bytes) -> CompoundFile:
-    """The compound file that some bytes are; the same for the same bytes until `forget`. Raises as `CompoundFile`."""
+    """The compound file that some bytes are; the same for the same bytes until `forget`.
+
+    Raises as `CompoundFile`.
+    """
     return CompoundFile(content)
 
 
 def in_code_page(text: str, content: bytes) -> str:
-    """A property of a compound file that office_oxide gave, which takes the code pages it does not know for Latin-1. Property 1 of
-    the summary names the right one (MS-OLEPS)."""
+    """A property of a compound file that office_oxide gave, which takes the code pages it does
+    not know for Latin-1. Property 1 of the summary names the right one (MS-OLEPS).
+    """
     with suppress(ValueError):
         if not text.isascii() and (page := compound_of(content).code_page) in _PAGES:
             return text.encode("latin-1").decode(f"cp{page}")

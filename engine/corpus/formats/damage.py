@@ -6,23 +6,37 @@ import re
 
 _PART = re.compile(r"[\w/\[\].-]+\.(?:xml|rels|opf|x?html?|ncx)\b")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
-_MAX_LENGTH, _LOOKED_AT = 200, 2000
+_MAX_LENGTH = 200
+_LOOKED_AT = 2000
 _WORDS = (
     (r"\bCRC\b|checksum", "some of it was changed: a checksum does not fit"),
-    (r"\butf-8\b|codec can't|cannot decode", "some of its text is not in the encoding that it should be in"),
+    (
+        r"\butf-8\b|codec can't|cannot decode",
+        "some of its text is not in the encoding that it should be in",
+    ),
     (r"deflate|decompress|compression method", "its compressed content cannot be unpacked"),
     (r"\bXML error|parse PART:|tag expected|well-formed", "a part of it is not sound XML"),
     (r"\bnot found\b|missing|no item named|no such", "a part of it is missing"),
-    (r"\bend (?:of|of file)\b|EOCD|not a zip|truncated|boundary|file has only|whole buffer|not a compound file",
-     "it ends before it should"),
-)  # fmt: skip
+    (
+        (
+            r"\bend (?:of|of file)\b|EOCD|not a zip|truncated|boundary|file has only|whole"
+            r" buffer|not a compound file"
+        ),
+        "it ends before it should",
+    ),
+)
 
 
 def damaged(message: object) -> str:
-    """The reason for the ledger, made of a library's error `message`; its own words where they are not known."""
+    """The reason for the ledger, made of a library's error `message`; its own words where they
+    are not known.
+    """
     said = " ".join(str(message)[:_LOOKED_AT].split()).rstrip(".")
-    bare, part = without_names(said), _PART.search(said)
-    words = next((words for pattern, words in _WORDS if re.search(pattern, bare, re.IGNORECASE)), "")
+    bare = without_names(said)
+    part = _PART.search(said)
+    words = next(
+        (words for pattern, words in _WORDS if re.search(pattern, bare, re.IGNORECASE)), ""
+    )
     if not words:
         return f"damaged: {said[:_MAX_LENGTH] or 'its content does not fit its format'}"
     return f"damaged: {words}" + (f" ({part[0]})" if part else "")

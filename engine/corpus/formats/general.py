@@ -1,5 +1,7 @@
-"""RTF, OpenDocument and EPUB through xberg, and Microsoft's formats where `office` finds nothing. Only ever called in a sandboxed
-child process. xberg would load models for OCR and layouts: both are off.
+"""RTF, OpenDocument and EPUB through xberg, and Microsoft's formats where `office` finds nothing.
+
+Only ever called in a sandboxed child process. xberg would load models for OCR and layouts: both are
+off.
 """
 
 from __future__ import annotations
@@ -27,25 +29,46 @@ from engine.corpus.text.metadata import document_of
 _OOXML = "application/vnd.openxmlformats-officedocument."
 _ODF = "application/vnd.oasis.opendocument."
 MIME = {
-    "docx": f"{_OOXML}wordprocessingml.document", "doc": "application/msword",
-    "pptx": f"{_OOXML}presentationml.presentation", "ppt": "application/vnd.ms-powerpoint",
-    "xlsx": f"{_OOXML}spreadsheetml.sheet", "xls": "application/vnd.ms-excel",
-    "odt": f"{_ODF}text", "ods": f"{_ODF}spreadsheet", "odp": f"{_ODF}presentation",
-    "rtf": "application/rtf", "epub": "application/epub+zip", "msg": "application/vnd.ms-outlook",
-}  # fmt: skip
-_SHEETS, _SLIDES = ("ods", "xlsx", "xls"), ("odp", "pptx", "ppt")
+    "docx": f"{_OOXML}wordprocessingml.document",
+    "doc": "application/msword",
+    "pptx": f"{_OOXML}presentationml.presentation",
+    "ppt": "application/vnd.ms-powerpoint",
+    "xlsx": f"{_OOXML}spreadsheetml.sheet",
+    "xls": "application/vnd.ms-excel",
+    "odt": f"{_ODF}text",
+    "ods": f"{_ODF}spreadsheet",
+    "odp": f"{_ODF}presentation",
+    "rtf": "application/rtf",
+    "epub": "application/epub+zip",
+    "msg": "application/vnd.ms-outlook",
+}
+_SHEETS = ("ods", "xlsx", "xls")
+_SLIDES = ("odp", "pptx", "ppt")
 _RTF_SIGN = re.compile(rb"\\([\\~_])")  # which xberg shows as they are written
 _RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
 # the two halves of a sign, as Word writes emoji: xberg leaves both out
-_RTF_PAIR = re.compile(rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})")
+_RTF_PAIR = re.compile(
+    rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})"
+)
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
-# letters of a title: by their number with a stand-in after it, or by their bytes in the file's code page
+# letters of a title: by their number with a stand-in after it, or by their bytes in the file's code
+# page
 _RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _QUOTED = re.compile(r"'([^']+)'")
-_OF_PARTS = ("epub", "excel", "pptx")  # who warns of sheets, slides and chapters; others of pictures and objects
-_UNBOUNDED = ("max_archive_size", "max_compression_ratio", "max_content_size", "max_iterations", "max_table_cells")
+_OF_PARTS = (
+    "epub",
+    "excel",
+    "pptx",
+)  # who warns of sheets, slides and chapters; others of pictures and objects
+_UNBOUNDED = (
+    "max_archive_size",
+    "max_compression_ratio",
+    "max_content_size",
+    "max_iterations",
+    "max_table_cells",
+)
 _CONTENT = "content.xml"
 _MANIFEST = "META-INF/manifest.xml"
 _REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it
@@ -67,14 +90,23 @@ class GeneralReader:
 READER = GeneralReader()
 
 
-def with_text(path: Path, text: Text, lost: Sequence[LeftOut], why: str = "it holds no text") -> Text:
-    """The text of a document. Raises UnreadableFileError where there is none: because of what was lost, else `why`."""
+def with_text(
+    path: Path, text: Text, lost: Sequence[LeftOut], why: str = "it holds no text"
+) -> Text:
+    """The text of a document.
+
+    Raises UnreadableFileError where there is none: because of what was lost, else `why`.
+    """
     if not text.text.strip():
-        raise UnreadableFileError(path, *((lost[0].reason, lost[0].kind) if lost else (why, "empty")))
+        raise UnreadableFileError(
+            path, *((lost[0].reason, lost[0].kind) if lost else (why, "empty"))
+        )
     return text
 
 
-def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
+def extracted(
+    path: Path, content: bytes, format: str
+) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
     """A document's text, what it says of itself, and lost parts. Raises UnreadableFileError."""
     if format == "rtf":
         content = _RTF_PAIR.sub(_whole_sign, rewrite(content))
@@ -88,17 +120,29 @@ def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[st
             package = package_of(content)
             body = package.read(_CONTENT)
             shown = with_shown_characters(body)
-            content = content if shown is body else with_parts(package, {_CONTENT: shown})
+            if shown is body:
+                content = content
+            else:
+                content = with_parts(package, {_CONTENT: shown})
     found = extract(path, content, format)
-    read = _content_of if format == "epub" else _plain_content_of
+    if format == "epub":
+        read = _content_of
+    else:
+        read = _plain_content_of
     nodes = [(read(node), node.page) for node in (found.document.nodes if found.document else ())]
     said = found.metadata
     authors = said.authors or said.created_by
-    metadata = {"title": said.title, "authors": authors, "created_at": said.created_at, "modified_at": said.modified_at}
+    metadata = {
+        "title": said.title,
+        "authors": authors,
+        "created_at": said.created_at,
+        "modified_at": said.modified_at,
+    }
     if format == "rtf":  # xberg leaves both as they are written
         metadata["title"] = _rtf_letters(said.title or "", content)
         metadata["authors"] = [
-            _rtf_letters(name, content) for name in ([authors] if isinstance(authors, str) else authors or ())
+            _rtf_letters(name, content)
+            for name in ([authors] if isinstance(authors, str) else authors or ())
         ]
     return _text(nodes, format), metadata, [*_lost(path, found.processing_warnings)]
 
@@ -111,7 +155,9 @@ def _plain_content_of(node: Any) -> dict[str, Any]:
 def _content_of(node: Any) -> dict[str, Any]:
     """What a node says, with its raised digits as superscripts."""
     content = _plain_content_of(node)
-    raised = [(one.start, one.end) for one in node.annotations or () if "superscript" in str(one.kind)]
+    raised = [
+        (one.start, one.end) for one in node.annotations or () if "superscript" in str(one.kind)
+    ]
     if raised and isinstance(content.get("text"), str):
         content["text"] = _with_superscripts(content["text"], raised)
     return content
@@ -135,26 +181,38 @@ def _rtf_letters(written: str, content: bytes) -> str:
 
     def letters(found: re.Match[str]) -> str:
         if found[1]:
-            return chr(int(found[1]) & 0xFFFF if found[1].startswith("-") else min(int(found[1]), 0x10FFFF))
+            return chr(
+                int(found[1]) & 0xFFFF if found[1].startswith("-") else min(int(found[1]), 0x10FFFF)
+            )
         raw = bytes.fromhex(found[2].replace("\\'", ""))
         with suppress(LookupError):  # of a page that Python does not know
             return raw.decode(f"cp{page[1].decode() if page else 1252}", "replace")
         return raw.decode("cp1252", "replace")
 
-    return _RTF_LETTERS.sub(letters, written).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (
+        _RTF_LETTERS.sub(letters, written)
+        .encode("utf-16", "surrogatepass")
+        .decode("utf-16", "replace")
+    )
 
 
 def _whole_sign(found: re.Match[bytes]) -> bytes:
-    high, low = int(found[1]) & 0xFFFF, int(found[2]) & 0xFFFF
+    high = int(found[1]) & 0xFFFF
+    low = int(found[2]) & 0xFFFF
     is_pair = 0xD800 <= high < 0xDC00 <= low < 0xE000
-    return b"\\u%d" % (((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000) if is_pair else found[0]
+    if is_pair:
+        return b"\\u%d" % (((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000)
+    return found[0]
 
 
 def _lost(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
     for warning in warnings:
         if warning.source in _OF_PARTS:
-            error, part = _failed(path, warning.message), _QUOTED.search(warning.message)
-            yield LeftOut(part[1] if part else "some of its parts", "quarantined", error.kind, error.why)
+            error = _failed(path, warning.message)
+            part = _QUOTED.search(warning.message)
+            yield LeftOut(
+                part[1] if part else "some of its parts", "quarantined", error.kind, error.why
+            )
 
 
 def extract(path: Path, content: bytes, format: str) -> Any:
@@ -162,13 +220,21 @@ def extract(path: Path, content: bytes, format: str) -> Any:
     import xberg
 
     config = xberg.ExtractionConfig(
-        use_cache=False, enable_quality_processing=False, disable_ocr=True, include_document_structure=True,
-        max_archive_depth=0, concurrency=xberg.ConcurrencyConfig(max_threads=1),
-        security_limits=xberg.SecurityLimits(**dict.fromkeys(_UNBOUNDED, 2**40)),  # memory, time and sizes are bounded around it
-    )  # fmt: skip
+        use_cache=False,
+        enable_quality_processing=False,
+        disable_ocr=True,
+        include_document_structure=True,
+        max_archive_depth=0,
+        concurrency=xberg.ConcurrencyConfig(max_threads=1),
+        security_limits=xberg.SecurityLimits(
+            **dict.fromkeys(_UNBOUNDED, 2**40)
+        ),  # memory, time and sizes are bounded around it
+    )
 
     async def answer() -> Any:
-        return await xberg.extract(xberg.ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format]), config)
+        return await xberg.extract(
+            xberg.ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format]), config
+        )
 
     try:
         result = asyncio.run(answer())
@@ -182,7 +248,8 @@ def extract(path: Path, content: bytes, format: str) -> Any:
 
 
 def _failed(path: Path, message: str) -> UnreadableFileError:
-    said, rest = without_names(message).lower(), clean(message.partition(": ")[2] or message)
+    said = without_names(message).lower()
+    rest = clean(message.partition(": ")[2] or message)
     if "(drm)" in said:
         return UnreadableFileError(path, f"encrypted: {rest}", "encrypted")
     if "password" in said or "encrypted" in said:
@@ -193,7 +260,8 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
 def _text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: str) -> Text:
     if format in _SLIDES:
         return from_slides(_by_slide(nodes, is_titled=format != "odp"))
-    built, sheets = Builder(), 0
+    built = Builder()
+    sheets = 0
     for node, _ in nodes:
         if format in _SHEETS and node["node_type"] == "heading":
             sheets += 1
@@ -204,12 +272,16 @@ def _text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: str) ->
     return built.done()
 
 
-def _by_slide(nodes: Iterable[tuple[Mapping[str, Any], int | None]], *, is_titled: bool) -> dict[int, str]:
+def _by_slide(
+    nodes: Iterable[tuple[Mapping[str, Any], int | None]], *, is_titled: bool
+) -> dict[int, str]:
     slides: dict[int, Builder] = {}
     number = 1
     for node, page in nodes:
         number = page or (node.get("number") if node["node_type"] == "slide" else None) or number
-        if node["node_type"] == "slide" and not is_titled:  # by its title, or by a name that nobody sees
+        if (
+            node["node_type"] == "slide" and not is_titled
+        ):  # by its title, or by a name that nobody sees
             continue
         _add(slides.setdefault(number, Builder()), node)
     return {at: slides[at].done().text for at in sorted(slides)}
@@ -244,7 +316,9 @@ def _line(node: Mapping[str, Any]) -> str:
 def _rows(grid: Mapping[str, Any]) -> list[list[str]]:
     rows: dict[int, dict[int, str]] = {}
     for cell in grid["cells"]:
-        rows.setdefault(cell["row"], {})[cell["col"]] = _shown(" ".join(clean(cell["content"] or "").split()))
+        rows.setdefault(cell["row"], {})[cell["col"]] = _shown(
+            " ".join(clean(cell["content"] or "").split())
+        )
     width = max((max(row) for row in rows.values() if row), default=-1) + 1
     return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
 
@@ -253,4 +327,6 @@ def _shown(cell: str) -> str:
     """A day or a time of a sheet as a reader sees it, to the second."""
     if found := _TIME.fullmatch(cell):
         return ":".join(part.zfill(2) for part in found.groups())
-    return f"{day[1]} {day[2]}" if (day := _DAY.fullmatch(cell)) else cell
+    if day := _DAY.fullmatch(cell):
+        return f"{day[1]} {day[2]}"
+    return cell

@@ -19,11 +19,14 @@ _MERGED = r"word/(?=[^/]+\.(?:mht|mhtml|rtf|docx|txt)$)"  # by Word
 _EMBEDDED = re.compile(rf"(?:[^/]+/embeddings/|{_MERGED})([^/]+)")
 _OF_CHART = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
 _TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
-_NATIVE, _WHOLE = "\x01Ole10Native", ("Package", "CONTENTS", "EmbeddedOdf")
+_NATIVE = "\x01Ole10Native"
+_WHOLE = ("Package", "CONTENTS", "EmbeddedOdf")
 
 
 def may_hold_files(format: str, content: bytes) -> bool:
-    """Whether it is worth while to ask `files_inside`: known in a fraction of its time, and of most files no."""
+    """Whether it is worth while to ask `files_inside`: known in a fraction of its time, and of
+    most files no.
+    """
     try:
         return format in _OFFICE and any(map(_EMBEDDED.fullmatch, package_of(content).namelist()))
     except DAMAGED:
@@ -31,8 +34,9 @@ def may_hold_files(format: str, content: bytes) -> bool:
 
 
 def files_inside(content: bytes) -> Iterator[Inner]:
-    """The files inside one that `may_hold_files`, in order, and those that cannot be taken out with the reason; none of one that
-    is damaged. Of objects that are no files, after them, one line for each kind.
+    """The files inside one that `may_hold_files`, in order, and those that cannot be taken out
+    with the reason; none of one that is damaged. Of objects that are no files, after them, one
+    line for each kind.
     """
     others: dict[str, list[str]] = {}
     for name, inner in _embedded(content):
@@ -41,7 +45,10 @@ def files_inside(content: bytes) -> Iterator[Inner]:
         else:
             yield inner
     for why, names in others.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        if len(names) > 1:
+            more = f" and {len(names) - 1} more"
+        else:
+            more = ""
         yield LeftOut(f"{names[0]}{more}", "skipped", "unsupported", why)
 
 
@@ -68,7 +75,11 @@ def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
 
 def _behind_charts(package: ZipFile) -> set[str]:
     parts = filter(_OF_CHART.fullmatch, package.namelist())
-    return {name.decode("utf-8", "replace") for part in parts for name in _TARGET.findall(package.read(part))}
+    return {
+        name.decode("utf-8", "replace")
+        for part in parts
+        for name in _TARGET.findall(package.read(part))
+    }
 
 
 def _object(name: str, data: bytes) -> Inner | str:
@@ -95,7 +106,9 @@ def _object(name: str, data: bytes) -> Inner | str:
 
 
 def _native(name: str, stream: bytes) -> Member | None:
-    """The file that the Packager put into a stream: its size, 2, its name, its path, two numbers more, a path, its bytes."""
+    """The file that the Packager put into a stream: its size, 2, its name, its path, two numbers
+    more, a path, its bytes.
+    """
     if stream[4:6] != b"\2\0":
         return None
     label, _, rest = stream[6:].partition(b"\0")
@@ -105,4 +118,6 @@ def _native(name: str, stream: bytes) -> Member | None:
     content = rest[start : start + size]
     if not size or len(content) != size:
         return None
-    return Member(label.decode("cp1252", "replace").replace("\\", "/").rpartition("/")[2] or name, content)
+    return Member(
+        label.decode("cp1252", "replace").replace("\\", "/").rpartition("/")[2] or name, content
+    )

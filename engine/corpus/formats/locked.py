@@ -1,5 +1,5 @@
-"""Locked files: the passwords that they are tried with, which live in memory alone, and office files without their lock, through
-msoffcrypto-tool.
+"""Locked files: the passwords that they are tried with, which live in memory alone, and office
+files without their lock, through msoffcrypto-tool.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from engine.corpus.formats import UnreadableFileError
 from engine.corpus.formats.damage import damaged
 
 MAX_PASSWORDS = 1000
-NO_PASSWORD = "encrypted: write its password into a file, and name that file in corpus.passwords_file"
+NO_PASSWORD = (
+    "encrypted: write its password into a file, and name that file in corpus.passwords_file"
+)
 NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
 _known: tuple[str, ...] = ()
 _seconds = 30.0
 _MAX_LENGTH = 300  # of a reason
-_OPEN_TO_ALL = "VelvetSweatshop"  # what Excel locks with where it must lock and was given no password
+_OPEN_TO_ALL = (  # what Excel locks with where it must lock and was given no password
+    "VelvetSweatshop"
+)
 
 
 def read_passwords(path: Path) -> tuple[str, ...]:
@@ -30,7 +34,11 @@ def read_passwords(path: Path) -> tuple[str, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"The file of passwords {path} cannot be read.",
-            "It is not UTF-8 text." if isinstance(error, UnicodeDecodeError) else f"{error.strerror}.",
+            (
+                "It is not UTF-8 text."
+                if isinstance(error, UnicodeDecodeError)
+                else f"{error.strerror}."
+            ),
             "Correct corpus.passwords_file, or leave it empty.",
             code="passwords-unreadable",
         ) from None
@@ -38,9 +46,12 @@ def read_passwords(path: Path) -> tuple[str, ...]:
 
 
 def use(passwords: Sequence[str], seconds: float) -> None:
-    """Try these on files that are read from now on in this process, on each for some seconds: one may take a tenth."""
+    """Try these on files that are read from now on in this process, on each for some seconds:
+    one may take a tenth.
+    """
     global _known, _seconds
-    _known, _seconds = tuple(passwords), seconds
+    _known = tuple(passwords)
+    _seconds = seconds
 
 
 def known() -> tuple[str, ...]:
@@ -54,11 +65,18 @@ def why_closed() -> str:
 
 
 def unlocked(path: Path, data: bytes) -> bytes:
-    """A locked office file's content without its lock. Raises UnreadableFileError where no known password opens it."""
+    """A locked office file's content without its lock.
+
+    Raises UnreadableFileError where no known password opens it.
+    """
     from msoffcrypto.exceptions import InvalidKeyError
 
-    end, tried = time.monotonic() + _seconds, 0
-    passwords = [*known(), _OPEN_TO_ALL] if path.suffix.lower().startswith(".xl") else [*known()]
+    end = time.monotonic() + _seconds
+    tried = 0
+    if path.suffix.lower().startswith(".xl"):
+        passwords = [*known(), _OPEN_TO_ALL]
+    else:
+        passwords = [*known()]
     for password in passwords:
         if tried and time.monotonic() > end:
             shown = f"the first {tried:,} of {len(passwords):,} passwords"
@@ -71,11 +89,15 @@ def unlocked(path: Path, data: bytes) -> bytes:
         except OSError as error:
             if error.errno is not None:
                 raise
-            raise UnreadableFileError(path, damaged(error), "damaged") from error  # of the compound file
+            raise UnreadableFileError(
+                path, damaged(error), "damaged"
+            ) from error  # of the compound file
         except MemoryError:
             raise
         except Exception as error:  # its parsers raise whatever a damaged file leads them to
-            raise _locked(path, f"it cannot be decrypted ({type(error).__name__}: {error})"[:_MAX_LENGTH]) from error
+            raise _locked(
+                path, f"it cannot be decrypted ({type(error).__name__}: {error})"[:_MAX_LENGTH]
+            ) from error
     raise UnreadableFileError(path, why_closed(), "encrypted")
 
 

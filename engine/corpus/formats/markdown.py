@@ -1,4 +1,6 @@
-"""Markdown: text as it stands, with its headings; the fields before it (front matter, in YAML or TOML) are text, too."""
+"""Markdown: text as it stands, with its headings; the fields before it (front matter, in YAML or
+TOML) are text, too.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +17,46 @@ from engine.corpus.formats.plain import decoded
 from engine.corpus.text.metadata import Said, first_moment, joined, title_from_name
 
 _MARKED = re.compile(
-    r"(?P<picture>!?)\[(?P<shown>[^\[\]\n]{2,200})\]\([ ]*<?(?P<target>[^\s<>()]{1,500})>?(?:[ ]+[\"'][^\n\"']{0,200}[\"'])?[ ]*\)"
+    r"(?P<picture>!?)\[(?P<shown>[^\[\]\n]{2,200})\]\([ ]*<?(?P<target>[^\s<>()]{1,500})>?(?:["
+    r" ]+[\"'][^\n\"']{0,200}[\"'])?[ ]*\)"
     r"|^(?P<term>[^\s:#>|*+-][^\n]{1,80})\n\n?:[ \t]+\S",
     re.MULTILINE,
 )
 _MAX_HEADING_LENGTH = 300  # characters
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
 _FRONT_MATTER = re.compile(
-    r"\A\s*?(?:---[ \t]*\n(?P<yaml>.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)",
+    r"\A\s*?(?:---[ \t]*\n(?P<yaml>.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)??\+\+\+)["
+    r" \t]*(?:\n|\Z)",
     re.DOTALL,
 )
-_SAYS_NOTHING = re.compile(r"\s*(?:#.*|[\w.-]+\s*[:=]\s*(?:true|false|null|~|\"\"|'')\s*(?:#.*)?)", re.IGNORECASE)
-_ESCAPED = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u((?!d[89a-f])[0-9A-Fa-f]{4})|U(000[0-9A-Fa-f]{5}))", re.IGNORECASE)
+_SAYS_NOTHING = re.compile(
+    r"\s*(?:#.*|[\w.-]+\s*[:=]\s*(?:true|false|null|~|\"\"|'')\s*(?:#.*)?)", re.IGNORECASE
+)
+_ESCAPED = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{2})|u((?!d[89a-f])[0-9A-Fa-f]{4})|U(000[0-9A-Fa-f]{5}))", re.IGNORECASE
+)
 _MAX_LENGTH = 2**16  # characters of YAML
 _KEY = re.compile(r"[\w.-]+")
 _NOTHING = ("~", "null")
 _AUTHOR = ("author", "authors", "creator", "by")
 _CREATED = ("date", "created", "created_at", "publishdate", "published", "pubdate", "date_created")
 _CHANGED = (
-    "lastmod", "updated", "modified", "last_modified", "last_modified_at", "updated_at", "date_modified", "dateupdated",
-)  # fmt: skip
+    "lastmod",
+    "updated",
+    "modified",
+    "last_modified",
+    "last_modified_at",
+    "updated_at",
+    "date_modified",
+    "dateupdated",
+)
 
 
 class MarkdownReader:
-    """Reads .md files. The title is the front matter's, else the first level-1 heading, else the file's name."""
+    """Reads .md files.
+
+    The title is the front matter's, else the first level-1 heading, else the file's name.
+    """
 
     formats = frozenset({"md"})
 
@@ -53,16 +71,25 @@ class MarkdownReader:
         headings = tuple(find_headings(front.body))
         first = next((heading.title for heading in headings if heading.level == 1), "")
         yield ReadDocument(
-            said.title or first or title_from_name(path), text, headings, format="md", note=note, author=said.author,
-            created=said.created, changed=said.changed, marked=tuple(_marked(front.body)),
-        )  # fmt: skip
+            said.title or first or title_from_name(path),
+            text,
+            headings,
+            format="md",
+            note=note,
+            author=said.author,
+            created=said.created,
+            changed=said.changed,
+            marked=tuple(_marked(front.body)),
+        )
 
 
 READER = MarkdownReader()
 
 
 def _marked(text: str) -> Iterator[Marked]:
-    """Links, descriptions of pictures, and terms of lists in which a line with a colon explains the line above."""
+    """Links, descriptions of pictures, and terms of lists in which a line with a colon explains
+    the line above.
+    """
     for found in _MARKED.finditer(text):
         if found["term"]:
             yield Marked("glossary", found["term"])
@@ -78,12 +105,16 @@ def find_headings(text: str) -> Iterator[Heading]:
 
     parser = MarkdownIt("commonmark").enable("table")
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    tokens = parser.disable("inline").parse(text)  # what stands within other blocks would take most of the time
+    tokens = parser.disable("inline").parse(
+        text
+    )  # what stands within other blocks would take most of the time
     parser.enable("inline")
     for opening, content in pairwise(tokens):
         if opening.type == "heading_open" and opening.level == 0 and opening.map:
             plain = " ".join(content.content.split())[:_MAX_HEADING_LENGTH]
-            inner = (one.content for token in parser.parseInline(plain) for one in token.children or ())
+            inner = (
+                one.content for token in parser.parseInline(plain) for one in token.children or ()
+            )
             if title := "".join(inner).strip():
                 yield Heading(starts[opening.map[0]], int(opening.tag[1:]), title)
 
@@ -92,8 +123,9 @@ def find_headings(text: str) -> Iterator[Heading]:
 class FrontMatter:
     """A Markdown text and the fields before it.
 
-    `text` is all that is searched: the fields' lines, without the lines around them and those that say nothing, which are empty.
-    In `body`, as long as that, only what follows the fields stands. `said`: what they say of the document.
+    `text` is all that is searched: the fields' lines, without the lines around them and those that
+    say nothing, which are empty. In `body`, as long as that, only what follows the fields stands.
+    `said`: what they say of the document.
     """
 
     text: str
@@ -102,7 +134,10 @@ class FrontMatter:
 
 
 def split_front_matter(text: str) -> FrontMatter:
-    """The fields that a text begins with, and the rest. What stands between two lines and is no such fields is text."""
+    """The fields that a text begins with, and the rest.
+
+    What stands between two lines and is no such fields is text.
+    """
     found = _FRONT_MATTER.match(text)
     if not found:
         return FrontMatter(text, text)
@@ -111,7 +146,10 @@ def split_front_matter(text: str) -> FrontMatter:
     if fields is None:
         return FrontMatter(text, text)
     before, _, after = found[0].partition(source) if source else (found[0], "", "")
-    lines = ("" if _SAYS_NOTHING.fullmatch(line) else line for line in _ESCAPED.sub(_unescape, source).split("\n"))
+    lines = (
+        "" if _SAYS_NOTHING.fullmatch(line) else line
+        for line in _ESCAPED.sub(_unescape, source).split("\n")
+    )
     shown = _empty_lines(before) + "\n".join(lines) + _empty_lines(after)
     rest = text[found.end() :]
     return FrontMatter(shown + rest, re.sub(r"[^\n]", " ", shown) + rest, _said_in(fields))
@@ -123,7 +161,9 @@ def _empty_lines(text: str) -> str:
 
 def _unescape(escape: re.Match[str]) -> str:
     code = int(escape[1] or escape[2] or escape[3], 16)
-    return chr(code) if code >= ord(" ") else " "
+    if code >= ord(" "):
+        return chr(code)
+    return " "
 
 
 def _said_in(fields: Mapping[str, list[str]]) -> Said:
@@ -138,8 +178,13 @@ def _said_in(fields: Mapping[str, list[str]]) -> Said:
 
 def _fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]] | None:
     """The texts of each field; None where it is none that is written there."""
-    found = parse(source) if source.strip() else {}
-    if not isinstance(found, Mapping) or (found and not any(_KEY.fullmatch(str(key)) for key in found)):
+    if source.strip():
+        found = parse(source)
+    else:
+        found = {}
+    if not isinstance(found, Mapping) or (
+        found and not any(_KEY.fullmatch(str(key)) for key in found)
+    ):
         return None
     try:
         return {str(key).lower(): [*_texts(value)] for key, value in found.items()}
@@ -162,7 +207,9 @@ def _parsed(yaml: str) -> Any:
     from yaml import AliasEvent, BaseLoader, YAMLError, load
 
     class Loader(BaseLoader):  # type: ignore[misc]
-        """Every value is a text; one that stands for another is refused, which could make a few lines endless."""
+        """Every value is a text; one that stands for another is refused, which could make a few
+        lines endless.
+        """
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(AliasEvent):

@@ -1,4 +1,7 @@
-"""Word, Excel and PowerPoint files, old and new, through office_oxide, else by `general`. Only called in a sandboxed process."""
+"""Word, Excel and PowerPoint files, old and new, through office_oxide, else by `general`.
+
+Only called in a sandboxed process.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +28,48 @@ from engine.corpus.formats.sheets.cells import split_rows, unescape_characters, 
 from engine.corpus.formats.sheets.old_workbooks import put_shown_numbers
 from engine.corpus.formats.sheets.workbooks import represented
 from engine.corpus.formats.word_numbers import with_numbers
-from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, lacking_in, rows_as_text, with_more
+from engine.corpus.text.blocks import (
+    NOTES,
+    Builder,
+    Text,
+    from_slides,
+    lacking_in,
+    rows_as_text,
+    with_more,
+)
 from engine.corpus.text.metadata import document_of
 
-_SLIDES, _SHEETS = ("pptx", "ppt"), ("xlsx", "xls")
-_MARGINS = ("header", "first_page_header", "even_page_header", "footer", "first_page_footer", "even_page_footer")
+_SLIDES = ("pptx", "ppt")
+_SHEETS = ("xlsx", "xls")
+_MARGINS = (
+    "header",
+    "first_page_header",
+    "even_page_header",
+    "footer",
+    "first_page_footer",
+    "even_page_footer",
+)
 _WORD_BODY = "word/document.xml"
 _UNREAD = ("word/media/", "word/embeddings/", "word/fonts/", "word/theme/", "docProps/thumbnail")
 _MAX_COLUMNS = 2**14
 _MIN_WORDS = 3
-_NO_TEXT = ("no text was found in it that can be read", "it holds no text")  # of old formats not all is looked into
+_NO_TEXT = (
+    "no text was found in it that can be read",
+    "it holds no text",
+)  # of old formats not all is looked into
 _FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
 _DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
 _PAGE = re.compile(r"word/afchunk\d*\.x?html?")
-# of these office_oxide says nothing where they do not unpack; for a sheet or a slide, and for what is beyond a limit, a line
-_PASSED_OVER = re.compile(r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml")
+# of these office_oxide says nothing where they do not unpack; for a sheet or a slide, and for what
+# is beyond a limit, a line
+_PASSED_OVER = re.compile(
+    r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml"
+)
 _LOST = re.compile(r"\[unreadable (?:sheet|slide) \".*\": (.*)\]", re.DOTALL)
-_CUT = re.compile(r"\[([^][\"]{4,50} (?:not shown \W document truncated|truncated: [^][\"]{9,150}))\]")
+_CUT = re.compile(
+    r"\[([^][\"]{4,50} (?:not shown \W document truncated|truncated: [^][\"]{9,150}))\]"
+)
 _PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
 _WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
 
@@ -50,25 +77,34 @@ Node = Mapping[str, Any]
 
 
 class OfficeReader:
-    """Reads the formats of Microsoft's office programs. The title is the document's own, else its first heading."""
+    """Reads the formats of Microsoft's office programs.
+
+    The title is the document's own, else its first heading.
+    """
 
     formats = frozenset({"docx", "doc", *_SLIDES, *_SHEETS})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
-        format, content = path.suffix.lstrip(".").lower(), read_bytes(path, data)
+        format = path.suffix.lstrip(".").lower()
+        content = read_bytes(path, data)
         failed: UnreadableFileError | None = None
         found: Node = {"metadata": {}}
-        text, metadata, lost = Text(""), cast(Node, {}), list[LeftOut]()
+        text = Text("")
+        metadata = cast(Node, {})
+        lost = list[LeftOut]()
         try:
             found = _parsed(path, content, format)
-            text, metadata = _text(_sections(found, format, lost), format), _metadata(found, content)
+            text = _text(_sections(found, format, lost), format)
+            metadata = _metadata(found, content)
         except UnreadableFileError as error:
             if error.kind == "encrypted":
                 raise
             failed = error
         if format in _PACKAGES:
-            lines = _drawn(path, content, lost, numbers=format != "xlsx")  # a sheet's charts show its own
+            lines = _drawn(
+                path, content, lost, numbers=format != "xlsx"
+            )  # a sheet's charts show its own
             text = with_more(text, lacking_in(text.text, lines))
         if cut := found["metadata"].get("cut"):
             lost.append(LeftOut("some of its parts", "quarantined", "too large", cut))
@@ -80,7 +116,9 @@ class OfficeReader:
                 lost = more or lost
         if failed and not text.text.strip():
             raise failed
-        yield document_of(path, format, with_text(path, text, lost, _NO_TEXT[format in _PACKAGES]), metadata)
+        yield document_of(
+            path, format, with_text(path, text, lost, _NO_TEXT[format in _PACKAGES]), metadata
+        )
         yield from lost
 
 
@@ -91,16 +129,27 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
     """The document as office_oxide represents it. Raises UnreadableFileError with its reason."""
     from office_oxide import Document
 
-    prepared = _PREPARED[format](content) if format in _PREPARED else content
+    if format in _PREPARED:
+        prepared = _PREPARED[format](content)
+    else:
+        prepared = content
     try:
-        shown = with_shown_symbols(content) if format == "doc" else ShownSymbols(prepared)
+        if format == "doc":
+            shown = with_shown_symbols(content)
+        else:
+            shown = ShownSymbols(prepared)
         document = Document.from_bytes(shown.content, cast(Any, format))
-        said = represented(document, prepared) if format == "xlsx" else shown.replace_in(document.to_ir_json())
+        if format == "xlsx":
+            said = represented(document, prepared)
+        else:
+            said = shown.replace_in(document.to_ir_json())
         found = cast(Node, json.loads(_CUT.sub("", said)))
         cut = _CUT.search(said)
         if format == "xls":
             put_shown_numbers(found["sections"], content)
-        return {**found, "metadata": {**found["metadata"], "cut": cut[1]}} if cut else found
+        if cut:
+            return {**found, "metadata": {**found["metadata"], "cut": cut[1]}}
+        return found
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # a panic of the library is no Exception
@@ -110,20 +159,30 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
 
 
 def _prepared(content: bytes) -> bytes:
-    """A Word or PowerPoint file with what its text does not say: numbers of headings and clauses, and what symbol fonts show."""
+    """A Word or PowerPoint file with what its text does not say: numbers of headings and
+    clauses, and what symbol fonts show.
+    """
     with suppress(*DAMAGED, KeyError):
         package = package_of(content)
         changed: dict[str, bytes] = {}
-        body = package.read(_WORD_BODY) if _WORD_BODY in package.namelist() else b""
+        if _WORD_BODY in package.namelist():
+            body = package.read(_WORD_BODY)
+        else:
+            body = b""
         styles = read_styles(package, body)
         for name in package.namelist():
             if not may_show_symbols(name):
                 continue
             try:
-                part = body if name == _WORD_BODY else package.read(name)
+                if name == _WORD_BODY:
+                    part = body
+                else:
+                    part = package.read(name)
             except DAMAGED:
                 continue  # `_drawn` says so
-            written = with_symbols(with_numbers(part, package) if name == _WORD_BODY else part, name, styles)
+            written = with_symbols(
+                with_numbers(part, package) if name == _WORD_BODY else part, name, styles
+            )
             if written is not part:
                 changed[name] = written
         if changed:
@@ -135,11 +194,16 @@ _PREPARED = {"docx": _prepared, "pptx": _prepared, "xlsx": with_shown_cells}
 
 
 def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
-    """The sheets, slides or sections of a document; those that cannot be read are empty, and noted in `lost`."""
+    """The sheets, slides or sections of a document; those that cannot be read are empty, and
+    noted in `lost`.
+    """
     sections: list[Node] = [*found["sections"]]
     for at, section in enumerate(sections if found["metadata"].get("text_truncated") else ()):
         if why := _LOST.fullmatch(_blocks(section["elements"]).text):
-            name = f"slide {at + 1}" if format in _SLIDES else f"sheet {section.get('title')}"
+            if format in _SLIDES:
+                name = f"slide {at + 1}"
+            else:
+                name = f"sheet {section.get('title')}"
             lost.append(LeftOut(name, "quarantined", "damaged", damaged(why[1])))
             sections[at] = {**section, "elements": ()}
     return sections
@@ -147,13 +211,19 @@ def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
 
 def _metadata(found: Node, content: bytes) -> Node:
     """What the document says of itself; a title that is the first sheet's name is none."""
-    said, sections = found["metadata"], found["sections"]
+    said = found["metadata"]
+    sections = found["sections"]
     own, author = (
-        unescape_characters(in_code_page(said.get(name) or "", content)).strip() for name in ("title", "author")
+        unescape_characters(in_code_page(said.get(name) or "", content)).strip()
+        for name in ("title", "author")
     )
     is_name = bool(sections) and own == sections[0].get("title")
-    return {"title": "" if is_name else own, "authors": author, "created_at": said.get("created"),
-            "modified_at": said.get("modified")}  # fmt: skip
+    return {
+        "title": "" if is_name else own,
+        "authors": author,
+        "created_at": said.get("created"),
+        "modified_at": said.get("modified"),
+    }
 
 
 def _text(sections: Iterable[Node], format: str) -> Text:
@@ -169,14 +239,21 @@ def _text(sections: Iterable[Node], format: str) -> Text:
         text = built.done()
         if not text.text or len(text.pages) < 2:
             text = Text(text.text, text.headings)
-    margins = (line for section in sections for name in _MARGINS for line in _margin(section.get(name) or {}))
+    margins = (
+        line
+        for section in sections
+        for name in _MARGINS
+        for line in _margin(section.get(name) or {})
+    )
     return with_more(text, lacking_in(text.text, margins))
 
 
 def _slide(section: Node) -> str:
     text = unescape_characters(_blocks(section["elements"]).text)
     notes = "\n".join(filter(None, map(_line, section.get("speaker_notes") or ())))
-    return f"{text}\n\n{NOTES}\n{notes}".strip() if notes else text
+    if notes:
+        return f"{text}\n\n{NOTES}\n{notes}".strip()
+    return text
 
 
 def _blocks(nodes: Iterable[Node]) -> Text:
@@ -189,8 +266,12 @@ def _workbook(sections: Iterable[Node]) -> Text:
     built = Builder()
     for number, section in enumerate(sections, 1):
         name = " ".join(clean(unescape_characters(section.get("title") or "")).split())
-        nodes = [node for node in section["elements"] if node["type"] != "heading" or _line(node) != name]
-        said = _blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))  # comments come in any order
+        nodes = [
+            node for node in section["elements"] if node["type"] != "heading" or _line(node) != name
+        ]
+        said = _blocks(
+            sorted(nodes, key=lambda node: node.get("marker") or "")
+        )  # comments come in any order
         if said.text:
             built.page(number, f"sheet {name}")
             built.heading(1, name)
@@ -235,7 +316,9 @@ def _lines(node: Node) -> Iterator[str]:
 def _margin(node: Node) -> Iterator[str]:
     """The lines of a header or a footer, without page numbers and other fields of a sheet's."""
     for line in _lines(node):
-        yield from filter(None, (" ".join(piece.split()) for piece in _FIELDS.sub("", line).split("\t")))
+        yield from filter(
+            None, (" ".join(piece.split()) for piece in _FIELDS.sub("", line).split("\t"))
+        )
 
 
 def _line(node: Node) -> str:
@@ -251,19 +334,27 @@ def _line(node: Node) -> str:
 def _description(picture: Node) -> str:
     """What a picture is said to show; file names and names of objects say nothing."""
     said = clean(picture.get("alt_text") or "")
-    return said if len(said.split()) >= _MIN_WORDS and not said.startswith("Embedded ") else ""
+    if len(said.split()) >= _MIN_WORDS and not said.startswith("Embedded "):
+        return said
+    return ""
 
 
 def _drawn(path: Path, content: bytes, lost: list[LeftOut], *, numbers: bool) -> Iterator[str]:
-    """The words of charts, diagrams and web pages, which are parts of their own; `lost` takes what does not unpack."""
+    """The words of charts, diagrams and web pages, which are parts of their own; `lost` takes
+    what does not unpack.
+    """
     try:
         package = package_of(content)
     except DAMAGED:
         return
     for name in package.namelist():
-        is_page, is_drawing = _PAGE.fullmatch(name), _DRAWING.fullmatch(name)
+        is_page = _PAGE.fullmatch(name)
+        is_drawing = _DRAWING.fullmatch(name)
         try:
-            part = package.read(name) if is_page or is_drawing or _PASSED_OVER.fullmatch(name) else b""
+            if is_page or is_drawing or _PASSED_OVER.fullmatch(name):
+                part = package.read(name)
+            else:
+                part = b""
         except DAMAGED as error:
             lost.append(LeftOut(name, "quarantined", "damaged", damaged(error)))
             continue
@@ -297,7 +388,9 @@ def _cell(cell: Node) -> str:
 
 
 def _rows(table: Node) -> list[list[str]]:
-    """The cells of a table in their columns: what a cell above reaches over is not among a row's own."""
+    """The cells of a table in their columns: what a cell above reaches over is not among a row's
+    own.
+    """
     rows: list[list[str]] = []
     reached: dict[int, int] = {}  # column → how many of the next rows
     for row in table["rows"]:

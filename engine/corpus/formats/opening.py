@@ -1,4 +1,7 @@
-"""A file and everything inside it, down to attachments of mails in archives. Works in the sandboxed child process."""
+"""A file and everything inside it, down to attachments of mails in archives.
+
+Works in the sandboxed child process.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,16 @@ from pathlib import Path, PurePosixPath
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
-from engine.corpus.formats import OFFICE, Found, LeftOut, Member, UnreadableFileError, beside, read_bytes, reader_for
+from engine.corpus.formats import (
+    OFFICE,
+    Found,
+    LeftOut,
+    Member,
+    UnreadableFileError,
+    beside,
+    read_bytes,
+    reader_for,
+)
 from engine.corpus.formats.archives.members import MAX_MEMBER
 from engine.corpus.formats.containers import forget
 from engine.corpus.formats.inside import files_inside, may_hold_files
@@ -40,12 +52,17 @@ Findings = Iterator[ReadDocument | LeftOut]
 
 
 def everything_in(
-    path: Path, format: str, *, without: Collection[str] = (), begin: Callable[[str], None] = lambda _member: None
+    path: Path,
+    format: str,
+    *,
+    without: Collection[str] = (),
+    begin: Callable[[str], None] = lambda _member: None,
 ) -> Findings:
     """The documents of a file and of all files inside it, and what is left out, in order.
 
-    `begin` is called with each member before it is read; those in `without` are passed over. Raises as `Reader.read` where the
-    file itself cannot be read; what cannot be read inside it is left out with its reason.
+    `begin` is called with each member before it is read; those in `without` are passed over. Raises
+    as `Reader.read` where the file itself cannot be read; what cannot be read inside it is left out
+    with its reason.
     """
     try:
         yield from _Opening(frozenset(without), begin).file(path, format)
@@ -64,21 +81,28 @@ class _Opening:
     names: dict[str, int] = field(default_factory=dict)  # how often each was met
 
     def file(self, path: Path, format: str) -> Findings:
-        self.size = path.stat().st_size  # what lies in it as it is, as mails in a mailbox do, unpacks nothing
+        self.size = (
+            path.stat().st_size
+        )  # what lies in it as it is, as mails in a mailbox do, unpacks nothing
         yield from self._read(path, format, None, "", 0)
 
-    def _read(self, path: Path, format: str, data: bytes | None, within: str, depth: int) -> Findings:
+    def _read(
+        self, path: Path, format: str, data: bytes | None, within: str, depth: int
+    ) -> Findings:
         if data is None and format in OFFICE:
             data = read_bytes(path)  # once, for what it is and for what is in it
         found_format, data = _unlocked_format(path, format, data)
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
             # a reader of several formats goes by the ending
-            data, inner = read_bytes(path, data), path.with_name(f"{path.stem}.{found_format}")
+            data = read_bytes(path, data)
+            inner = path.with_name(f"{path.stem}.{found_format}")
         more = data is not None and may_hold_files(found_format, data)
         failed: UnreadableFileError | None = None
         try:
-            yield from self._all_of(_guarded(reader_for(found_format).read(inner, data), path), path, within, depth)
+            yield from self._all_of(
+                _guarded(reader_for(found_format).read(inner, data), path), path, within, depth
+            )
         except UnreadableFileError as error:
             if not more:
                 raise
@@ -96,7 +120,10 @@ class _Opening:
             elif isinstance(found, LeftOut):
                 yield replace(found, member=self._unique(_joined(within, found.member)))
             else:
-                member = self._unique(_joined(within, found.member)) if found.member else within
+                if found.member:
+                    member = self._unique(_joined(within, found.member))
+                else:
+                    member = within
                 yield from self._document(replace(found, member=member), path)
 
     def _document(self, found: ReadDocument, path: Path) -> Findings:
@@ -120,7 +147,9 @@ class _Opening:
         self.unpacked += len(member.data)
         problem = self._refusal(depth, len(member.data))
         if problem:
-            yield LeftOut(name, "quarantined", "too large" if depth <= MAX_DEPTH else "unsupported", problem)
+            yield LeftOut(
+                name, "quarantined", "too large" if depth <= MAX_DEPTH else "unsupported", problem
+            )
             return
         format = member_format(name, member.data)
         if not format:
@@ -128,7 +157,9 @@ class _Opening:
         elif name not in self.without:
             self.begin(name)
             try:
-                yield from self._read(Path(PurePosixPath(name).name), format, member.data, name, depth)
+                yield from self._read(
+                    Path(PurePosixPath(name).name), format, member.data, name, depth
+                )
             except UnreadableFileError as error:
                 yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
 
@@ -144,9 +175,16 @@ class _Opening:
         return ""
 
     def _unique(self, name: str) -> str:
-        """A name that no member has had yet: the number goes before the ending, which names the format."""
-        candidate, number, ending = name, self.names.get(name, 0) + 1, _ending(name)
-        while number > 1 and (candidate := f"{name.removesuffix(ending)} ({number}){ending}") in self.names:
+        """A name that no member has had yet: the number goes before the ending, which names the
+        format.
+        """
+        candidate = name
+        number = self.names.get(name, 0) + 1
+        ending = _ending(name)
+        while (
+            number > 1
+            and (candidate := f"{name.removesuffix(ending)} ({number}){ending}") in self.names
+        ):
             number += 1
         self.names[name] = number
         self.names.setdefault(candidate, 1)
@@ -154,7 +192,9 @@ class _Opening:
 
 
 def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
-    """`true_format`, and the content; of a locked office file that a known password opens, those of what is inside."""
+    """`true_format`, and the content; of a locked office file that a known password opens, those
+    of what is inside.
+    """
     try:
         return true_format(path, format, data), data
     except UnreadableFileError as error:
@@ -168,56 +208,82 @@ def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, 
 
 
 def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
-    """What a reader finds; a fault of the reader's own, or a panic of its library, is a reason like any other."""
+    """What a reader finds; a fault of the reader's own, or a panic of its library, is a reason
+    like any other.
+    """
     while True:
         try:
             item = next(found)
         except StopIteration:
             return
-        except (UnreadableFileError, OSError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        except (
+            UnreadableFileError,
+            OSError,
+            MemoryError,
+            KeyboardInterrupt,
+            SystemExit,
+            GeneratorExit,
+        ):
             raise
         except BaseException as error:  # a panic is no Exception
-            raise UnreadableFileError(path, f"its reader failed ({type(error).__name__})", "crashed") from error
+            raise UnreadableFileError(
+                path, f"its reader failed ({type(error).__name__})", "crashed"
+            ) from error
         yield item
 
 
 def member_format(name: str, data: bytes) -> str:
-    """The format of a file inside another, by its name, else by its content; empty for one that is not read."""
+    """The format of a file inside another, by its name, else by its content; empty for one that
+    is not read.
+    """
     ending = ending_of(name)
     if ending in FORMATS:
         return FORMATS[ending]
     if ending in IMAGES:
-        return PICTURES.get(ending, "") if on() else ""
+        if on():
+            return PICTURES.get(ending, "")
+        return ""
     if data.startswith(b"%PDF-"):
         return "pdf"
     if data.startswith(TNEF):
         return "tnef"
-    return format_of_head(data[:4096]) if names_no_format(ending) else ""
+    if names_no_format(ending):
+        return format_of_head(data[:4096])
+    return ""
 
 
 def _unsupported(name: str) -> LeftOut:
     ending = ending_of(name)
     if ending in IMAGES:
-        why = "a picture of a kind that OCR does not read" if on() else "a picture: without OCR it holds no text"
+        if on():
+            why = "a picture of a kind that OCR does not read"
+        else:
+            why = "a picture: without OCR it holds no text"
         return LeftOut(name, "skipped", "needs OCR", why)
     return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
 
 
 def _joined(within: str, name: str) -> str:
-    parts = [part for part in clean(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    parts = [
+        part for part in clean(name).replace("\\", "/").split("/") if part not in ("", ".", "..")
+    ]
     shown = "/".join(map(_shortened, parts)) or "unnamed"
     return f"{within}/{shown}" if within else shown
 
 
 def _shortened(name: str) -> str:
     ending = _ending(name)
-    return name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - len(ending)] + ending
+    if len(name) <= _MAX_NAME_LENGTH:
+        return name
+    return name[: _MAX_NAME_LENGTH - len(ending)] + ending
 
 
 def _ending(name: str) -> str:
     """The ending of a name as it is written; empty where it is too long to be one."""
     length = len(ending_of(name))
-    return name[len(name) - length :] if length <= _MAX_ENDING_LENGTH else ""
+    if length <= _MAX_ENDING_LENGTH:
+        return name[len(name) - length :]
+    return ""
 
 
 def _too_long(found: ReadDocument) -> str:

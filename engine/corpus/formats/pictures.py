@@ -1,5 +1,7 @@
 """Pictures, such as scanned letters, and what is recognised in them.
-Each is handed to the parent process, which has tesseract at work: what reads a file starts no program.
+
+Each is handed to the parent process, which has tesseract at work: what reads a file starts no
+program.
 """
 
 from __future__ import annotations
@@ -20,16 +22,21 @@ from engine.corpus.text.metadata import title_from_name
 
 Asker = Callable[[bytes], tuple[str, str]]
 _asker: Asker | None = None
-_seconds, _end = 0.0, float("inf")
+_seconds = 0.0
+_end = float("inf")
 _DOTS = 300 / 72  # per point: what tesseract is made for
 _MAX_DOTS = 40_000_000  # of one page
 _MIN_LETTERS = 8  # fewer are taken for a logo, or for specks
 
 
 def use(asker: Asker | None, seconds: float = float("inf")) -> None:
-    """Ask this one from now on in this process, for so many seconds in all; None: nobody is there to recognise anything."""
+    """Ask this one from now on in this process, for so many seconds in all; None: nobody is
+    there to recognise anything.
+    """
     global _asker, _seconds, _end
-    _asker, _seconds, _end = asker, seconds, time.monotonic() + seconds
+    _asker = asker
+    _seconds = seconds
+    _end = time.monotonic() + seconds
 
 
 def on() -> bool:
@@ -38,7 +45,9 @@ def on() -> bool:
 
 
 def text_in(picture: bytes) -> tuple[str, str]:
-    """(text, problem): what is written in a picture, its pages parted by form feeds; the problem where that is not known."""
+    """(text, problem): what is written in a picture, its pages parted by form feeds; the problem
+    where that is not known.
+    """
     if time.monotonic() > _end:
         return "", f"OCR of this file has taken {_seconds:,.0f} s, its limit (corpus.ocr_seconds)"
     text, problem = _asker(picture) if _asker else ("", "OCR is off")
@@ -46,8 +55,9 @@ def text_in(picture: bytes) -> tuple[str, str]:
 
 
 def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], str, dict[int, str]]:
-    """By their numbers from 1, the texts that these pages of a PDF show; what to say of that, which is empty where nothing was
-    recognised; and why a page was not looked at, or could not be. `document` is as pypdfium2 has it.
+    """By their numbers from 1, the texts that these pages of a PDF show; what to say of that,
+    which is empty where nothing was recognised; and why a page was not looked at, or could not
+    be. `document` is as pypdfium2 has it.
     """
     texts: dict[int, str] = {}
     unread: dict[int, str] = {}
@@ -56,17 +66,26 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
         if time.monotonic() > _end:
             problem = text_in(b"")[1]
             left = len(numbers) - done
-            problems.append(f"{left} of {len(numbers)} pages without text were not looked at: {problem}")
+            problems.append(
+                f"{left} of {len(numbers)} pages without text were not looked at: {problem}"
+            )
             unread |= dict.fromkeys(numbers[done:], problem)
             break
         try:
             texts[number], problem = text_in(draw_page(document[number - 1]))
-        except (ValueError, RuntimeError) as error:  # of pdfium: the other pages can be drawn all the same
+        except (
+            ValueError,
+            RuntimeError,
+        ) as error:  # of pdfium: the other pages can be drawn all the same
             problem = str(error)
         problems += [f"page {number}: {problem}"] if problem else []
         unread |= {number: problem} if problem else {}
-    filled, pages = sum(bool(text.strip()) for text in texts.values()), len(document)
-    summary = f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}" if filled else ""
+    filled = sum(bool(text.strip()) for text in texts.values())
+    pages = len(document)
+    if filled:
+        summary = f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}"
+    else:
+        summary = ""
     return texts, "; ".join([*filter(None, [summary]), *problems[:3]]), dict(sorted(unread.items()))
 
 
@@ -86,7 +105,9 @@ def _rows(bitmap: Any) -> Iterator[bytes]:
 
 
 class PictureReader:
-    """A picture is a document where words are recognised in it; each picture of a file with several is a page."""
+    """A picture is a document where words are recognised in it; each picture of a file with
+    several is a page.
+    """
 
     formats = frozenset(PICTURES.values())
 
@@ -97,7 +118,9 @@ class PictureReader:
             raise UnreadableFileError(path, "a picture: without OCR it holds no text", "needs OCR")
         text, problem = text_in(content)
         if problem:
-            raise UnreadableFileError(path, f"a picture that OCR could not read: {problem}", "needs OCR")
+            raise UnreadableFileError(
+                path, f"a picture that OCR could not read: {problem}", "needs OCR"
+            )
         if sum(map(str.isalpha, text)) < _MIN_LETTERS:
             raise UnreadableFileError(path, "a picture in which OCR found no text", "empty")
         built = Builder()
@@ -108,7 +131,11 @@ class PictureReader:
             built.block(page)
         done = built.done()
         yield ReadDocument(
-            title_from_name(path), done.text, format=path.suffix.lstrip(".").lower(), pages=done.pages, note="by OCR"
+            title_from_name(path),
+            done.text,
+            format=path.suffix.lstrip(".").lower(),
+            pages=done.pages,
+            note="by OCR",
         )
 
 

@@ -1,4 +1,6 @@
-"""Plain text: bytes in any encoding → text; which encoding it is, where bytes do not say so, is a guess of chardet's."""
+"""Plain text: bytes in any encoding → text; which encoding it is, where bytes do not say so, is
+a guess of chardet's.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,12 @@ from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.text.metadata import title_from_name
 
 _MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
-)  # fmt: skip
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 _MAX_TITLE_LENGTH = 100
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MAX_CONTROL = 0.02
@@ -32,9 +37,23 @@ _MIN_AROUND = 4  # characters with which a single bad one does not count
 _PIECE = 2**20
 _HIGH = bytes(range(0x80, 0x100))
 _OF_NAMES = (
-    "cp437", "cp850", "cp852", "cp1252", "cp1250", "cp866", "cp1251", "cp857", "cp1254", "cp862", "cp737", "cp1253", "cp932",
-    "gb18030", "big5", "cp949",
-)  # fmt: skip
+    "cp437",
+    "cp850",
+    "cp852",
+    "cp1252",
+    "cp1250",
+    "cp866",
+    "cp1251",
+    "cp857",
+    "cp1254",
+    "cp862",
+    "cp737",
+    "cp1253",
+    "cp932",
+    "gb18030",
+    "big5",
+    "cp949",
+)
 """The code pages of Windows and DOS that names in archives are in."""
 _MAX_SAMPLE_LENGTH = 64 * 1024
 _MAX_LINES = 2000
@@ -43,13 +62,34 @@ _BEYOND = re.compile(rb"[\x80-\xff]")
 _WESTERN = "cp1252"  # where a word or two are all there is, the likeliest
 _MIN_CONFIDENCE = 0.05
 _LABELS = {
-    "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "iso-8859-9": "cp1254", "iso-8859-11": "cp874",
-    "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
-    "shift-jis": "cp932", "x-sjis": "cp932", "ks_c_5601-1987": "cp949", "euc-kr": "cp949", "iso-2022-jp": "iso2022_jp_ext",
-    "iso-8859-8-i": "iso8859-8", "unicode": "utf-16", "x-user-defined": "cp1252", "x-gbk": "gb18030",
-    "iso-8859-6-i": "iso8859-6", "utf8mb4": "utf-8", "utf-8-mac": "utf-8", "unicode-1-1-utf-8": "utf-8", "ansi": "cp1252",
-    "latin-9": "iso8859-15", "windows-31j": "cp932", "mac-ce": "mac_latin2", "mac-centraleurroman": "mac_latin2",
-}  # fmt: skip
+    "iso-8859-1": "cp1252",
+    "latin-1": "cp1252",
+    "latin1": "cp1252",
+    "iso-8859-9": "cp1254",
+    "iso-8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "shift-jis": "cp932",
+    "x-sjis": "cp932",
+    "ks_c_5601-1987": "cp949",
+    "euc-kr": "cp949",
+    "iso-2022-jp": "iso2022_jp_ext",
+    "iso-8859-8-i": "iso8859-8",
+    "unicode": "utf-16",
+    "x-user-defined": "cp1252",
+    "x-gbk": "gb18030",
+    "iso-8859-6-i": "iso8859-6",
+    "utf8mb4": "utf-8",
+    "utf-8-mac": "utf-8",
+    "unicode-1-1-utf-8": "utf-8",
+    "ansi": "cp1252",
+    "latin-9": "iso8859-15",
+    "windows-31j": "cp932",
+    "mac-ce": "mac_latin2",
+    "mac-centraleurroman": "mac_latin2",
+}
 
 
 _NUMBERED = re.compile(r"(?:windows|win|cp|ibm|dos|ms)[-_]?(\d{3,5})")
@@ -57,7 +97,10 @@ _MAC = re.compile(r"^(?:mac|macos)[-_]?(?=[a-z])")
 
 
 class PlainReader:
-    """Reads .txt files. The title is the first line when it is short and holds a letter, else the file's name."""
+    """Reads .txt files.
+
+    The title is the first line when it is short and holds a letter, else the file's name.
+    """
 
     formats = frozenset({"txt"})
 
@@ -73,19 +116,25 @@ READER = PlainReader()
 
 
 def decoded(data: bytes, path: Path) -> tuple[str, str]:
-    """(text, note): by byte order mark, else UTF-8, else UTF-16 without a mark, else the encoding that is most likely; and what
-    the ledger is to say of what was guessed or replaced, empty where nothing was.
+    """(text, note): by byte order mark, else UTF-8, else UTF-16 without a mark, else the
+    encoding that is most likely; and what the ledger is to say of what was guessed or replaced,
+    empty where nothing was.
 
-    Raises UnreadableFileError for binary or empty content and for bytes that no encoding makes text of.
+    Raises UnreadableFileError for binary or empty content and for bytes that no encoding makes text
+    of.
     """
     text, note = _decoded(data, path)
     return _checked(text, path), note
 
 
 def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
-    """`decoded` for bytes that a mail or a page says the encoding of; where they are not in it, what they are in."""
+    """`decoded` for bytes that a mail or a page says the encoding of; where they are not in it,
+    what they are in.
+    """
     codec = codec_of(label)
-    if _NAMES_WIDE.match(codec) and b"\0" not in data:  # the label itself was read a byte a character
+    if (
+        _NAMES_WIDE.match(codec) and b"\0" not in data
+    ):  # the label itself was read a byte a character
         return decoded(data, path)
     if data.isascii() and _ESCAPE.search(data):
         return decoded(data, path)
@@ -133,14 +182,19 @@ def _by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
     text = data.decode(encoding, "replace")
     bad = text.count("\ufffd")
     if bad > _MAX_BAD * len(text) and not (bad == 1 and len(text) >= _MIN_AROUND):
-        raise UnreadableFileError(path, f"not valid {encoding.upper()} in spite of its byte order mark")
+        raise UnreadableFileError(
+            path, f"not valid {encoding.upper()} in spite of its byte order mark"
+        )
     return _with_note(text, "")
 
 
 def _with_note(text: str, note: str) -> tuple[str, str]:
     """A text and its note, which also says how many characters could not be read."""
     bad = text.count("\ufffd")
-    unread = f"{bad} character{'' if bad == 1 else 's'} could not be read" if bad else ""
+    if bad:
+        unread = f"{bad} character{'' if bad == 1 else 's'} could not be read"
+    else:
+        unread = ""
     return text, "; ".join(filter(None, (note, unread)))
 
 
@@ -150,12 +204,16 @@ def _wide(data: bytes) -> tuple[str, str] | None:
     if not encoding.startswith(_WIDE):
         return None
     text = data.decode(encoding, "replace")
-    return _with_note(text, f"read as {encoding.upper()}, which it does not say") if _USUAL.search(text) else None
+    if _USUAL.search(text):
+        return _with_note(text, f"read as {encoding.upper()}, which it does not say")
+    return None
 
 
 def _mended(data: bytes) -> tuple[str, str] | None:
     """UTF-8 but for a few bytes, which are replaced; None for what is not UTF-8."""
-    return _with_note(data.decode("utf-8", "replace"), "") if mostly_utf8(data) else None
+    if mostly_utf8(data):
+        return _with_note(data.decode("utf-8", "replace"), "")
+    return None
 
 
 def mostly_utf8(data: bytes) -> bool:
@@ -179,9 +237,14 @@ def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
 
 
 def codec_of(label: str) -> str:
-    """The codec for an encoding as mails and pages call it: where these mean more than the label says, that one."""
+    """The codec for an encoding as mails and pages call it: where these mean more than the label
+    says, that one.
+    """
     label = label.strip().strip("\"';").lower()
-    label = label.removeprefix("x-") if label not in _LABELS else label
+    if label not in _LABELS:
+        label = label.removeprefix("x-")
+    else:
+        label = label
     if label in _LABELS:
         return _LABELS[label]
     if page := _NUMBERED.fullmatch(label):
@@ -190,7 +253,9 @@ def codec_of(label: str) -> str:
 
 
 def guess_encoding(data: bytes) -> str:
-    """The encoding that some bytes are most likely in, which are neither UTF-8 nor UTF-16; empty where none fits."""
+    """The encoding that some bytes are most likely in, which are neither UTF-8 nor UTF-16; empty
+    where none fits.
+    """
     sample = informative_sample(data)
     encoding, confidence = _detected(sample)
     if confidence < _MIN_CONFIDENCE:
@@ -202,7 +267,9 @@ def guess_encoding(data: bytes) -> str:
 
 def guess_encoding_of_names(names: bytes) -> str:
     """The code page that names in an archive are most likely in, a line each."""
-    return _detected(names[:_MAX_SAMPLE_LENGTH], _OF_NAMES)[0] if names else ""
+    if names:
+        return _detected(names[:_MAX_SAMPLE_LENGTH], _OF_NAMES)[0]
+    return ""
 
 
 def _detected(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float]:
@@ -214,7 +281,11 @@ def _detected(data: bytes, among: Iterable[str] | None = None) -> tuple[str, flo
 
 
 def informative_sample(data: bytes) -> bytes:
-    """The beginnings of lines that hold bytes beyond ASCII, from near the first of these; else of the text."""
+    """The beginnings of lines that hold bytes beyond ASCII, from near the first of these; else
+    of the text.
+    """
     found = ((line, _BEYOND.search(line)) for line in data.splitlines())
-    pieces = (line[max(0, at.start() - _AROUND) : at.start() + 10 * _AROUND] for line, at in found if at)
+    pieces = (
+        line[max(0, at.start() - _AROUND) : at.start() + 10 * _AROUND] for line, at in found if at
+    )
     return b"\n".join(islice(pieces, _MAX_LINES))[:_MAX_SAMPLE_LENGTH] or data[:_MAX_SAMPLE_LENGTH]

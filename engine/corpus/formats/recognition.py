@@ -1,4 +1,6 @@
-"""What a file really is: by its first bytes and, for containers, by what lies in them; the ending decides among texts."""
+"""What a file really is: by its first bytes and, for containers, by what lies in them; the
+ending decides among texts.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,21 @@ _SUSPICIOUS_RATIO = 200
 _UNSUSPICIOUS = 2**26
 _FOLDERS = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
 _DECLARED = {MIME[format]: format for format in ("odt", "ods", "odp", "epub")}
-DOCUMENT_STREAMS = (("WordDocument", "doc"), ("Workbook", "xls"), ("Book", "xls"), ("PowerPoint Document", "ppt"))
+DOCUMENT_STREAMS = (
+    ("WordDocument", "doc"),
+    ("Workbook", "xls"),
+    ("Book", "xls"),
+    ("PowerPoint Document", "ppt"),
+)
 _TABBED = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
 
 def true_format(path: Path, format: str, data: bytes | None = None) -> str:
-    """The format that a file's content has, where its first bytes say; else the one that its name claims.
+    """The format that a file's content has, where its first bytes say; else the one that its
+    name claims.
 
-    Raises UnreadableFileError for one that is encrypted as a whole, holds a bomb, or is not at all what its name says.
+    Raises UnreadableFileError for one that is encrypted as a whole, holds a bomb, or is not at all
+    what its name says.
     """
     head = _head(path, data)
     if not head.strip():
@@ -61,7 +70,9 @@ def _head(path: Path, data: bytes | None) -> bytes:
 def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
-        raise UnreadableFileError(path, "a Word 2003 XML document, which is not read", "unsupported")
+        raise UnreadableFileError(
+            path, "a Word 2003 XML document, which is not read", "unsupported"
+        )
     if start.startswith(PAGE):
         return "html"
     if format == "xls" and head[:2] in (b"\x09\x00", b"\x09\x02", b"\x09\x04"):
@@ -80,7 +91,9 @@ def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
 
 
 def _is_tabbed(head: bytes) -> bool:
-    """Whether every line has cells, as in the tables that many programs write as text and call .xls."""
+    """Whether every line has cells, as in the tables that many programs write as text and call
+    .xls.
+    """
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         head = head.decode("utf-16", "replace").encode()
     return all(map(_TABBED.match, head.splitlines()[:-1] or [head]))
@@ -102,19 +115,31 @@ def is_bomb(packed: int, unpacked: int) -> bool:
 def _zip_format(path: Path, format: str, data: bytes | None) -> str:
     with _package(path, data) as archive:
         names = archive.namelist()
-        kind = next((kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)), "")
+        kind = next(
+            (kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)),
+            "",
+        )
         if "[Content_Types].xml" not in names or not kind:
             declared = _part(archive, "mimetype", 200).decode("ascii", "replace").strip()
             kind = _DECLARED.get(declared.removesuffix("-template"), "")
         if not kind:
             if format in _PACKAGES:
-                raise UnreadableFileError(path, f"its content is a ZIP archive, not a .{format} file", "damaged")
+                raise UnreadableFileError(
+                    path, f"its content is a ZIP archive, not a .{format} file", "damaged"
+                )
             return "zip"
-        packed, unpacked = (sum(map(attrgetter(f"{size}_size"), archive.infolist())) for size in ("compress", "file"))
+        packed, unpacked = (
+            sum(map(attrgetter(f"{size}_size"), archive.infolist()))
+            for size in ("compress", "file")
+        )
         if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
             raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
-        if kind.startswith("od") and b"encryption-data" in _part(archive, "META-INF/manifest.xml", MAX_FILE // 16):
-            raise UnreadableFileError(path, "encrypted: passwords of OpenDocument files are not tried", "encrypted")
+        if kind.startswith("od") and b"encryption-data" in _part(
+            archive, "META-INF/manifest.xml", MAX_FILE // 16
+        ):
+            raise UnreadableFileError(
+                path, "encrypted: passwords of OpenDocument files are not tried", "encrypted"
+            )
     if data is None and path.stat().st_size > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     return kind
@@ -129,9 +154,13 @@ def _package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.Z
 
 
 def _part(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """A part of a package; empty where it is not there, has more than `most` bytes or is damaged."""
+    """A part of a package; empty where it is not there, has more than `most` bytes or is
+    damaged.
+    """
     try:
-        return archive.read(name) if archive.getinfo(name).file_size <= most else b""
+        if archive.getinfo(name).file_size <= most:
+            return archive.read(name)
+        return b""
     except (KeyError, *DAMAGED):
         return b""
 
@@ -147,5 +176,7 @@ def _compound_format(path: Path, data: bytes | None) -> str:
     if not kind and "__properties_version1.0" in compound:
         return "msg"
     if not kind:
-        raise UnreadableFileError(path, "a compound file that holds no document of a kind that is read", "unsupported")
+        raise UnreadableFileError(
+            path, "a compound file that holds no document of a kind that is read", "unsupported"
+        )
     return kind

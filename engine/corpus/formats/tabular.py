@@ -24,7 +24,9 @@ _MAX_DEPTH = 100
 
 
 class CsvReader:
-    """Reads .csv and .tsv files: every row a line, its cells with their column's name where the first row names them."""
+    """Reads .csv and .tsv files: every row a line, its cells with their column's name where the
+    first row names them.
+    """
 
     formats = frozenset({"csv"})
 
@@ -38,12 +40,20 @@ class CsvReader:
             dialect = "excel-tab" if "\t" in text[:_SAMPLE] else "excel"
         rows = []
         with suppress(csv.Error):
-            rows = [[" ".join(cell.split()) for cell in row] for row in csv.reader(StringIO(text), dialect)]
-        yield ReadDocument(title_from_name(path), rows_as_text(rows) or text, format="csv", note=note)
+            rows = [
+                [" ".join(cell.split()) for cell in row]
+                for row in csv.reader(StringIO(text), dialect)
+            ]
+        yield ReadDocument(
+            title_from_name(path), rows_as_text(rows) or text, format="csv", note=note
+        )
 
 
 class JsonReader:
-    """Reads .json and .jsonl: each value on a line, after its keys. What is no JSON is kept as it stands."""
+    """Reads .json and .jsonl: each value on a line, after its keys.
+
+    What is no JSON is kept as it stands.
+    """
 
     formats = frozenset({"json", "jsonl"})
 
@@ -54,21 +64,30 @@ class JsonReader:
         try:
             body = "\n\n".join(filter(None, ("\n".join(_lines(record, "")) for record in records)))
         except RecursionError:
-            body, problem = text, "nested too deep, kept as it is"
+            body = text
+            problem = "nested too deep, kept as it is"
         if not body.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
-        title = _title(records[0]) if not lines else ""
+        if not lines:
+            title = _title(records[0])
+        else:
+            title = ""
         yield ReadDocument(
-            title or title_from_name(path), clean(body), format="jsonl" if lines else "json",
+            title or title_from_name(path),
+            clean(body),
+            format="jsonl" if lines else "json",
             note="; ".join(filter(None, (problem, note))),
-        )  # fmt: skip
+        )
 
 
 READERS = (JsonReader(), CsvReader())
 
 
 def _value(text: str) -> Any:
-    """The value of JSON; numbers stay as they are written. Raises ValueError or RecursionError for what is no JSON."""
+    """The value of JSON; numbers stay as they are written.
+
+    Raises ValueError or RecursionError for what is no JSON.
+    """
     return json.loads(text, parse_int=str, parse_float=str)
 
 
@@ -77,7 +96,10 @@ def _parsed(text: str) -> tuple[list[Any], bool, str]:
     try:
         return [_value(text)], False, ""
     except (ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, ValueError) else "nested too deep"
+        if isinstance(error, ValueError):
+            reason = str(error)
+        else:
+            reason = "nested too deep"
     values: list[Any] = []
     bad: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -91,7 +113,11 @@ def _parsed(text: str) -> tuple[list[Any], bool, str]:
         return [text.strip()], False, f"not JSON, kept as it is: {reason}"
     if not bad:
         return values, True, ""
-    return values, True, f"line {bad[0]}{f' and {len(bad) - 1} more' if bad[1:] else ''}: not JSON, kept as it is"
+    return (
+        values,
+        True,
+        f"line {bad[0]}{f' and {len(bad) - 1} more' if bad[1:] else ''}: not JSON, kept as it is",
+    )
 
 
 def _lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
@@ -112,10 +138,15 @@ def _lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
 def _shown(value: Any) -> str:
     if value is None:
         return ""
-    return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value.strip()
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _title(value: Any) -> str:
     named = value if isinstance(value, dict) else {}
-    found = next((named[key] for key in _TITLES if isinstance(named.get(key), str) and named[key].strip()), "")
+    found = next(
+        (named[key] for key in _TITLES if isinstance(named.get(key), str) and named[key].strip()),
+        "",
+    )
     return " ".join(clean(found).split())[:300]

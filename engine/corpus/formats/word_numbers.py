@@ -1,6 +1,8 @@
-"""Numbers of headings and clauses in .docx files, which Word counts and no text holds: `7.3 Notice` is found by its number.
+"""Numbers of headings and clauses in .docx files, which Word counts and no text holds: `7.3
+Notice` is found by its number.
 
-ECMA-376 part 1, 17.9: a paragraph, or its style, names a list and a level of it; lists share how they count, and the numbers.
+ECMA-376 part 1, 17.9: a paragraph, or its style, names a list and a level of it; lists share how
+they count, and the numbers.
 """
 
 from __future__ import annotations
@@ -12,18 +14,33 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
-_NUMBERING, _STYLES = "word/numbering.xml", "word/styles.xml"
+_NUMBERING = "word/numbering.xml"
+_STYLES = "word/styles.xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LEVELS = 9
 _PLACE = re.compile(r"%([1-9])")
 _MAX_ROMAN = 3999  # Roman numbers go no further
-_ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"),
-          (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
+_ROMAN = (
+    (1000, "m"),
+    (900, "cm"),
+    (500, "d"),
+    (400, "cd"),
+    (100, "c"),
+    (90, "xc"),
+    (50, "l"),
+    (40, "xl"),
+    (10, "x"),
+    (9, "ix"),
+    (5, "v"),
+    (4, "iv"),
+    (1, "i"),
+)
 
 
 class _Level(NamedTuple):
-    """How a level counts: from where, in which figures, `%1.%2` or such a text; `legal`: all of its numbers are decimal;
-    `restarts`: how many of the first levels make it begin anew, -1 for all above; `style`: whose paragraphs are of it.
+    """How a level counts: from where, in which figures, `%1.%2` or such a text; `legal`: all of
+    its numbers are decimal; `restarts`: how many of the first levels make it begin anew, -1 for
+    all above; `style`: whose paragraphs are of it.
     """
 
     start: int
@@ -43,12 +60,18 @@ class _Used(NamedTuple):
 
 
 class _Lists:
-    """The lists of a document, each looked up when a paragraph first names it, and what they have counted."""
+    """The lists of a document, each looked up when a paragraph first names it, and what they
+    have counted.
+    """
 
     def __init__(self, numbering: Any) -> None:
-        self._counting = {_value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")}
+        self._counting = {
+            _value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")
+        }
         self._named = {_value(one, "numId"): one for one in numbering.iterchildren(f"{_W}num")}
-        self._of_style = {style: at for at, one in self._counting.items() if (style := _child(one, "styleLink"))}
+        self._of_style = {
+            style: at for at, one in self._counting.items() if (style := _child(one, "styleLink"))
+        }
         self.used = lru_cache(maxsize=None)(self._used)
         self.counts: dict[str, list[int | None]] = {}
         self.begun: set[tuple[str, int]] = set()
@@ -59,7 +82,8 @@ class _Lists:
         counted = _child(self._named[name], "abstractNumId")
         if counted in self._counting:
             counted = self._of_style.get(_child(self._counting[counted], "numStyleLink"), counted)
-        levels, starts = _levels(self._counting.get(counted, ())), dict[int, int]()
+        levels = _levels(self._counting.get(counted, ()))
+        starts = dict[int, int]()
         for other in self._named[name].iterchildren(f"{_W}lvlOverride"):
             levels |= _levels(other)
             if (start := whole_number(_child(other, "startOverride"), -1)) >= 0:
@@ -67,7 +91,9 @@ class _Lists:
         return _Used(counted, starts, levels)
 
     def label(self, name: str, level: int) -> str:
-        """The number of the next paragraph of a level; empty where the level shows a bullet or nothing."""
+        """The number of the next paragraph of a level; empty where the level shows a bullet or
+        nothing.
+        """
         used = self.used(name)
         if level not in used.levels:
             return ""
@@ -85,12 +111,18 @@ class _Lists:
         own = used.levels[level]
 
         def number(found: re.Match[str]) -> str:
-            of, value = used.levels.get(at := int(found[1]) - 1), counts[at]
+            of = used.levels.get(at := int(found[1]) - 1)
+            value = counts[at]
             if of is None:
                 return ""
-            return in_figures(of.start if value is None else value, "decimal" if own.legal else of.figures)
+            return in_figures(
+                of.start if value is None else value, "decimal" if own.legal else of.figures
+            )
 
-        label = "" if own.figures == "bullet" else _PLACE.sub(number, own.text).strip()
+        if own.figures == "bullet":
+            label = ""
+        else:
+            label = _PLACE.sub(number, own.text).strip()
         return label if any(map(str.isalnum, label)) else ""
 
 
@@ -99,12 +131,16 @@ def with_numbers(document: bytes, package: ZipFile) -> bytes:
     names = package.namelist()
     if _NUMBERING not in names:
         return document
-    sheet = package.read(_STYLES) if _STYLES in names else b""
+    if _STYLES in names:
+        sheet = package.read(_STYLES)
+    else:
+        sheet = b""
     if b"<w:numPr>" not in document and b"<w:numPr>" not in sheet:
         return document
     from lxml import etree
 
-    root, lists = root_of(document), _Lists(root_of(package.read(_NUMBERING)))
+    root = root_of(document)
+    lists = _Lists(root_of(package.read(_NUMBERING)))
     styles = {_value(one, "styleId"): one for one in root_of(sheet).iterchildren(f"{_W}style")}
     changed = False
     for paragraph in root.iter(f"{_W}p"):
@@ -122,29 +158,42 @@ def with_numbers(document: bytes, package: ZipFile) -> bytes:
             text.text = f"{label} "
             properties.addnext(run)
             changed = True
-    return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True)) if changed else document
+    if changed:
+        return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
+    return document
 
 
 def root_of(part: bytes, *, recover: bool = False) -> Any:
-    """The root of a part's XML; an element `none` where it is damaged. `recover`: not even where some of it can be read."""
+    """The root of a part's XML; an element `none` where it is damaged.
+
+    `recover`: not even where some of it can be read.
+    """
     from lxml import etree
 
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False, recover=recover)
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False, recover=recover
+    )
     try:
         root = etree.fromstring(part, parser)
     except etree.XMLSyntaxError:
         root = None
-    return etree.Element("none") if root is None else root
+    if root is None:
+        return etree.Element("none")
+    return root
 
 
 def _is_away(properties: Any) -> bool:
     """Whether a paragraph's mark was taken away: it counts no more."""
     mark = properties.find(f"{_W}rPr")
-    return mark is not None and (mark.find(f"{_W}del") is not None or mark.find(f"{_W}moveFrom") is not None)
+    return mark is not None and (
+        mark.find(f"{_W}del") is not None or mark.find(f"{_W}moveFrom") is not None
+    )
 
 
 def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: _Lists) -> tuple[str, int]:
-    """The list and the level that a paragraph names, itself or by its style or what that is based on."""
+    """The list and the level that a paragraph names, itself or by its style or what that is
+    based on.
+    """
     number, level = _named(properties)
     if not number:
         own = at = _child(properties, "pStyle")
@@ -153,28 +202,41 @@ def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: _Lists) -> 
             if style is None or number:
                 break
             more = style.find(f"{_W}pPr")
-            above = _named(more) if more is not None else ("", "")
-            number, level, at = above[0], level or above[1], _child(style, "basedOn")
+            if more is not None:
+                above = _named(more)
+            else:
+                above = ("", "")
+            number = above[0]
+            level = level or above[1]
+            at = _child(style, "basedOn")
         if number and not level:  # the list may name the style
-            return number, next((at for at, one in lists.used(number).levels.items() if own and one.style == own), 0)
+            return number, next(
+                (at for at, one in lists.used(number).levels.items() if own and one.style == own), 0
+            )
     return number, whole_number(level, 0)
 
 
 def _named(properties: Any) -> tuple[str, str]:
     found = properties.find(f"{_W}numPr")
-    return ("", "") if found is None else (_child(found, "numId"), _child(found, "ilvl"))
+    if found is None:
+        return ("", "")
+    return (_child(found, "numId"), _child(found, "ilvl"))
 
 
 def _levels(parent: Any) -> dict[int, _Level]:
     return {
         whole_number(_value(one, "ilvl"), 0): _Level(
-            whole_number(_child(one, "start"), 0), _child(one, "numFmt") or "decimal", _child(one, "lvlText"),
-            one.find(f"{_W}isLgl") is not None and _child(one, "isLgl") not in ("0", "false", "off"),
-            whole_number(_child(one, "lvlRestart"), -1), _child(one, "pStyle"),
+            whole_number(_child(one, "start"), 0),
+            _child(one, "numFmt") or "decimal",
+            _child(one, "lvlText"),
+            one.find(f"{_W}isLgl") is not None
+            and _child(one, "isLgl") not in ("0", "false", "off"),
+            whole_number(_child(one, "lvlRestart"), -1),
+            _child(one, "pStyle"),
         )
         for one in parent
         if one.tag == f"{_W}lvl" and 0 <= whole_number(_value(one, "ilvl"), 0) < _LEVELS
-    }  # fmt: skip
+    }
 
 
 def _value(node: Any, name: str) -> str:
@@ -183,26 +245,40 @@ def _value(node: Any, name: str) -> str:
 
 def _child(node: Any, name: str) -> str:
     found = node.find(f"{_W}{name}")
-    return "" if found is None else _value(found, "val")
+    if found is None:
+        return ""
+    return _value(found, "val")
 
 
 def whole_number(text: str, other: int) -> int:
-    """A number as XML and HTML write it; `other` for what is none, or is longer than any that makes sense."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else other
+    """A number as XML and HTML write it; `other` for what is none, or is longer than any that
+    makes sense.
+    """
+    if text.isascii() and text.isdigit() and len(text) < 6:
+        return int(text)
+    return other
 
 
 def in_figures(number: int, figures: str) -> str:
-    """A number in the figures of ECMA-376, 17.18.59; in decimal ones where these are others than Roman or letters."""
+    """A number in the figures of ECMA-376, 17.18.59; in decimal ones where these are others than
+    Roman or letters.
+    """
     if figures in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
         letters = ""
         for value, sign in _ROMAN:
             times, number = divmod(number, value)
             letters += sign * times
-        return letters if figures == "lowerRoman" else letters.upper()
+        if figures == "lowerRoman":
+            return letters
+        return letters.upper()
     if figures in ("lowerLetter", "upperLetter") and number > 0:
         times, place = divmod(number - 1, 26)
         letters = chr(ord("a") + place) * min(times + 1, 30)
-        return letters if figures == "lowerLetter" else letters.upper()
+        if figures == "lowerLetter":
+            return letters
+        return letters.upper()
     if figures == "decimalZero":
         return f"{number:02}"
-    return "" if figures in ("bullet", "none") else f"{number}"
+    if figures in ("bullet", "none"):
+        return ""
+    return f"{number}"

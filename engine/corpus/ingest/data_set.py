@@ -20,6 +20,8 @@ def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:
                 yield made_visible(found)
     except MalformedError as error:
         place = error.place.removeprefix(str(file.absolute)).lstrip(", ")
-        raise UnreadableFileError(file.absolute, ": ".join(filter(None, ("damaged", place, error.problem)))) from error
+        raise UnreadableFileError(
+            file.absolute, ": ".join(filter(None, ("damaged", place, error.problem)))
+        ) from error
     except DatasetError as error:
         raise UnreadableFileError(file.absolute, f"damaged: {error.why.rstrip('.')}") from error

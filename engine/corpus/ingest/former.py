@@ -1,5 +1,6 @@
-"""Files and documents as they are stored; what the last ingest left of each, and what of it still holds: passwords, OCR and limits
-decide whether files that gave nothing, or were read by OCR, are tried again.
+"""Files and documents as they are stored; what the last ingest left of each, and what of it
+still holds: passwords, OCR and limits decide whether files that gave nothing, or were read by
+OCR, are tried again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
 
 
 def limits_of(context: StageContext) -> dict[str, int]:
-    """Kind of failure → the limit that it was met at: where that is raised, such files are worth another try."""
+    """Kind of failure → the limit that it was met at: where that is raised, such files are worth
+    another try.
+    """
     corpus = context.settings.corpus
     memory = corpus.reading_memory_mb
     limits = {"timed out": corpus.reading_seconds, "out of memory": memory, "crashed": memory}
@@ -41,7 +44,9 @@ def passwords_file(context: StageContext) -> Path:
 
 def passwords(context: StageContext) -> tuple[str, ...]:
     """The user's passwords. Raises InputError."""
-    return read_passwords(passwords_file(context)) if context.settings.corpus.passwords_file else ()
+    if context.settings.corpus.passwords_file:
+        return read_passwords(passwords_file(context))
+    return ()
 
 
 def passwords_mark(context: StageContext) -> tuple[int, ...] | None:
@@ -56,26 +61,40 @@ def passwords_mark(context: StageContext) -> tuple[int, ...] | None:
 
 
 def wanted_tesseract(context: StageContext) -> Tesseract | None:
-    """What reads pictures, where it is wanted and there. Raises SettingsError for a language that it does not know."""
+    """What reads pictures, where it is wanted and there.
+
+    Raises SettingsError for a language that it does not know.
+    """
     corpus = context.settings.corpus
     if not corpus.ocr:
         return None
     found = find_tesseract(corpus.ocr_languages)
     if found is None:
-        context.warn("corpus.ocr is on, but no tesseract with data for a language was found: scans are not read.")
+        context.warn(
+            "corpus.ocr is on, but no tesseract with data for a language was found: scans are not"
+            " read."
+        )
     else:
         context.choose("ocr", found.languages, f"{found.version} at {found.program}")
     return found
 
 
 def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
-    """A mark that changes when pictures are read otherwise than before. A tesseract that is gone takes nothing away; when it comes
-    back, what was left unread meanwhile is read."""
+    """A mark that changes when pictures are read otherwise than before.
+
+    A tesseract that is gone takes nothing away; when it comes back, what was left unread meanwhile
+    is read.
+    """
     if tesseract is not None:
         return tesseract.mark
     former = context.store.artifact(CorpusInfo)
-    mark = former.info.ocr if former and context.settings.corpus.ocr else ""
-    return f"{mark.removesuffix(_GONE)}{_GONE}" if mark else ""
+    if former and context.settings.corpus.ocr:
+        mark = former.info.ocr
+    else:
+        mark = ""
+    if mark:
+        return f"{mark.removesuffix(_GONE)}{_GONE}"
+    return ""
 
 
 def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
@@ -83,7 +102,10 @@ def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
     if not closed:
         return False
     ends = (at for at, sign in enumerate(record.path) if sign == "/")
-    return any((record.source, place) in closed for place in ("", record.path, *(record.path[:end] for end in ends)))
+    return any(
+        (record.source, place) in closed
+        for place in ("", record.path, *(record.path[:end] for end in ends))
+    )
 
 
 def record_of(
@@ -91,28 +113,51 @@ def record_of(
 ) -> FileRecord:
     """What is stored of a file."""
     return FileRecord(
-        file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking, kind=kind,
+        file.source,
+        file.path,
+        file.format,
+        file.size,
+        file.mtime_ns,
+        content_hash,
+        state,
+        reason,
+        chunking,
+        kind=kind,
         ctime_ns=file.ctime_ns,
-    )  # fmt: skip
+    )
 
 
 def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
     """What is stored of a document; of what lies inside a file, its path goes on within."""
-    path = f"{file.path}/{read.member}" if read.member else file.path
+    if read.member:
+        path = f"{file.path}/{read.member}"
+    else:
+        path = file.path
     if read.external_id is not None:
         path = f"{file.path}#{read.external_id}"
     if path != file.path:
         content_hash = hashlib.sha256(f"{read.title}\0{read.text}".encode()).hexdigest()
     return Document(
-        path=path, source=file.source, format=read.format, title=read.title, text=read.text, content_hash=content_hash,
-        size=file.size, modified=file.mtime_ns / 1e9, external_id=read.external_id,
-        author=named(read.author), created=read.created, changed=read.changed,
-    )  # fmt: skip
+        path=path,
+        source=file.source,
+        format=read.format,
+        title=read.title,
+        text=read.text,
+        content_hash=content_hash,
+        size=file.size,
+        modified=file.mtime_ns / 1e9,
+        external_id=read.external_id,
+        author=named(read.author),
+        created=read.created,
+        changed=read.changed,
+    )
 
 
 @dataclass
 class Looked:
-    """What a look at a changed file found: its hash, and what its reading came to where it had to be read."""
+    """What a look at a changed file found: its hash, and what its reading came to where it had
+    to be read.
+    """
 
     file: ScannedFile
     content_hash: str = ""
@@ -123,12 +168,17 @@ class Looked:
 class Former:
     """The files as they were read before. `chunking`: how chunks are cut now."""
 
-    def __init__(self, context: StageContext, chunking: str, ocr: Tesseract | None, found: Scan) -> None:
-        self._store, self._chunking = context.store, chunking
+    def __init__(
+        self, context: StageContext, chunking: str, ocr: Tesseract | None, found: Scan
+    ) -> None:
+        self._store = context.store
+        self._chunking = chunking
         self._titled = context.settings.corpus.context == "title"
         self.files = self._store.files()
         kinds = _worth_another_try(context, ocr)
-        self._reopening = {record.id for record in self.files.values() if kinds and self._is_of(record, kinds)}
+        self._reopening = {
+            record.id for record in self.files.values() if kinds and self._is_of(record, kinds)
+        }
         self._lost = self._not_in_place(found)
 
     def record_of(self, file: ScannedFile) -> FileRecord | None:
@@ -136,40 +186,63 @@ class Former:
         return self.files.get((file.source, file.path))
 
     def is_changed(self, file: ScannedFile) -> bool:
-        """Whether a file must be looked at. Its size and time of change decide, and when the system last noted a change of it: a
-        file that has taken the name of another one may be as long and as old.
+        """Whether a file must be looked at.
+
+        Its size and time of change decide, and when the system last noted a change of it: a file
+        that has taken the name of another one may be as long and as old.
         """
         record = self.record_of(file)
-        if record is None or record.state not in ("read", "quarantined"):  # what was closed to us may be open now
+        if record is None or record.state not in (
+            "read",
+            "quarantined",
+        ):  # what was closed to us may be open now
             return True
-        same = (record.size, record.mtime_ns, record.ctime_ns) == (file.size, file.mtime_ns, file.ctime_ns)
+        same = (record.size, record.mtime_ns, record.ctime_ns) == (
+            file.size,
+            file.mtime_ns,
+            file.ctime_ns,
+        )
         return not same or record.chunking != self._chunking or record.id in self._reopening
 
     def is_known(self, record: FileRecord, content_hash: str) -> bool:
         """Whether what is stored of a file is of this content, and all that can be made of it."""
-        same = bool(content_hash) and (record.content_hash, record.chunking) == (content_hash, self._chunking)
+        same = bool(content_hash) and (record.content_hash, record.chunking) == (
+            content_hash,
+            self._chunking,
+        )
         return same and record.id not in self._reopening
 
     def is_elsewhere(self, content_hash: str) -> bool:
         """Whether a file with this content is not where it was: it may have been renamed."""
         return content_hash in self._lost
 
-    def renamed(self, file: ScannedFile, content_hash: str) -> tuple[FileRecord, FileRecord, tuple[str, str]] | None:
-        """(what was stored of the file under its former name, the same under the new one, the titles that the names make), once
-        for each lost file; None where none had this content, or where chunks hold a title that changes.
+    def renamed(
+        self, file: ScannedFile, content_hash: str
+    ) -> tuple[FileRecord, FileRecord, tuple[str, str]] | None:
+        """(what was stored of the file under its former name, the same under the new one, the
+        titles that the names make), once for each lost file; None where none had this content,
+        or where chunks hold a title that changes.
         """
         lost = self._lost.get(content_hash, [])
         former = next((record for record in lost if record.format == file.format), None)
-        titles = (title_from_name(Path(former.path)), title_from_name(Path(file.path))) if former else ("", "")
+        if former:
+            titles = (title_from_name(Path(former.path)), title_from_name(Path(file.path)))
+        else:
+            titles = ("", "")
         if former is None or (self._titled and titles[0] != titles[1]):
             return None
         lost.remove(former)
         del self.files[former.source, former.path]
-        return former, record_of(file, content_hash, "read", former.reason, self._chunking, former.kind), titles
+        return (
+            former,
+            record_of(file, content_hash, "read", former.reason, self._chunking, former.kind),
+            titles,
+        )
 
     def _not_in_place(self, found: Scan) -> dict[str, list[FileRecord]]:
         """Files that were read and are not where they were, by content."""
-        present, closed = {(file.source, file.path) for file in found.files}, set(found.closed)
+        present = {(file.source, file.path) for file in found.files}
+        closed = set(found.closed)
         lost: dict[str, list[FileRecord]] = {}
         for key, record in self.files.items():
             current = record.state == "read" and record.chunking == self._chunking
@@ -179,27 +252,45 @@ class Former:
 
     def _is_of(self, record: FileRecord, kinds: set[str]) -> bool:
         """Whether a file, or something in it, came to one of these ends."""
-        return record.kind in kinds or any(part.kind in kinds for part in self._store.parts(record.id))
+        return record.kind in kinds or any(
+            part.kind in kinds for part in self._store.parts(record.id)
+        )
 
 
 def _worth_another_try(context: StageContext, ocr: Tesseract | None) -> set[str]:
     """The kinds of files that passwords, OCR or limits not tried before may open."""
     former = context.store.artifact(CorpusInfo)
-    info = former.info if former else CorpusInfo()
-    kinds = {"encrypted"} if info.passwords != passwords_mark(context) else set()
+    if former:
+        info = former.info
+    else:
+        info = CorpusInfo()
+    if info.passwords != passwords_mark(context):
+        kinds = {"encrypted"}
+    else:
+        kinds = set()
     gone = ocr is None and context.settings.corpus.ocr
     if not gone and info.ocr != ocr_mark(context, ocr):
         kinds |= {"needs OCR", BY_OCR}
-    return kinds | {kind for kind, limit in limits_of(context).items() if limit > info.limits.get(kind, limit)}
+    return kinds | {
+        kind for kind, limit in limits_of(context).items() if limit > info.limits.get(kind, limit)
+    }
 
 
 def forget_gone(
-    context: StageContext, known: dict[tuple[str, str], FileRecord], found: Scan, sources: Container[str] | None = None
+    context: StageContext,
+    known: dict[tuple[str, str], FileRecord],
+    found: Scan,
+    sources: Container[str] | None = None,
 ) -> int:
-    """Within a transaction: files of `sources` (None: of all, also of former ones) that are gone leave search; returns how many
-    of these were read. What the system does not let us look at is not gone."""
-    present, closed = {(file.source, file.path) for file in found.files}, set(found.closed)
-    there = [record for key, record in known.items() if key not in present and record.state != "gone"]
+    """Within a transaction: files of `sources` (None: of all, also of former ones) that are gone
+    leave search; returns how many of these were read. What the system does not let us look at is
+    not gone.
+    """
+    present = {(file.source, file.path) for file in found.files}
+    closed = set(found.closed)
+    there = [
+        record for key, record in known.items() if key not in present and record.state != "gone"
+    ]
     mine = (record for record in there if sources is None or record.source in sources)
     gone = [record for record in mine if not is_closed(record, closed)]
     for record in gone:
@@ -210,18 +301,37 @@ def forget_gone(
 
 
 def no_documents(what: str, skipped: list[Skipped], context: StageContext) -> NoDocumentsError:
-    """The error of a project that nothing can be searched in, with the first few that were left out, and why."""
+    """The error of a project that nothing can be searched in, with the first few that were left
+    out, and why.
+    """
     shown = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
-    more = f"; and {len(skipped) - 5} more" if len(skipped) > 5 else ""
-    why = f"Skipped: {shown}{more}." if skipped else "The folder is empty, or no file matches corpus.include."
-    kept = " What was searchable before stays so." if context.store.has_chunks() else ""
-    to_do = "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or name another folder in"
+    if len(skipped) > 5:
+        more = f"; and {len(skipped) - 5} more"
+    else:
+        more = ""
+    if skipped:
+        why = f"Skipped: {shown}{more}."
+    else:
+        why = "The folder is empty, or no file matches corpus.include."
+    if context.store.has_chunks():
+        kept = " What was searchable before stays so."
+    else:
+        kept = ""
+    to_do = (
+        "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or"
+        " name another folder in"
+    )
     return NoDocumentsError(what, why, f"{to_do} project.toml.{kept}")
 
 
 def hash_file(path: Path) -> str:
-    """The hash of a file's content. Raises OSError, also where a pipe or a device has taken the file's place."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    """The hash of a file's content.
+
+    Raises OSError, also where a pipe or a device has taken the file's place.
+    """
+    descriptor = os.open(
+        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    )
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "not a regular file any more")

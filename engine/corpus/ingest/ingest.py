@@ -42,9 +42,13 @@ from engine.written_queries.document_queries import queries_in
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
 MAX_NAMED = 20  # unread files that a run, or a first reading, names: `engine documents` lists all
-FIRST_SECONDS = 20.0  # of reading a new project, after which what was read is indexed before the rest is read
+FIRST_SECONDS = (
+    20.0  # of reading a new project, after which what was read is indexed before the rest is read
+)
 _LARGE = 2**20  # bytes: files from here on are read after the others, the smaller first
-_BY_OCR = frozenset({"pdf", *PICTURES.values()})  # whose notes are about OCR; those of others are about the encoding
+_BY_OCR = frozenset(
+    {"pdf", *PICTURES.values()}
+)  # whose notes are about OCR; those of others are about the encoding
 
 
 class _Enough(Exception):
@@ -54,33 +58,52 @@ class _Enough(Exception):
 class Ingest:
     """Compares scanned files with what the database knows, and reads the difference."""
 
-    def __init__(self, context: StageContext, tokenizer: Path, chunking: str, ocr: Tesseract | None) -> None:
+    def __init__(
+        self, context: StageContext, tokenizer: Path, chunking: str, ocr: Tesseract | None
+    ) -> None:
         from engine.corpus.chunking.chunking import Chunker
 
         corpus = context.settings.corpus
-        self._context, self._store, self._chunking, self._ocr = context, context.store, chunking, ocr
+        self._context = context
+        self._store = context.store
+        self._chunking = chunking
+        self._ocr = ocr
         self._chunker = Chunker(
-            tokenizer, chunk_tokens=corpus.chunk_tokens, overlap_sentences=corpus.overlap_sentences, context=corpus.context,
+            tokenizer,
+            chunk_tokens=corpus.chunk_tokens,
+            overlap_sentences=corpus.overlap_sentences,
+            context=corpus.context,
             check=lambda: self.progress.check(),
-        )  # fmt: skip
+        )
         self._tally = Counter[str]()  # of files, and of chunks that are new
-        self._is_first = context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
+        self._is_first = (
+            context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
+        )
         self.progress = FileProgress(context, 0, 0)
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
     def bring_in_line(self, found: Scan) -> Counter[str]:
-        """Read what is new or changed, a batch of files per transaction; then forget what is gone. Raises NoDocumentsError when
-        nothing would be left to search: files that are still there then keep what was read of them before.
+        """Read what is new or changed, a batch of files per transaction; then forget what is gone.
 
-        Where nothing can be searched yet, it ends after a while, and again each time that the chunks have doubled, so that they
-        can be indexed; another call reads what is left of the files.
+        Raises NoDocumentsError when nothing would be left to search: files that are still there
+        then keep what was read of them before.
+
+        Where nothing can be searched yet, it ends after a while, and again each time that the
+        chunks have doubled, so that they can be indexed; another call reads what is left of the
+        files.
         """
         self._former = Former(self._context, self._chunking, self._ocr, found)
-        changed = sorted(filter(self._former.is_changed, found.files), key=lambda file: file.size // _LARGE)
+        changed = sorted(
+            filter(self._former.is_changed, found.files), key=lambda file: file.size // _LARGE
+        )
         if self._store.files_left():
-            self._tally["unread"] = sum(one.state in ("quarantined", "skipped") for one in self._former.files.values())
-        same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
+            self._tally["unread"] = sum(
+                one.state in ("quarantined", "skipped") for one in self._former.files.values()
+            )
+        same = {(file.source, file.path) for file in found.files} - {
+            (file.source, file.path) for file in changed
+        }
         self._tally["unchanged"] = sum(self._former.files[key].state == "read" for key in same)
         self._pool = self._reading_pool(given_out=bool(changed))
         try:
@@ -103,13 +126,20 @@ class Ingest:
         return self._tally
 
     def _reading_pool(self, *, given_out: bool) -> Pool:
-        corpus, context = self._context.settings.corpus, self._context
+        corpus = self._context.settings.corpus
+        context = self._context
         processes = corpus.reading_processes or min(8, os.cpu_count() or 1)
-        limits = Limits(corpus.reading_memory_mb * 2**20, corpus.reading_seconds, ocr_seconds=corpus.ocr_seconds)
+        limits = Limits(
+            corpus.reading_memory_mb * 2**20, corpus.reading_seconds, ocr_seconds=corpus.ocr_seconds
+        )
         if not (given_out and cluster_address()):
             return Pool(processes, limits, passwords(context), self._ocr)
         pool = NodesPool(processes, limits, passwords(context), self._ocr, context.check_stop)
-        context.choose("reading", f"on {pool.nodes.count} nodes", "files' bytes are sent to the cluster (--ray)")
+        context.choose(
+            "reading",
+            f"on {pool.nodes.count} nodes",
+            "files' bytes are sent to the cluster (--ray)",
+        )
         return pool
 
     def _read_all(self, changed: list[ScannedFile], known: int) -> None:
@@ -117,7 +147,10 @@ class Ingest:
         batch: list[Looked] = []
         self.progress = progress = FileProgress(self._context, known, known + len(changed))
         began = kept = time.monotonic()
-        chunks = self._store.counts()["chunks"] if self._is_first else 0
+        if self._is_first:
+            chunks = self._store.counts()["chunks"]
+        else:
+            chunks = 0
 
         def keep() -> None:
             nonlocal kept
@@ -134,7 +167,10 @@ class Ingest:
             place = progress.done - known + len(batch)
             progress.turn_to(changed[place].path if place < len(changed) else "")
             progress.check()
-            if len(batch) >= FILES_PER_TRANSACTION or time.monotonic() - kept > SECONDS_PER_TRANSACTION:
+            if (
+                len(batch) >= FILES_PER_TRANSACTION
+                or time.monotonic() - kept > SECONDS_PER_TRANSACTION
+            ):
                 keep()
             doubled = self._is_first and self._tally["new_chunks"] >= max(1, chunks)
             if doubled and time.monotonic() - began >= FIRST_SECONDS:
@@ -149,9 +185,15 @@ class Ingest:
         keep()
 
     def _look(self, file: ScannedFile) -> Looked:
-        """Hash a file, and read it unless its content is known. Done in a thread of the pool: it leaves the store alone."""
+        """Hash a file, and read it unless its content is known.
+
+        Done in a thread of the pool: it leaves the store alone.
+        """
         if file.size > MAX_FILE and file.format not in STREAMED | {"beir"}:
-            return Looked(file, outcome=Outcome(kind="too large", reason=f"larger than {MAX_FILE // 2**20} MB"))
+            return Looked(
+                file,
+                outcome=Outcome(kind="too large", reason=f"larger than {MAX_FILE // 2**20} MB"),
+            )
         try:
             content_hash = hash_file(file.absolute)
         except OSError as error:
@@ -168,11 +210,19 @@ class Ingest:
     def _take(self, looked: Looked) -> None:
         """Bring the database in line with one file that was looked at."""
         record = self._former.record_of(looked.file)
-        former = record if record and record.state != "gone" else None
-        if closed := looked.closed or (looked.outcome.reason if looked.outcome and looked.outcome.closed else ""):
+        if record and record.state != "gone":
+            former = record
+        else:
+            former = None
+        if closed := looked.closed or (
+            looked.outcome.reason if looked.outcome and looked.outcome.closed else ""
+        ):
             self._leave_closed(looked.file, former, closed)
         elif former and self._former.is_known(former, looked.content_hash):
-            state = former.state if former.state == "quarantined" else "read"
+            if former.state == "quarantined":
+                state = former.state
+            else:
+                state = "read"
             reason, kind = ("", "") if former.state == "skipped" else (former.reason, former.kind)
             known = record_of(looked.file, looked.content_hash, state, reason, self._chunking, kind)
             self._store.set_modified(self._store.put_file(known), looked.file.mtime_ns / 1e9)
@@ -183,7 +233,9 @@ class Ingest:
             self._read(looked, former)
 
     def _is_renamed(self, looked: Looked) -> bool:
-        """Whether a file that is gone had this content: then its documents go on under the new name."""
+        """Whether a file that is gone had this content: then its documents go on under the new
+        name.
+        """
         if (renamed := self._former.renamed(looked.file, looked.content_hash)) is not None:
             self._store.move_file(*renamed)
         return renamed is not None
@@ -196,9 +248,13 @@ class Ingest:
                 new_chunks = self._keep(looked, former, parts)
         except UnreadableFileError as error:
             why = error.why or error.what
-            unread = record_of(file, looked.content_hash, "quarantined", why, self._chunking, error.kind)
+            unread = record_of(
+                file, looked.content_hash, "quarantined", why, self._chunking, error.kind
+            )
             self._unreadable.append((unread, parts))
-            if former is None or not self._store.documents_of(former.id):  # else it is left as it is until all are read
+            if former is None or not self._store.documents_of(
+                former.id
+            ):  # else it is left as it is until all are read
                 self._store.put_parts(self._store.put_file(unread), parts)
             self._report_unread(unread, former)
         except OSError as error:
@@ -208,12 +264,17 @@ class Ingest:
             self._tally["new_chunks"] += new_chunks
 
     def _leave_closed(self, file: ScannedFile, former: FileRecord | None, reason: str) -> None:
-        """What the system does not let us open stays as it was, and is tried again next time: read anew where the ledger says
-        more of it than that it was read."""
+        """What the system does not let us open stays as it was, and is tried again next time:
+        read anew where the ledger says more of it than that it was read.
+        """
         record = former or record_of(file, "", "", "", "")
-        remarked = record.state == "quarantined" or (record.state == "read" and (record.reason or record.kind))
+        remarked = record.state == "quarantined" or (
+            record.state == "read" and (record.reason or record.kind)
+        )
         content_hash = "" if remarked else record.content_hash
-        unread = replace(record, state="skipped", reason=reason, kind="no access", content_hash=content_hash)
+        unread = replace(
+            record, state="skipped", reason=reason, kind="no access", content_hash=content_hash
+        )
         self._unopened.append(unread)
         self._report_unread(unread, former)
 
@@ -224,8 +285,12 @@ class Ingest:
                 self._context.warn(f"{record.path} was not read: {record.reason}")
 
     def _keep(self, looked: Looked, record: FileRecord | None, parts: list[PartRecord]) -> int:
-        """Bring the documents of one file in line; returns how many chunks are new. What gave no document goes to `parts`."""
-        file, content_hash = looked.file, looked.content_hash
+        """Bring the documents of one file in line; returns how many chunks are new.
+
+        What gave no document goes to `parts`.
+        """
+        file = looked.file
+        content_hash = looked.content_hash
         self._store.mark_incomplete(CorpusInfo)
         file_id = self._store.put_file(record_of(file, content_hash, "read", "", self._chunking))
         former = self._store.documents_of(file_id)
@@ -237,16 +302,29 @@ class Ingest:
         while block := [*itertools.islice(documents, 512)]:
             notes += (found.note for found in block if found.note)
             by_ocr = by_ocr or any(found.note and found.format in _BY_OCR for found in block)
-            new_chunks += self._keep_block(file, file_id, content_hash, block, former, same_chunking)
+            new_chunks += self._keep_block(
+                file, file_id, content_hash, block, former, same_chunking
+            )
         for document_id, _ in former.values():
             self._store.drop_document(document_id)
         if not self._store.has_chunks(file_id):
-            kind, reason = (parts[0].kind, f"{parts[0].path}: {parts[0].reason}") if parts else ("empty", "empty")
+            kind, reason = (
+                (parts[0].kind, f"{parts[0].path}: {parts[0].reason}")
+                if parts
+                else ("empty", "empty")
+            )
             raise UnreadableFileError(file.absolute, reason, cast(Kind, kind))
         self._store.put_parts(file_id, parts)
         if notes:
-            note = notes[0] if len(notes) == 1 else f"{notes[0]}; and {len(notes) - 1} more inside it"
-            self._store.put_file(record_of(file, content_hash, "read", note, self._chunking, BY_OCR if by_ocr else ""))
+            if len(notes) == 1:
+                note = notes[0]
+            else:
+                note = f"{notes[0]}; and {len(notes) - 1} more inside it"
+            self._store.put_file(
+                record_of(
+                    file, content_hash, "read", note, self._chunking, BY_OCR if by_ocr else ""
+                )
+            )
         return new_chunks
 
     def _documents(self, looked: Looked, parts: list[PartRecord]) -> Iterator[ReadDocument]:
@@ -261,15 +339,22 @@ class Ingest:
             return
         if outcome.closed:
             raise OSError(0, outcome.reason)
-        parts += [PartRecord(part.member, part.state, part.kind, part.reason) for part in outcome.left_out]
+        parts += [
+            PartRecord(part.member, part.state, part.kind, part.reason) for part in outcome.left_out
+        ]
         if outcome.kind:
             raise UnreadableFileError(looked.file.absolute, outcome.reason, outcome.kind)
         yield from outcome.documents
 
     def _keep_block(
-        self, file: ScannedFile, file_id: int, content_hash: str, block: list[ReadDocument],
-        former: dict[str, tuple[int, str]], same_chunking: bool,
-    ) -> int:  # fmt: skip
+        self,
+        file: ScannedFile,
+        file_id: int,
+        content_hash: str,
+        block: list[ReadDocument],
+        former: dict[str, tuple[int, str]],
+        same_chunking: bool,
+    ) -> int:
         todo: list[tuple[Document, ReadDocument]] = []
         for read in block:
             document = document_of(file, content_hash, read)
@@ -278,19 +363,27 @@ class Ingest:
                 continue
             todo.append((replace(document, id=row), read))
         new_chunks = 0
-        for (document, read), chunks in zip(todo, self._chunker.chunk_many([read for _, read in todo]), strict=True):
+        for (document, read), chunks in zip(
+            todo, self._chunker.chunk_many([read for _, read in todo]), strict=True
+        ):
             row = self._store.put_document(file_id, document)
             new_chunks += self._store.replace_chunks(row, chunks)
-            self._store.replace_document_queries(row, queries_in(read, document.path, self._store.chunks_of(row)))
+            self._store.replace_document_queries(
+                row, queries_in(read, document.path, self._store.chunks_of(row))
+            )
         return new_chunks
 
     def _note_unopened(self) -> None:
-        """Within a transaction: what the system does not let us open stays as it was, and is tried again next time."""
+        """Within a transaction: what the system does not let us open stays as it was, and is
+        tried again next time.
+        """
         for record in self._unopened:
             self._store.put_file(record)
 
     def _drop_unreadable(self) -> None:
-        """Within a transaction: what a file that holds no text any more said before leaves search."""
+        """Within a transaction: what a file that holds no text any more said before leaves
+        search.
+        """
         for record, parts in self._unreadable:
             file_id = self._store.put_file(record)
             self._store.put_parts(file_id, parts)

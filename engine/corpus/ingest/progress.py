@@ -10,11 +10,17 @@ SLOW_SECONDS = 5.0  # of one file, after which it is named
 
 
 class FileProgress:
-    """Reports the files that are done, and names the one that takes long. `done`: of earlier runs."""
+    """Reports the files that are done, and names the one that takes long.
+
+    `done`: of earlier runs.
+    """
 
     def __init__(self, context: StageContext, done: int, total: int) -> None:
-        self._context, self.done, self.total = context, done, total
-        self._path, self._since = "", 0.0
+        self._context = context
+        self.done = done
+        self.total = total
+        self._path = ""
+        self._since = 0.0
 
     @property
     def left(self) -> int:
@@ -24,7 +30,8 @@ class FileProgress:
     def turn_to(self, path: str) -> None:
         """Note which file the others wait for."""
         if path != self._path:
-            self._path, self._since = path, time.monotonic()
+            self._path = path
+            self._since = time.monotonic()
 
     def add(self, count: int) -> None:
         """Report that so many more are done."""

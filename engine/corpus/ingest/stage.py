@@ -1,4 +1,7 @@
-"""Stage `ingest`: files → documents → chunks in project.db. Reads only what changed since the last run."""
+"""Stage `ingest`: files → documents → chunks in project.db.
+
+Reads only what changed since the last run.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import UsageError
-from engine.corpus.ingest.former import forget_gone, limits_of, no_documents, ocr_mark, passwords_mark, wanted_tesseract
+from engine.corpus.ingest.former import (
+    forget_gone,
+    limits_of,
+    no_documents,
+    ocr_mark,
+    passwords_mark,
+    wanted_tesseract,
+)
 from engine.corpus.ingest.ingest import Ingest
 from engine.corpus.scan.scan import Scan, Skipped, is_bare, scan
 from engine.encoders.kinds.chosen import base_source, warnings_of
 from engine.encoders.tokenizer import chunk_tokenizer, tokenizer_fingerprint
-from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
+from engine.project.stage import (
+    ProjectSnapshot,
+    Stage,
+    StageContext,
+    fingerprint,
+    stage_fingerprint,
+)
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.files import LeftOutRecord
@@ -29,7 +45,8 @@ _PARTIAL = "partial"  # instead of a fingerprint, while files are left
 class IngestStage(Stage):
     """Files → documents → chunks in project.db. Reads only what changed since the last run."""
 
-    version, artifact = VERSION, CorpusInfo
+    version = VERSION
+    artifact = CorpusInfo
     always = True  # only a look at the folder shows whether anything changed
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
@@ -47,17 +64,24 @@ class IngestStage(Stage):
     def run(self, context: StageContext) -> dict[str, Any]:
         """Scan the sources and bring documents and chunks in line with them.
 
-        Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError when nothing is
-        readable: then the project keeps what it had of the files that are still there; of all, where the folders are bare.
+        Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError
+        when nothing is
+        readable: then the project keeps what it had of the files that are still there; of all,
+            where the folders are bare.
         """
         sources = context.project.sources(context.settings)
         if not sources:
             raise UsageError(
-                "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it.",
-                code="documents-not-chosen", stage="ingest",
-            )  # fmt: skip
+                "The project names no documents.",
+                "corpus.paths in project.toml is empty.",
+                "Add a folder to it.",
+                code="documents-not-chosen",
+                stage="ingest",
+            )
         corpus = context.settings.corpus
-        known = {record.source for record in context.store.files().values() if record.state != "gone"}
+        known = {
+            record.source for record in context.store.files().values() if record.state != "gone"
+        }
         found = scan(
             sources,
             corpus.include,
@@ -72,47 +96,78 @@ class IngestStage(Stage):
             context.warn(warning)
         tokenizer = chunk_tokenizer(context.settings)
         tokenised_by = tokenizer_fingerprint(tokenizer)
-        cut = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
+        cut = {
+            "version": VERSION,
+            **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
+        }
         chunking = fingerprint(tokenizer=tokenised_by, **cut)
         tesseract = wanted_tesseract(context)
         _report_left_out(context, found)
         ingest = Ingest(context, tokenizer, chunking, tesseract)
-        tally, left = ingest.bring_in_line(found), ingest.progress.left
+        tally = ingest.bring_in_line(found)
+        left = ingest.progress.left
         if not left:
             import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
         info = CorpusInfo(
-            context.store.corpus_fingerprint(), passwords=passwords_mark(context), ocr=ocr_mark(context, tesseract),
-            limits=limits_of(context), tokenizer=tokenised_by, files_left=left,
-        )  # fmt: skip
+            context.store.corpus_fingerprint(),
+            passwords=passwords_mark(context),
+            ocr=ocr_mark(context, tesseract),
+            limits=limits_of(context),
+            tokenizer=tokenised_by,
+            files_left=left,
+        )
         whole = stage_fingerprint("ingest", VERSION, self.inputs(context))
         context.store.put_artifact(Artifact(info, _PARTIAL if left else whole))
         counts = context.store.counts()
         return {
-            "files_read": tally["read"], "files_unchanged": tally["unchanged"], "files_removed": tally["removed"],
-            "files_left": left, "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
-            "new_chunks": tally["new_chunks"], "documents": counts["documents"], "chunks": counts["chunks"],
-            "judged_queries": counts["judged_queries"], "files_renamed": tally["renamed"],
+            "files_read": tally["read"],
+            "files_unchanged": tally["unchanged"],
+            "files_removed": tally["removed"],
+            "files_left": left,
+            "files_skipped": counts["skipped"],
+            "files_quarantined": counts["quarantined"],
+            "new_chunks": tally["new_chunks"],
+            "documents": counts["documents"],
+            "chunks": counts["chunks"],
+            "judged_queries": counts["judged_queries"],
+            "files_renamed": tally["renamed"],
             "left_out_inside_files": len(context.store.unread_parts()),
-        }  # fmt: skip
+        }
 
 
 STAGE = IngestStage()
 
 
 def _recipe(settings: Settings) -> dict[str, Any]:
-    """The part of project.toml's [corpus] that decides what a file's chunks are, the tokenizer aside."""
-    aside = {"retrain_threshold", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file",
-             "ocr", "ocr_languages", "ocr_seconds", "tokenizer"}  # fmt: skip
+    """The part of project.toml's [corpus] that decides what a file's chunks are, the tokenizer
+    aside.
+    """
+    aside = {
+        "retrain_threshold",
+        "follow_links",
+        "reading_processes",
+        "reading_seconds",
+        "reading_memory_mb",
+        "passwords_file",
+        "ocr",
+        "ocr_languages",
+        "ocr_seconds",
+        "tokenizer",
+    }
     return settings.corpus.model_dump(exclude=aside)
 
 
 def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> None:
-    """Raises NoDocumentsError where there is nothing to read. What was deleted leaves search all the same, but not where the
-    folders are bare: so does one look whose disk is not mounted.
+    """Raises NoDocumentsError where there is nothing to read.
+
+    What was deleted leaves search all the same, but not where the folders are bare: so does one
+    look whose disk is not mounted.
     """
     if found.files:
         return
-    there = {_movable(str(source), context.project.path) for source in sources if not is_bare(source)}
+    there = {
+        _movable(str(source), context.project.path) for source in sources if not is_bare(source)
+    }
     with context.store.transaction():
         forget_gone(context, context.store.files(), found, there)
         context.store.put_left_out(map(_record_of, (*found.skipped, *found.away)))
@@ -122,7 +177,9 @@ def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> No
 
 def _name_movably(found: Scan, project: Path) -> None:
     """Sources inside the project folder are named relative to it."""
-    sources = {file.source for file in found.files} | {item.source for item in (*found.skipped, *found.away)}
+    sources = {file.source for file in found.files} | {
+        item.source for item in (*found.skipped, *found.away)
+    }
     names = {source: _movable(source, project) for source in sources}
     if any(name != source for source, name in names.items()):
         found.files = [replace(file, source=names[file.source]) for file in found.files]
@@ -132,13 +189,19 @@ def _name_movably(found: Scan, project: Path) -> None:
 
 
 def _movable(source: str, project: Path) -> str:
-    """A source inside the project folder is named relative to it, so that the project can be moved."""
-    return Path(source).relative_to(project).as_posix() if Path(source).is_relative_to(project) else source
+    """A source inside the project folder is named relative to it, so that the project can be
+    moved.
+    """
+    if Path(source).is_relative_to(project):
+        return Path(source).relative_to(project).as_posix()
+    return source
 
 
 def _report_left_out(context: StageContext, found: Scan) -> None:
-    """Note what was left out untried; where that is not what it was before, warn of it by reason. Always warn of folders that
-    are away."""
+    """Note what was left out untried; where that is not what it was before, warn of it by reason.
+
+    Always warn of folders that are away.
+    """
     for item in found.away:
         what = item.reason.replace("the folder", str(context.project.path / item.source))
         to_do = "If its documents are gone for good, take it out of corpus.paths"

@@ -1,8 +1,10 @@
-"""Where reading processes come from on Linux: a process that loads what reading needs, touches no file of the user, and forks.
+"""Where reading processes come from on Linux: a process that loads what reading needs, touches
+no file of the user, and forks.
 
-To fork a reading process takes a hundredth of a second; to start one anew takes a third of one. Each is confined once it is forked,
-reads through pipes of its own, and ends with the fork server. multiprocessing's own would take over the whole environment, look for
-modules in the current folder, and import the program's main module in each process.
+To fork a reading process takes a hundredth of a second; to start one anew takes a third of one.
+Each is confined once it is forked, reads through pipes of its own, and ends with the fork server.
+multiprocessing's own would take over the whole environment, look for modules in the current folder,
+and import the program's main module in each process.
 """
 
 from __future__ import annotations
@@ -21,24 +23,33 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-_STARTED, _ENDED = struct.Struct("i"), struct.Struct("ii")
-"""What a fork server sends: the number of a process; how it ended, as in `Popen.returncode`, and how many KiB it held at most."""
+_STARTED = struct.Struct("i")
+_ENDED = struct.Struct("ii")
+"""What a fork server sends: the number of a process; how it ended, as in `Popen.returncode`, and
+how many KiB it held at most.
+"""
 _START_SECONDS = 60.0
 FORK_SECONDS = 20.0
 _END_SECONDS = 1.0
 
 
 class ForkedProcess:
-    """A reading process, used as a `subprocess.Popen`. `peak`: bytes that it held at most, 0 where not known."""
+    """A reading process, used as a `subprocess.Popen`.
+
+    `peak`: bytes that it held at most, 0 where not known.
+    """
 
     def __init__(self, pid: int, handle: int, status: socket.socket, pipes: Sequence[int]) -> None:
-        self.pid, self.peak = pid, 0
+        self.pid = pid
+        self.peak = 0
         self.returncode: int | None = None
         self.is_orphan = False  # nobody says how it ended: it did because its fork server did
         self.stdin: IO[bytes] | None = os.fdopen(pipes[0], "wb")
         self.stdout: IO[bytes] | None = os.fdopen(pipes[1], "rb", 0)
         self.stderr: IO[bytes] | None = os.fdopen(pipes[2], "rb")
-        self._handle, self._status, self._lock = handle, status, threading.Lock()
+        self._handle = handle
+        self._status = status
+        self._lock = threading.Lock()
 
     def poll(self) -> int | None:
         """How it ended; None while it lives."""
@@ -62,39 +73,56 @@ class ForkedProcess:
         with self._lock:
             if self.returncode is None and select.select([self._handle], [], [], seconds)[0]:
                 ready = select.select([self._status], [], [], _END_SECONDS)[0]
-                report = self._status.recv(_ENDED.size) if ready else b""
+                if ready:
+                    report = self._status.recv(_ENDED.size)
+                else:
+                    report = b""
                 self.is_orphan = len(report) != _ENDED.size
                 code, kib = (-signal.SIGKILL, 0) if self.is_orphan else _ENDED.unpack(report)
-                self.returncode, self.peak = code, kib * 1024
+                self.returncode = code
+                self.peak = kib * 1024
                 os.close(self._handle)
                 self._status.close()
             return self.returncode
 
 
 class ForkServer:
-    """The process that all reading processes of a pool come from. It starts when it is first needed, and anew where it ended."""
+    """The process that all reading processes of a pool come from.
+
+    It starts when it is first needed, and anew where it ended.
+    """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._command, self._environment = command, environment
+        self._command = command
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket
-        self._lost, self._lock = not hasattr(os, "pidfd_open"), threading.Lock()
+        self._lost = not hasattr(os, "pidfd_open")
+        self._lock = threading.Lock()
 
     def fork(self) -> ForkedProcess | None:
-        """Another reading process; None where none can be forked, or the fork server does not answer."""
+        """Another reading process; None where none can be forked, or the fork server does not
+        answer.
+        """
         if self._lost:
             return None
         theirs, ours = _pipes()
         status, theirs_too = socket.socketpair()
         try:
             with self._lock:
-                patience = FORK_SECONDS if self._is_there() else _START_SECONDS
+                if self._is_there():
+                    patience = FORK_SECONDS
+                else:
+                    patience = _START_SECONDS
                 socket.send_fds(self._control, [b"."], [*theirs, theirs_too.fileno()])
             theirs_too.close()  # so that nobody waits for one that is lost
             self._lost = not select.select([status], [], [], patience)[0]
-            data, handles, *_ = (b"", []) if self._lost else socket.recv_fds(status, _STARTED.size, 1)
+            data, handles, *_ = (
+                (b"", []) if self._lost else socket.recv_fds(status, _STARTED.size, 1)
+            )
         except OSError:
-            data, handles = b"", []
+            data = b""
+            handles = []
         theirs_too.close()
         for pipe in theirs if handles else theirs + ours:
             os.close(pipe)
@@ -110,9 +138,13 @@ class ForkServer:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                self._command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env=self._environment, start_new_session=True,
-            )  # fmt: skip
+                self._command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=self._environment,
+                start_new_session=True,
+            )
         return False
 
     def end(self) -> None:
@@ -129,15 +161,20 @@ class ForkServer:
 
 def _pipes() -> tuple[list[int], list[int]]:
     """Their ends and ours of pipes for standard input, output and errors."""
-    (input_read, input_write), (output_read, output_write), (errors_read, errors_write) = (os.pipe() for _ in range(3))
+    (input_read, input_write), (output_read, output_write), (errors_read, errors_write) = (
+        os.pipe() for _ in range(3)
+    )
     return [input_read, output_write, errors_write], [input_write, output_read, errors_read]
 
 
 def forked(control: socket.socket) -> list[int] | None:
-    """The fork server: forks a process for each request, and reports how it ended. Returns, in each forked process, its three
-    pipes; None in the fork server once nobody asks any more: then all of them are ended.
+    """The fork server: forks a process for each request, and reports how it ended.
+
+    Returns, in each forked process, its three pipes; None in the fork server once nobody asks any
+    more: then all of them are ended.
     """
-    server, children = os.getpid(), dict[int, tuple[int, socket.socket]]()  # by their handles
+    server = os.getpid()  # by their handles
+    children = dict[int, tuple[int, socket.socket]]()
     while True:
         ready = {*select.select([control.fileno(), *children], [], [])[0]}
         for handle in children.keys() & ready:
@@ -157,7 +194,9 @@ def forked(control: socket.socket) -> list[int] | None:
                 other.close()
             os.close(files.pop())
             control.close()
-            os.setsid()  # the processor is shared out by sessions where the system does so: one for each that reads
+            # the processor is shared out by sessions where the system does so: one for each that
+            # reads
+            os.setsid()
             _end_with(server)
             return [*files]
         status = socket.socket(fileno=files.pop())
@@ -174,6 +213,8 @@ def forked(control: socket.socket) -> list[int] | None:
 
 def _end_with(parent: int) -> None:
     """Have the kernel end this process when its parent is gone."""
-    ctypes.CDLL(None).prctl(1, ctypes.c_ulong(signal.SIGKILL), *[ctypes.c_ulong(0)] * 3)  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(
+        1, ctypes.c_ulong(signal.SIGKILL), *[ctypes.c_ulong(0)] * 3
+    )  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         sys.exit(1)

@@ -1,9 +1,12 @@
-"""What a reading process takes from itself before it touches a file: memory, time, the network, other programs, writing.
+"""What a reading process takes from itself before it touches a file: memory, time, the network,
+other programs, writing.
 
-On Linux the kernel refuses all but memory and time, by `seccomp` and, where it has it, by `landlock`; elsewhere the limits on
-memory, time and the size of files hold as far as the system knows them, and nothing else.
+On Linux the kernel refuses all but memory and time, by `seccomp` and, where it has it, by
+`landlock`; elsewhere the limits on memory, time and the size of files hold as far as the system
+knows them, and nothing else.
 
-`python -m engine.corpus.sandbox.limits MEMORY SECONDS PROGRAM ARGUMENT…` becomes another program, confined first.
+`python -m engine.corpus.sandbox.limits MEMORY SECONDS PROGRAM ARGUMENT…` becomes another program,
+confined first.
 """
 
 from __future__ import annotations
@@ -18,16 +21,22 @@ from engine.corpus.sandbox.landlock import give_up_writing
 from engine.corpus.sandbox.seccomp import refuse_calls
 
 _VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
-_READ_ALL, _READ_AND_WRITE_ALL = 1 << 2, 1 << 1  # CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE
+_READ_ALL = 1 << 2  # CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE
+_READ_AND_WRITE_ALL = 1 << 1
 
 
 def confine(memory: int, *, programs: bool = False) -> bool:
-    """Take away what reading does not need; `memory` bounds the address space in bytes, `programs` leaves the right to become
-    another program, which is confined as this one. Returns whether the kernel keeps this process off the network.
+    """Take away what reading does not need; `memory` bounds the address space in bytes,
+    `programs` leaves the right to become another program, which is confined as this one. Returns
+    whether the kernel keeps this process off the network.
     """
     import resource
 
-    for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_AS, memory)):
+    for kind, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_AS, memory),
+    ):
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
     give_up_writing(programs=programs)
@@ -49,7 +58,9 @@ def allow_seconds(seconds: int) -> None:
 
 
 def drop_rights() -> None:
-    """Give up every capability of this thread, and of those that it starts, but for those that reading may need."""
+    """Give up every capability of this thread, and of those that it starts, but for those that
+    reading may need.
+    """
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)

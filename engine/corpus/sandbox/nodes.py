@@ -1,4 +1,6 @@
-"""Reading on the nodes of a cluster: a file's bytes go there, and are read in confined processes as here."""
+"""Reading on the nodes of a cluster: a file's bytes go there, and are read in confined processes
+as here.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,22 @@ _Sent = tuple[str, str, bytes]
 
 
 class NodesPool(Pool):
-    """Reads files on nodes, and here those that are large, or that OCR may have to do with: its version decides the text."""
+    """Reads files on nodes, and here those that are large, or that OCR may have to do with: its
+    version decides the text.
+    """
 
     def __init__(
-        self, processes: int, limits: Limits, passwords: Sequence[str], ocr: Tesseract | None, check: Callable[[], None]
+        self,
+        processes: int,
+        limits: Limits,
+        passwords: Sequence[str],
+        ocr: Tesseract | None,
+        check: Callable[[], None],
     ) -> None:
         """Raises as `Nodes`."""
-        self.nodes = Nodes[_Sent, Outcome | None](open_reading, (limits, passwords), check, one_a_core=True)
+        self.nodes = Nodes[_Sent, Outcome | None](
+            open_reading, (limits, passwords), check, one_a_core=True
+        )
         super().__init__(self.nodes.capacity + processes, limits, passwords, ocr)
         self._here = threading.Semaphore(processes)
 
@@ -36,7 +47,9 @@ class NodesPool(Pool):
         """See `Pool`."""
         if not (self._ocr and format in _BY_OCR):
             with suppress(OSError):
-                if path.stat().st_size <= _MAX_SENT and (found := self.nodes((path.name, format, path.read_bytes()))):
+                if path.stat().st_size <= _MAX_SENT and (
+                    found := self.nodes((path.name, format, path.read_bytes()))
+                ):
                     return found
         with self._here:
             return super().read(path, format)
@@ -48,7 +61,9 @@ class NodesPool(Pool):
 
 
 def open_reading(given: tuple[Limits, Sequence[str]]) -> Callable[[_Sent], Outcome | None]:
-    """On a node: what files are read by, each in a temporary folder of its own; None where that has no room."""
+    """On a node: what files are read by, each in a temporary folder of its own; None where that
+    has no room.
+    """
     pool = Pool(os.cpu_count() or 1, *given)
 
     def read(file: _Sent) -> Outcome | None:

@@ -1,5 +1,6 @@
-"""What a reading process may use, and what came of a file; and how it says so to its parent: JSON in frames, of which nothing is
-ever run or unpickled. Between the nodes of a cluster Ray pickles outcomes: these trust each other (docs/CLUSTER.md).
+"""What a reading process may use, and what came of a file; and how it says so to its parent:
+JSON in frames, of which nothing is ever run or unpickled. Between the nodes of a cluster Ray
+pickles outcomes: these trust each other (docs/CLUSTER.md).
 """
 
 from __future__ import annotations
@@ -14,17 +15,23 @@ from engine.corpus.formats import LeftOut
 
 MAX_FRAME = 2**29  # a text of 64 M characters, and more than a picture
 HEADER = struct.Struct(">I")
-MOST_TEXT, MOST_FINDINGS = 2**29, 2**18
-"""Of a file: characters and findings, more than a reading process that keeps to its own limits ever sends."""
+MOST_TEXT = 2**29
+MOST_FINDINGS = 2**18
+"""Of a file: characters and findings, more than a reading process that keeps to its own limits
+ever sends.
+"""
 MOST_NAMES = 2**26  # characters of the names of what is inside a file
-_EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
+_EARLIEST = -62_135_596_800  # the years 1 to 9999
+_LATEST = 253_402_300_799
 _PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "note")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of each reading process: address space in bytes, and files until it is renewed. `seconds`: for a file, or one thing
-    inside it; a file as a whole has `whole` times as many, and a second more for each MB. `ocr_seconds`: of OCR, for a file.
+    """Of each reading process: address space in bytes, and files until it is renewed.
+
+    `seconds`: for a file, or one thing inside it; a file as a whole has `whole` times as many, and
+    a second more for each MB. `ocr_seconds`: of OCR, for a file.
     """
 
     memory: int = 2 * 2**30
@@ -40,7 +47,8 @@ class Limits:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one file: its documents and what inside it was left out; or `kind` and `reason` why it gave nothing.
+    """What came of one file: its documents and what inside it was left out; or `kind` and
+    `reason` why it gave nothing.
 
     `closed`: the system did not let us read it, which says nothing about its content.
     """
@@ -54,7 +62,9 @@ class Outcome:
     _characters: int = 0
 
     def keep(self, found: ReadDocument | LeftOut) -> None:
-        """Add a finding; one that is known already, as a second reading of a file does, changes nothing."""
+        """Add a finding; one that is known already, as a second reading of a file does, changes
+        nothing.
+        """
         if found.member in self._seen:
             return
         self._seen.add(found.member)
@@ -74,9 +84,12 @@ class Outcome:
     def give_up(self, kind: Kind, reason: str) -> None:
         """The rest of the file cannot be read: what came of it before stays."""
         if self.documents:
-            self.left_out.append(LeftOut("…", "quarantined", kind, f"the rest was given up: {reason}"))
+            self.left_out.append(
+                LeftOut("…", "quarantined", kind, f"the rest was given up: {reason}")
+            )
         else:
-            self.kind, self.reason = kind, reason
+            self.kind = kind
+            self.reason = reason
 
 
 def encoded(message: dict[str, Any]) -> bytes:
@@ -92,15 +105,19 @@ def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
     if isinstance(found, LeftOut):
         return {"type": "left out", **asdict(found)}
     return {
-        "type": "document", **{name: getattr(found, name) for name in _PLAIN},
+        "type": "document",
+        **{name: getattr(found, name) for name in _PLAIN},
         "headings": [[heading.start, heading.level, heading.title] for heading in found.headings],
         "pages": [[page.start, page.number, page.name] for page in found.pages],
         "marked": [[one.origin, one.text, one.target] for one in found.marked],
-    }  # fmt: skip
+    }
 
 
 def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
-    """The finding that a message holds. Raises ValueError, KeyError or TypeError for one that was tampered with."""
+    """The finding that a message holds.
+
+    Raises ValueError, KeyError or TypeError for one that was tampered with.
+    """
     if message["type"] == "left out":
         member, state, reason = (text_of(message[name]) for name in ("member", "state", "reason"))
         if state not in ("skipped", "quarantined"):
@@ -114,14 +131,26 @@ def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
     length = len(message["text"])
     return ReadDocument(
         **{name: message[name] for name in _PLAIN},
-        headings=tuple(Heading(_within(at, length), _within(n, 2**31), text_of(title)) for at, n, title in message["headings"]),
-        pages=tuple(Page(_within(at, length), _within(n, 2**31), text_of(name)) for at, n, name in message["pages"]),
-        marked=tuple(Marked(known(origin, Origin), text_of(text), text_of(target)) for origin, text, target in message["marked"]),
-    )  # fmt: skip
+        headings=tuple(
+            Heading(_within(at, length), _within(n, 2**31), text_of(title))
+            for at, n, title in message["headings"]
+        ),
+        pages=tuple(
+            Page(_within(at, length), _within(n, 2**31), text_of(name))
+            for at, n, name in message["pages"]
+        ),
+        marked=tuple(
+            Marked(known(origin, Origin), text_of(text), text_of(target))
+            for origin, text, target in message["marked"]
+        ),
+    )
 
 
 def known(name: Any, kind: Any) -> Any:
-    """A name in a message that is one of a `Literal`, such as `Kind`. Raises ValueError for what is none."""
+    """A name in a message that is one of a `Literal`, such as `Kind`.
+
+    Raises ValueError for what is none.
+    """
     if name not in get_args(kind):
         raise ValueError("a name that nothing has")
     return name

@@ -1,4 +1,6 @@
-"""The parent's side: several reading processes, watched from outside, ended on a time limit, and renewed now and then."""
+"""The parent's side: several reading processes, watched from outside, ended on a time limit, and
+renewed now and then.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,21 @@ class WorkerSlot:
     """A place that one reading process takes after the other."""
 
     def __init__(self, limits: Limits, ocr: Tesseract | None, fork_server: ForkServer) -> None:
-        self._limits, self._ocr, self._fork_server = limits, ocr, fork_server
+        self._limits = limits
+        self._ocr = ocr
+        self._fork_server = fork_server
         self.child: Child | None = None
 
     def taken(self) -> Child:
         """The process that reads now. Raises RuntimeError where none can be started."""
-        if self.child is not None and (self.child.used >= self._limits.files or self.child.has_ended):
+        if self.child is not None and (
+            self.child.used >= self._limits.files or self.child.has_ended
+        ):
             self.leave()
         if self.child is None:
-            self.child = Child(self._limits, self._ocr, self._fork_server.fork() or started(self._limits))
+            self.child = Child(
+                self._limits, self._ocr, self._fork_server.fork() or started(self._limits)
+            )
         return self.child
 
     def leave(self) -> None:
@@ -49,16 +57,25 @@ class WorkerSlot:
 
 
 class Pool:
-    """Reads files in up to `processes` child processes. They are started when they are first needed."""
+    """Reads files in up to `processes` child processes.
+
+    They are started when they are first needed.
+    """
 
     def __init__(
-        self, processes: int, limits: Limits | None = None, passwords: Sequence[str] = (),
+        self,
+        processes: int,
+        limits: Limits | None = None,
+        passwords: Sequence[str] = (),
         ocr: Tesseract | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ocr = ocr
-        self._limits, self._passwords = limits or Limits(), list(passwords)
+        self._limits = limits or Limits()
+        self._passwords = list(passwords)
         self._processes = max(1, processes)
-        self._fork_server = ForkServer([*command(self._limits), "fork_server"], environment(compiles=True))
+        self._fork_server = ForkServer(
+            [*command(self._limits), "fork_server"], environment(compiles=True)
+        )
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
         self._lock = threading.Lock()
         self._slots: list[WorkerSlot] = []
@@ -66,21 +83,31 @@ class Pool:
         self._closed = False
 
     def map(
-        self, work: Callable[[Item], Result], items: Iterable[Item], while_waiting: Callable[[], None] = lambda: None,
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        while_waiting: Callable[[], None] = lambda: None,
         weight: Callable[[Result], int] = lambda _: 0,
-    ) -> Iterator[Result]:  # fmt: skip
-        """`work` done for items in the pool's threads, in order, ahead of who asks; it may call `read`. `weight` of a result in
-        characters bounds what is held by that. `while_waiting` is called now and then, and may raise. One `map` at a time.
-        Raises CancelledError where the pool is closed before all items are begun.
+    ) -> Iterator[Result]:
+        """`work` done for items in the pool's threads, in order, ahead of who asks; it may call
+        `read`. `weight` of a result in characters bounds what is held by that. `while_waiting`
+        is called now and then, and may raise. One `map` at a time. Raises CancelledError where
+        the pool is closed before all items are begun.
         """
         turns: deque[Future[Result]] = deque()
-        source, done_next = iter(items), threading.Event()
+        source = iter(items)
+        done_next = threading.Event()
 
         def hand_over() -> None:
             done = [turn for turn in turns if turn.done()]
             held = sum(weight(turn.result()) for turn in done if turn.exception() is None)
-            room = min(_WAITING * self._processes - len(turns) + len(done), _AHEAD * self._processes - len(turns))
-            for item in itertools.islice(source, max(0, room) if held <= MAX_HELD and not self._closed else 0):
+            room = min(
+                _WAITING * self._processes - len(turns) + len(done),
+                _AHEAD * self._processes - len(turns),
+            )
+            for item in itertools.islice(
+                source, max(0, room) if held <= MAX_HELD and not self._closed else 0
+            ):
                 turns.append(self._threads.submit(work, item))
 
         try:
@@ -92,7 +119,8 @@ class Pool:
                 if turns[0].done() or not left:
                     yield turns.popleft().result()
                     continue
-                # one wake for several results: threads that wake each other cost more than a small file does
+                # one wake for several results: threads that wake each other cost more than a small
+                # file does
                 for turn in (left[:_TOGETHER][-1], left[len(left) // 2]):
                     turn.add_done_callback(lambda _: done_next.set())
                 if not done_next.wait(WAKE_SECONDS):
@@ -118,7 +146,8 @@ class Pool:
                 self._free.append(slot)
 
     def _read(self, slot: WorkerSlot, path: Path, format: str) -> Outcome:
-        outcome, crashes = Outcome(), 0
+        outcome = Outcome()
+        crashes = 0
         clock: Clock | None = None
         without: list[str] = []
         done: set[str] = set()
@@ -133,7 +162,10 @@ class Pool:
             except WorkerDiedError as death:
                 slot.leave()
                 if clock.is_over:
-                    outcome.give_up("timed out", f"not all that is inside it was read within {clock.seconds:,.0f} s")
+                    outcome.give_up(
+                        "timed out",
+                        f"not all that is inside it was read within {clock.seconds:,.0f} s",
+                    )
                     return outcome
                 if not death.by_file:
                     continue

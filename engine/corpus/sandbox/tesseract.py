@@ -1,7 +1,8 @@
-"""The program tesseract, where it is installed: one process a picture, with little memory and time, and no network.
+"""The program tesseract, where it is installed: one process a picture, with little memory and
+time, and no network.
 
-The picture goes in and the text comes out through pipes. On Linux the kernel refuses it what it refuses reading processes
-(`limits`), but for becoming another program.
+The picture goes in and the text comes out through pipes. On Linux the kernel refuses it what it
+refuses reading processes (`limits`), but for becoming another program.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ from engine.core.subprocesses import how_it_ended, import_path
 _MAX_TEXT_LENGTH = 2**24  # bytes
 _NO_LANGUAGES = ("osd", "equ")  # data for other things than text
 _MAX_LANGUAGES = 4  # that are taken unless named: each makes it slower
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "TESSDATA_PREFIX", "SYSTEMROOT", "VIRTUAL_ENV")
+_PASSED_ON = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "HOME",
+    "TESSDATA_PREFIX",
+    "SYSTEMROOT",
+    "VIRTUAL_ENV",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +50,32 @@ class Tesseract:
         return f"{self.version} {self.languages}"
 
     def read(self, picture: bytes, memory: int, seconds: int) -> tuple[str, str]:
-        """(text, problem) of a picture. `memory` in bytes; what takes longer than `seconds` is ended."""
+        """(text, problem) of a picture.
+
+        `memory` in bytes; what takes longer than `seconds` is ended.
+        """
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        environment |= {"OMP_THREAD_LIMIT": "1", "PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
-        launcher = [sys.executable, "-P", "-m", "engine.corpus.sandbox.limits", str(memory), str(seconds)]
+        environment |= {
+            "OMP_THREAD_LIMIT": "1",
+            "PYTHONPATH": import_path(),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        launcher = [
+            sys.executable,
+            "-P",
+            "-m",
+            "engine.corpus.sandbox.limits",
+            str(memory),
+            str(seconds),
+        ]
         process = subprocess.Popen(
-            [*launcher, self.program, "stdin", "stdout", "-l", self.languages], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True,
-        )  # fmt: skip
+            [*launcher, self.program, "stdin", "stdout", "-l", self.languages],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
         self.running.add(process)
         ended = threading.Timer(seconds, process.kill)
         started = time.monotonic()
@@ -93,31 +121,52 @@ def _said(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
 
 
 def find_tesseract(languages: str = "") -> Tesseract | None:
-    """The tesseract on the PATH, to be asked for `languages` (`deu+eng`); without any, for all that it knows where these are
-    few, else for English. None where there is none that works. Raises SettingsError for a language that it has no data for.
+    """The tesseract on the PATH, to be asked for `languages` (`deu+eng`); without any, for all
+    that it knows where these are few, else for English. None where there is none that works.
+    Raises SettingsError for a language that it has no data for.
     """
     program = shutil.which("tesseract")
-    said = _asked(program, "--version") if program else ""
-    listed = _asked(program, "--list-langs") if program else ""
-    installed = [line.strip() for line in listed.splitlines()[1:] if line.strip() and " " not in line.strip()]
-    readable = [name for name in installed if name not in _NO_LANGUAGES and not name.startswith("script/")]
+    if program:
+        said = _asked(program, "--version")
+    else:
+        said = ""
+    if program:
+        listed = _asked(program, "--list-langs")
+    else:
+        listed = ""
+    installed = [
+        line.strip() for line in listed.splitlines()[1:] if line.strip() and " " not in line.strip()
+    ]
+    readable = [
+        name for name in installed if name not in _NO_LANGUAGES and not name.startswith("script/")
+    ]
     if program is None or not said or not readable:
         return None
     wanted = [name for name in languages.replace(",", "+").replace(" ", "+").split("+") if name]
     if missing := [name for name in wanted if name not in installed]:
         raise SettingsError(
-            f"corpus.ocr_languages names '{missing[0]}', for which the installed tesseract has no data.",
+            f"corpus.ocr_languages names '{missing[0]}', for which the installed tesseract has no"
+            " data.",
             "It knows " + ", ".join(readable) + ".",
             "Name one of these, or install the data for that language.",
             code="ocr-language-missing",
         )
-    few = readable if len(readable) <= _MAX_LANGUAGES else ["eng"] if "eng" in readable else readable[:1]
+    if len(readable) <= _MAX_LANGUAGES:
+        few = readable
+    elif "eng" in readable:
+        few = ["eng"]
+    else:
+        few = readable[:1]
     return Tesseract(program, said.splitlines()[0].strip(), "+".join(wanted or few))
 
 
 def _asked(program: str | None, option: str) -> str:
     try:
-        done = subprocess.run([str(program), option], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            [str(program), option], capture_output=True, text=True, timeout=20, check=False
+        )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""
-    return (done.stdout or done.stderr) if done.returncode == 0 else ""
+    if done.returncode == 0:
+        return done.stdout or done.stderr
+    return ""

@@ -1,6 +1,8 @@
-"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`; with `fork_server`, one that forks others.
+"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`; with
+`fork_server`, one that forks others.
 
-A line of JSON on standard input names a file; frames on standard output say what is in it, the last one how it ended.
+A line of JSON on standard input names a file; frames on standard output say what is in it, the last
+one how it ended.
 """
 
 from __future__ import annotations
@@ -25,9 +27,15 @@ _FORK_SERVER = "fork_server"
 _SMALL = 2**16  # bytes
 _NEEDED = (
     "engine.corpus.formats.opening",
-    *(f"engine.corpus.formats.{name}" for name in ("pdf", "office", "general", "mail", "outlook", "html", "archives.zipped")),
-    "office_oxide", "xberg", "lxml.etree", "pypdfium2",
-)  # fmt: skip
+    *(
+        f"engine.corpus.formats.{name}"
+        for name in ("pdf", "office", "general", "mail", "outlook", "html", "archives.zipped")
+    ),
+    "office_oxide",
+    "xberg",
+    "lxml.etree",
+    "pypdfium2",
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -38,7 +46,9 @@ def main(arguments: list[str]) -> int:
     if arguments[2:] == [_FORK_SERVER]:
         _become_fork_server()
     answers = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), 1
+    )  # what a library prints must not mix with the answers
     confine(memory)
     _send(answers, encoded({"type": "ready"}))
     for line in sys.stdin.buffer:
@@ -47,7 +57,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _become_fork_server() -> None:
-    """Become what forks reading processes. Returns in each of these; itself it ends once nobody asks any more."""
+    """Become what forks reading processes.
+
+    Returns in each of these; itself it ends once nobody asks any more.
+    """
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for module in _NEEDED:
@@ -70,11 +83,13 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     from engine.corpus.formats.locked import use
     from engine.corpus.formats.opening import everything_in
 
-    held_back = b""  # sent with what comes after it: to wake the parent once more costs as much as a small file does
+    # sent with what comes after it: to wake the parent once more costs as much as a small file does
+    held_back = b""
 
     def send(message: dict[str, Any], *, later: bool = False) -> None:
         nonlocal held_back
-        frames, held_back = held_back + encoded(message), b""
+        frames = held_back + encoded(message)
+        held_back = b""
         if later and len(frames) <= _SMALL:
             held_back = frames
         else:
@@ -96,8 +111,12 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     path = Path(asked["path"])
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
-            own = found.format if isinstance(found, ReadDocument) and not found.member else ""
-            # what an office file holds beside its own text is begun before it is read; of a PDF it is not
+            if isinstance(found, ReadDocument) and not found.member:
+                own = found.format
+            else:
+                own = ""
+            # what an office file holds beside its own text is begun before it is read; of a PDF it
+            # is not
             send(as_message(found), later=own in OFFICE and own != "pdf")
         end: dict[str, Any] = {"type": "end"}
     except UnreadableFileError as error:

@@ -9,39 +9,111 @@ MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # what compound files begin with
 TNEF = bytes.fromhex("789f3e22")  # what winmail.dat begins with
 TNEF_CALLED = "Outlook's winmail.dat (TNEF)"
 FORMATS = {
-    ".txt": "txt", ".text": "txt", ".log": "txt", ".rst": "txt", ".md": "md", ".markdown": "md", ".rtf": "rtf", ".epub": "epub",
-    ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf",
-    ".docx": "docx", ".docm": "docx", ".dotx": "docx", ".dotm": "docx", ".doc": "doc", ".dot": "doc",
-    ".pptx": "pptx", ".pptm": "pptx", ".ppsx": "pptx", ".ppsm": "pptx", ".potx": "pptx", ".potm": "pptx",
-    ".ppt": "ppt", ".pps": "ppt", ".pot": "ppt",
-    ".xlsx": "xlsx", ".xlsm": "xlsx", ".xltx": "xlsx", ".xltm": "xlsx", ".xls": "xls", ".xlt": "xls",
-    ".odt": "odt", ".ott": "odt", ".ods": "ods", ".ots": "ods", ".odp": "odp", ".otp": "odp",
-    ".eml": "eml", ".mht": "mhtml", ".mhtml": "mhtml", ".msg": "msg", ".mbox": "mbox", ".mbx": "mbox",
-    ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl",
-    ".zip": "zip", ".7z": "7z", **dict.fromkeys((".tar", ".tgz", ".txz", ".tbz", ".tbz2", ".tzst"), "tar"),
+    ".txt": "txt",
+    ".text": "txt",
+    ".log": "txt",
+    ".rst": "txt",
+    ".md": "md",
+    ".markdown": "md",
+    ".rtf": "rtf",
+    ".epub": "epub",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".pdf": "pdf",
+    ".docx": "docx",
+    ".docm": "docx",
+    ".dotx": "docx",
+    ".dotm": "docx",
+    ".doc": "doc",
+    ".dot": "doc",
+    ".pptx": "pptx",
+    ".pptm": "pptx",
+    ".ppsx": "pptx",
+    ".ppsm": "pptx",
+    ".potx": "pptx",
+    ".potm": "pptx",
+    ".ppt": "ppt",
+    ".pps": "ppt",
+    ".pot": "ppt",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+    ".xltx": "xlsx",
+    ".xltm": "xlsx",
+    ".xls": "xls",
+    ".xlt": "xls",
+    ".odt": "odt",
+    ".ott": "odt",
+    ".ods": "ods",
+    ".ots": "ods",
+    ".odp": "odp",
+    ".otp": "odp",
+    ".eml": "eml",
+    ".mht": "mhtml",
+    ".mhtml": "mhtml",
+    ".msg": "msg",
+    ".mbox": "mbox",
+    ".mbx": "mbox",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".zip": "zip",
+    ".7z": "7z",
+    **dict.fromkeys((".tar", ".tgz", ".txz", ".tbz", ".tbz2", ".tzst"), "tar"),
     **dict.fromkeys((".gz", ".xz", ".bz2", ".zst"), "tar"),
-}  # fmt: skip
+}
 PICTURES = {
-    ".png": "png", ".jpg": "jpg", ".jpeg": "jpg", ".tif": "tif", ".tiff": "tif", ".bmp": "bmp", ".gif": "gif", ".webp": "webp",
-}  # fmt: skip
+    ".png": "png",
+    ".jpg": "jpg",
+    ".jpeg": "jpg",
+    ".tif": "tif",
+    ".tiff": "tif",
+    ".bmp": "bmp",
+    ".gif": "gif",
+    ".webp": "webp",
+}
 """What OCR reads where it is on."""
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
-STREAMED = frozenset({"zip", "tar", "7z", "mbox"})  # read piece by piece: they may be larger than what is read at once
+STREAMED = frozenset(
+    {"zip", "tar", "7z", "mbox"}
+)  # read piece by piece: they may be larger than what is read at once
 BINARY = frozenset(
-    {"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip", "tar", "7z"}
+    {
+        "pdf",
+        "docx",
+        "doc",
+        "pptx",
+        "ppt",
+        "xlsx",
+        "xls",
+        "odt",
+        "ods",
+        "odp",
+        "epub",
+        "msg",
+        "zip",
+        "tar",
+        "7z",
+    }
 )
 ARCHIVES = frozenset({"zip", "tar", "7z"})
 COMPRESSED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zst"}
 """How one file that is compressed, or an archive of tar's, begins."""
 SEVEN_ZIP = b"7z\xbc\xaf'\x1c"
-_TAR_AT, _TAR = 257, b"ustar"
+_TAR_AT = 257
+_TAR = b"ustar"
 _HEADER = re.compile(
     rb"(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|delivered-to|reply-to|sender|"
-    rb"content-type|envelope-to|status|authentication-results|dkim-signature|(?:x|arc|list)-[a-z0-9-]+)[ \t]*:",
+    rb"content-type|envelope-to|status|authentication-results|dkim-signature|(?:x|arc|list)-[a-z0-9-]+)["
+    rb" \t]*:",
     re.IGNORECASE,
 )
 _LINES_LOOKED_AT = 12
-_LOCK_FILE = re.compile(r"~\$.+|\.~lock\..+|~WR[A-Z]\d{4}\.tmp|.+\.(?:laccdb|ldb|dwl2?|idlk)", re.IGNORECASE)
+_LOCK_FILE = re.compile(
+    r"~\$.+|\.~lock\..+|~WR[A-Z]\d{4}\.tmp|.+\.(?:laccdb|ldb|dwl2?|idlk)", re.IGNORECASE
+)
 _MAX_LOCK_SIZE = 2048  # bytes; a larger file may be a document that somebody has called so
 _TNEF_NAME = re.compile(r"win\s?mail(?:[ (\d)]*)\.dat|.+\.tne?f", re.IGNORECASE)
 RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")
@@ -51,11 +123,15 @@ PAGE = (b"<!doctype html", b"<html")
 def ending_of(path: str) -> str:
     """`a/Report.PDF` → `.pdf`; empty for a name without one, or one that only starts with a dot."""
     name, dot, ending = path.rpartition("/")[2].rpartition(".")
-    return f".{ending.lower()}" if dot and name else ""
+    if dot and name:
+        return f".{ending.lower()}"
+    return ""
 
 
 def is_lock_file(path: str, size: int) -> bool:
-    """Whether a program has put a file beside an open one, such as Office's `~$Offer.docx`: it says who has opened that."""
+    """Whether a program has put a file beside an open one, such as Office's `~$Offer.docx`: it
+    says who has opened that.
+    """
     return size <= _MAX_LOCK_SIZE and _LOCK_FILE.fullmatch(path.rpartition("/")[2]) is not None
 
 
@@ -65,12 +141,16 @@ def is_tnef(path: str) -> bool:
 
 
 def names_no_format(ending: str) -> bool:
-    """Whether an ending names no format: none, a number (`Contract 2.1`), or the rest of a sentence (`Dr. Ada to Bo`)."""
+    """Whether an ending names no format: none, a number (`Contract 2.1`), or the rest of a
+    sentence (`Dr. Ada to Bo`).
+    """
     return " " in ending or not any(map(str.isalpha, ending))
 
 
 def format_of_head(head: bytes) -> str:
-    """The format of a file by its first bytes, empty where they have none; `true_format` looks into containers."""
+    """The format of a file by its first bytes, empty where they have none; `true_format` looks
+    into containers.
+    """
     start = head.removeprefix(BOM_UTF8).lstrip()
     if start.startswith(b"%PDF-"):
         return "pdf"
@@ -90,10 +170,14 @@ def format_of_head(head: bytes) -> str:
 
 
 def archive_format(head: bytes) -> str:
-    """The format of an archive, or of a compressed file, by its first bytes; empty for any other file, and for ZIP."""
+    """The format of an archive, or of a compressed file, by its first bytes; empty for any other
+    file, and for ZIP.
+    """
     if head.startswith(SEVEN_ZIP):
         return "7z"
-    return "tar" if head.startswith(tuple(COMPRESSED)) or head[_TAR_AT:].startswith(_TAR) else ""
+    if head.startswith(tuple(COMPRESSED)) or head[_TAR_AT:].startswith(_TAR):
+        return "tar"
+    return ""
 
 
 def is_header(line: bytes) -> bool:
@@ -110,6 +194,10 @@ def is_mail(head: bytes) -> bool:
             break
         if _HEADER.match(line):
             fields += 1
-        elif not (fields and line[:1] in b" \t") and not line.startswith(b"From ") and b":" not in line:
+        elif (
+            not (fields and line[:1] in b" \t")
+            and not line.startswith(b"From ")
+            and b":" not in line
+        ):
             return False
     return fields >= 2

@@ -34,8 +34,11 @@ _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
 
 @dataclass(frozen=True, slots=True)
 class ScannedFile:
-    """A file to read. `source` is the folder it was found under, `path` its place there with forward slashes, readable; `place`
-    is where it is on the disk: a `Path` for each of many files takes as long as to look for them.
+    """A file to read.
+
+    `source` is the folder it was found under, `path` its place there with forward slashes,
+    readable; `place` is where it is on the disk: a `Path` for each of many files takes as long as
+    to look for them.
     """
 
     source: str
@@ -54,7 +57,10 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What is left out, and why: in words, and by its kind. `path` is relative to its folder, `source`."""
+    """What is left out, and why: in words, and by its kind.
+
+    `path` is relative to its folder, `source`.
+    """
 
     path: str
     reason: str
@@ -66,8 +72,10 @@ class Skipped:
 class Scan:
     """The result of a scan, both lists sorted by path.
 
-    `closed`: (source, path) of files and folders that the system did not let us look at: what they hold is not known. `away`: the
-    folders among these that were read before and are now empty or gone, as those of a drive that is not mounted are.
+    `closed`: (source, path) of files and folders that the system did not let us look at: what they
+        hold is not known. `away`: the
+    folders among these that were read before and are now empty or gone, as those of a drive that is
+    not mounted are.
     """
 
     files: list[ScannedFile] = field(default_factory=list)
@@ -77,18 +85,29 @@ class Scan:
 
 
 def scan(
-    sources: Sequence[Path], include: Sequence[str] = ("**/*",), exclude: Sequence[str] = (), *, follow_links: bool = False,
-    pictures: bool = False, read_before: Container[str] = (),
-) -> Scan:  # fmt: skip
+    sources: Sequence[Path],
+    include: Sequence[str] = ("**/*",),
+    exclude: Sequence[str] = (),
+    *,
+    follow_links: bool = False,
+    pictures: bool = False,
+    read_before: Container[str] = (),
+) -> Scan:
     """The documents under `sources` (folders or files), by path.
 
-    `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
-    a source is taken whatever they say. Links are followed inside their source only, unless `follow_links`; a file reached
-    in two ways counts once. Of a BEIR data set corpus.jsonl is the only document. `pictures`: whether these are documents.
-    `read_before`: the sources that files are known of. Where one of several is empty or gone now, it is `away`.
+    `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the
+    source; a file named as a source is taken whatever they say. Links are followed inside their
+    source only, unless `follow_links`; a file reached in two ways counts once. Of a BEIR data set
+    corpus.jsonl is the only document. `pictures`: whether these are documents.
+    `read_before`: the sources that files are known of. Where one of several is empty or gone now,
+        it is `away`.
     Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
     """
-    wanted, unwanted = None if [*include] == ["**/*"] else _patterns(include), _patterns(exclude)
+    if [*include] == ["**/*"]:
+        wanted = None
+    else:
+        wanted = _patterns(include)
+    unwanted = _patterns(exclude)
     result = Scan()
     taken: set[str] = set()
     folders = [Path(os.path.normpath(Path(source).absolute())) for source in sources]
@@ -97,13 +116,18 @@ def scan(
         away = set()
     for source, absolute in zip(sources, folders, strict=True):
         if str(absolute) in away:
-            reason = "the folder is empty" if absolute.exists() else "the folder is not there"
+            if absolute.exists():
+                reason = "the folder is empty"
+            else:
+                reason = "the folder is not there"
             result.closed.append((str(absolute), ""))
             result.away.append(Skipped(".", reason, str(absolute), "no access"))
             continue
         if not absolute.exists():
             to_do = "Check corpus.paths in project.toml. What was read before stays searchable."
-            raise InputError(f"{source} does not exist.", "", to_do, code="path-missing", stage="ingest")
+            raise InputError(
+                f"{source} does not exist.", "", to_do, code="path-missing", stage="ingest"
+            )
         _Walk(str(absolute), wanted, unwanted, result, taken, follow_links, pictures).run()
     result.files.sort(key=lambda file: (file.path, file.source))
     result.skipped.sort(key=lambda item: (item.path, item.source))
@@ -128,19 +152,34 @@ def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
         return GitIgnoreSpec.from_lines(lines)
     except (ValueError, TypeError, re.error) as error:
         what = "A pattern in corpus.include or corpus.exclude is not valid."
-        raise UsageError(what, str(error), "Write it as in a .gitignore file.", code="pattern-invalid") from error
+        raise UsageError(
+            what, str(error), "Write it as in a .gitignore file.", code="pattern-invalid"
+        ) from error
 
 
 class _Walk:
-    """One source. Real folders first, links afterwards, so that a linked file is known by its real path."""
+    """One source.
+
+    Real folders first, links afterwards, so that a linked file is known by its real path.
+    """
 
     def __init__(
-        self, source: str, wanted: PathSpec[Pattern] | None, unwanted: PathSpec[Pattern], result: Scan, taken: set[str],
-        follow_links: bool = False, pictures: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        source: str,
+        wanted: PathSpec[Pattern] | None,
+        unwanted: PathSpec[Pattern],
+        result: Scan,
+        taken: set[str],
+        follow_links: bool = False,
+        pictures: bool = False,
+    ) -> None:
         self._follow_links = follow_links
         self._formats = {**FORMATS, **PICTURES} if pictures else FORMATS
-        self._source, self._wanted, self._unwanted, self._result, self._taken = source, wanted, unwanted, result, taken
+        self._source = source
+        self._wanted = wanted
+        self._unwanted = unwanted
+        self._result = result
+        self._taken = taken
         self._real = os.path.realpath(source)
         self._folders: list[tuple[str, str]] = []  # path in the source, and without links
         self._links: deque[str] = deque()
@@ -175,7 +214,9 @@ class _Walk:
             self._closed(relative, error)
             return
         if found.keys() >= OWN_FILES:
-            self._skip(relative, "a bmembed project", "project")  # its reports hold queries, not documents
+            self._skip(
+                relative, "a bmembed project", "project"
+            )  # its reports hold queries, not documents
             return
         prefix = f"{relative}/" if relative else ""
         if self._is_beir(prefix, found):
@@ -197,7 +238,8 @@ class _Walk:
 
     def _follow(self, path: str) -> None:
         try:
-            real, status = os.path.realpath(f"{self._source}/{path}"), Path(self._source, path).stat()
+            real = os.path.realpath(f"{self._source}/{path}")
+            status = Path(self._source, path).stat()
         except FileNotFoundError as error:
             self._skip(path, f"broken link: {system_reason(error)}", "broken link")
             return
@@ -228,9 +270,15 @@ class _Walk:
         wanted = BEIR_CORPUS in found and found[BEIR_CORPUS].is_file() and self._matches(path)
         return wanted and begins_corpus(Path(self._source, path))
 
-    def _beir_only(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> dict[str, os.DirEntry[str]]:
+    def _beir_only(
+        self, prefix: str, found: dict[str, os.DirEntry[str]]
+    ) -> dict[str, os.DirEntry[str]]:
         for name, entry in found.items():
-            if name != BEIR_CORPUS and name not in _BEIR_COMPANIONS and self._matches(prefix + name):
+            if (
+                name != BEIR_CORPUS
+                and name not in _BEIR_COMPANIONS
+                and self._matches(prefix + name)
+            ):
                 is_document = ending_of(name) in FORMATS
                 if is_document or entry.is_dir():
                     self._skip(prefix + name, f"beside a BEIR data set's {BEIR_CORPUS}", "data set")
@@ -246,7 +294,11 @@ class _Walk:
             return
         readable = readable_path(path)
         if readable != path and os.path.lexists(f"{self._source}/{readable}"):
-            self._skip(path, "the name is not valid UTF-8, and another file has the same displayed name", "unsupported")
+            self._skip(
+                path,
+                "the name is not valid UTF-8, and another file has the same displayed name",
+                "unsupported",
+            )
             return
         ending = ending_of(path)
         if not stat.S_ISREG(status.st_mode):
@@ -260,18 +312,26 @@ class _Walk:
         if format is None and (names_no_format(ending) or is_tnef(path)) and status.st_size:
             format = _format_of(Path(self._source, path))
         if ending in IMAGES and format is None:
-            other = "a picture of a kind that OCR does not read" if self._formats is not FORMATS else ""
+            if self._formats is not FORMATS:
+                other = "a picture of a kind that OCR does not read"
+            else:
+                other = ""
             self._skip(path, other or "a picture: without OCR it holds no text", "needs OCR")
         elif format is None:
             self._skip(path, f"format not supported: {ending or 'no ending'}", "unsupported")
         else:
             self._taken.add(real)
             facts = (status.st_size, status.st_mtime_ns, format, status.st_ctime_ns)
-            self._result.files.append(ScannedFile(self._source, readable, f"{self._source}/{path}", *facts))
+            self._result.files.append(
+                ScannedFile(self._source, readable, f"{self._source}/{path}", *facts)
+            )
 
     def _closed(self, path: str, error: OSError, kind: Kind = "no access") -> None:
         self._result.closed.append((self._source, readable_path(path)))
-        reason = system_reason(error) if kind == "no access" else f"{kind}: {system_reason(error)}"
+        if kind == "no access":
+            reason = system_reason(error)
+        else:
+            reason = f"{kind}: {system_reason(error)}"
         self._skip(path, reason, kind)
 
     def _skip(self, path: str, reason: str, kind: Kind) -> None:

@@ -39,7 +39,8 @@ class Builder:
         self._parts: list[str] = []
         self._headings: list[Heading] = []
         self._pages: list[Page] = []
-        self._length, self._list = 0, False
+        self._length = 0
+        self._list = False
 
     def page(self, number: int, name: str) -> None:
         """A page begins with the next block."""
@@ -68,22 +69,33 @@ class Builder:
             self._add(f"{label} {text.strip()}", item=True)
 
     def _add(self, text: str, *, item: bool = False) -> int:
-        gap = "" if not self._parts else "\n" if item and self._list else "\n\n"
+        if not self._parts:
+            gap = ""
+        elif item and self._list:
+            gap = "\n"
+        else:
+            gap = "\n\n"
         self._parts += (gap, text)
         start = self._length + len(gap)
-        self._length, self._list = start + len(text), item
+        self._length = start + len(text)
+        self._list = item
         return start
 
     def done(self) -> Text:
         """All that was added. Pages that turned out to be empty begin where the next one does."""
         text = "".join(self._parts)
-        pages = tuple(Page(min(page.start, len(text)), page.number, page.name) for page in self._pages)
+        pages = tuple(
+            Page(min(page.start, len(text)), page.number, page.name) for page in self._pages
+        )
         return Text(text, tuple(self._headings), pages)
 
 
 def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
-    """A table, one row a line. Where the first row names the columns, every cell after it is given with its column's
-    name, so that a row can be understood wherever the table is cut. `headed` says whether it does, where that is known.
+    """A table, one row a line.
+
+    Where the first row names the columns, every cell after it is given with its column's name, so
+    that a row can be understood wherever the table is cut. `headed` says whether it does, where
+    that is known.
     """
     filled = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled:
@@ -91,31 +103,53 @@ def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -
     if not (_is_header(filled) if headed is None else headed):
         return "\n".join(" | ".join(filter(None, row)) for row in filled)
     lines = [" | ".join(filter(None, filled[0]))]
-    names = [name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH].rstrip()}…" for name in filled[0]]
+    names = [
+        name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH].rstrip()}…"
+        for name in filled[0]
+    ]
     for row in filled[1:]:
         lines.append(
-            " | ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)
+            " | ".join(
+                f"{name}: {cell}" if name else cell
+                for name, cell in zip(names, row, strict=False)
+                if cell
+            )
             + "".join(f" | {cell}" for cell in row[len(names) :] if cell)
         )
     return "\n".join(filter(None, lines))
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row is one: a name for most columns, none of them a number, and a column below whose cells are of
-    another sort than its name. A table of words alone shows none, and a first row wrongly taken for one makes every row false.
+    """Whether the first row is one: a name for most columns, none of them a number, and a column
+    below whose cells are of another sort than its name. A table of words alone shows none, and a
+    first row wrongly taken for one makes every row false.
     """
     first = [cell for cell in rows[0] if cell]
-    named = len(first) >= 2 and len(set(first)) == len(first) and len(first) >= 0.8 * max(len(row) for row in rows)
+    named = (
+        len(first) >= 2
+        and len(set(first)) == len(first)
+        and len(first) >= 0.8 * max(len(row) for row in rows)
+    )
     if not named or not all(any(map(str.isalpha, cell)) and len(cell) <= 60 for cell in first):
         return False
-    columns = [[row[at] for row in rows[1:] if at < len(row) and row[at]] for at in range(len(rows[0]))]
+    columns = [
+        [row[at] for row in rows[1:] if at < len(row) and row[at]] for at in range(len(rows[0]))
+    ]
     again = any(name and name in cells for name, cells in zip(rows[0], columns, strict=True))
-    return not again and any(name and _names(name, cells) for name, cells in zip(rows[0], columns, strict=True))
+    return not again and any(
+        name and _names(name, cells) for name, cells in zip(rows[0], columns, strict=True)
+    )
 
 
 def _names(name: str, cells: Sequence[str]) -> bool:
-    """Whether a cell stands over others of another sort: over numbers, sentences, or a few values that come again and again."""
-    if cells and not any(map(str.isdigit, name)) and all(any(map(str.isdigit, cell)) for cell in cells):
+    """Whether a cell stands over others of another sort: over numbers, sentences, or a few
+    values that come again and again.
+    """
+    if (
+        cells
+        and not any(map(str.isdigit, name))
+        and all(any(map(str.isdigit, cell)) for cell in cells)
+    ):
         return True
     sentences = all(len(cell.split()) >= _SENTENCE and len(cell) > 3 * len(name) for cell in cells)
     if len(cells) >= 2 and sentences and len(name.split()) < _SENTENCE:
@@ -127,7 +161,10 @@ def with_more(text: Text, more: str) -> Text:
     """A text with what stands beside it, on a page of its own where it has pages."""
     if not more:
         return text
-    start = len(text.text) + 2 if text.text else 0
+    if text.text:
+        start = len(text.text) + 2
+    else:
+        start = 0
     last = text.pages[-1:]
     pages = (*text.pages, *(Page(start, page.number + 1, "beside the text") for page in last))
     return Text("\n\n".join(filter(None, (text.text, more))), text.headings, pages)
@@ -136,7 +173,11 @@ def with_more(text: Text, more: str) -> Text:
 def lacking_in(text: str, lines: Iterable[str]) -> str:
     """Of some lines those that have a word which a text lacks, each once."""
     known = set(_WORD.findall(text.casefold()))
-    return "\n".join(dict.fromkeys(line for line in lines if not known.issuperset(_WORD.findall(line.casefold()))))
+    return "\n".join(
+        dict.fromkeys(
+            line for line in lines if not known.issuperset(_WORD.findall(line.casefold()))
+        )
+    )
 
 
 def from_slides(slides: Mapping[int, str]) -> Text:
@@ -155,8 +196,9 @@ def from_slides(slides: Mapping[int, str]) -> Text:
 
 
 def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
-    """The pages of a document by number, with a `BREAK` where a line's end parts a word: without what stands on every page, and
-    with words put together. What stands `beside` the text of a page comes after it.
+    """The pages of a document by number, with a `BREAK` where a line's end parts a word: without
+    what stands on every page, and with words put together. What stands `beside` the text of a
+    page comes after it.
     """
     built = Builder()
     texts = without_furniture(list(pages.values()), list(pages))
@@ -174,12 +216,27 @@ def made_visible(document: ReadDocument) -> ReadDocument:
     if all(visible(one) == one for one in (document.text, document.title, document.author)):
         return document
     text = document.text
-    cuts = sorted({0, len(text), *(one.start for one in document.headings), *(one.start for one in document.pages)})
+    cuts = sorted(
+        {
+            0,
+            len(text),
+            *(one.start for one in document.headings),
+            *(one.start for one in document.pages),
+        }
+    )
     pieces = [visible(text[start:end]) for start, end in pairwise(cuts)]
     places = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
-    headings = (replace(one, start=places[one.start], title=visible(one.title)) for one in document.headings)
-    pages = (replace(one, start=places[one.start], name=visible(one.name)) for one in document.pages)
+    headings = (
+        replace(one, start=places[one.start], title=visible(one.title)) for one in document.headings
+    )
+    pages = (
+        replace(one, start=places[one.start], name=visible(one.name)) for one in document.pages
+    )
     return replace(
-        document, title=visible(document.title), author=visible(document.author), text="".join(pieces),
-        headings=tuple(headings), pages=tuple(pages),
-    )  # fmt: skip
+        document,
+        title=visible(document.title),
+        author=visible(document.author),
+        text="".join(pieces),
+        headings=tuple(headings),
+        pages=tuple(pages),
+    )

@@ -1,7 +1,8 @@
 """Words that a line's end parts are put together; hyphens that belong to a word stay.
 
-`BREAK` stands in a text where a line or a page ends in a hyphen within a word. Whether the hyphen is one of the word is decided by
-how the document writes it elsewhere, and by what stands before and after it.
+`BREAK` stands in a text where a line or a page ends in a hyphen within a word. Whether the hyphen
+is one of the word is decided by how the document writes it elsewhere, and by what stands before and
+after it.
 """
 
 from __future__ import annotations
@@ -26,17 +27,25 @@ _MIN_LENGTH = 3  # letters
 
 
 def with_breaks(page: str) -> str:
-    """A page's text as PDFium gives it, with a `BREAK` for each hyphen that ends a line within a word."""
+    """A page's text as PDFium gives it, with a `BREAK` for each hyphen that ends a line within a
+    word.
+    """
     if BREAK in page:
         page = page.replace(BREAK, "\ufffd")
-    return _ENDED.sub(BREAK, page).replace(LINE_END, "-") if LINE_END in page else page
+    if LINE_END in page:
+        return _ENDED.sub(BREAK, page).replace(LINE_END, "-")
+    return page
 
 
 def unwrapped(page: str) -> str:
-    """A page's lines without the blanks that end them, with a `BREAK` in each word that a line end parts."""
+    """A page's lines without the blanks that end them, with a `BREAK` in each word that a line
+    end parts.
+    """
     lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
     lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
-    return _LINE_END.sub(lambda found: found[0] if found[1][0].isupper() else f"{BREAK}{found[1]}\n", lines)
+    return _LINE_END.sub(
+        lambda found: found[0] if found[1][0].isupper() else f"{BREAK}{found[1]}\n", lines
+    )
 
 
 def put_together(pages: Sequence[str]) -> list[str]:
@@ -54,7 +63,9 @@ def put_together(pages: Sequence[str]) -> list[str]:
 
     def behind_number(found: re.Match[str]) -> str:
         is_suspended = _precedes_another(found[1], found[2], found, known, language)
-        return f"{found[1]}- {found[2]}" if is_suspended else found[0]
+        if is_suspended:
+            return f"{found[1]}- {found[2]}"
+        return found[0]
 
     def put(page: str) -> str:
         return _NUMBER_PARTED.sub(behind_number, _PARTED.sub(whole, page))
@@ -62,7 +73,9 @@ def put_together(pages: Sequence[str]) -> list[str]:
     return [put(page).replace(BREAK, "-") if BREAK in page else page for page in pages]
 
 
-def _precedes_another(left: str, right: str, found: re.Match[str], known: Mapping[str, int], language: str) -> bool:
+def _precedes_another(
+    left: str, right: str, found: re.Match[str], known: Mapping[str, int], language: str
+) -> bool:
     """Whether a hyphen at the end of a line stands for a word that follows what was found."""
     following = _NEXT_WORD.match(found.string, found.end())
     return following is not None and is_suspended(left, right, following[1], known, language)
@@ -76,7 +89,8 @@ def _parts_of(compound: str, known: Mapping[str, int]) -> str:
     """Words with hyphens or a `BREAK` between them, each `BREAK` replaced by what it stands for."""
     if BREAK not in compound:
         return compound
-    pieces, follows = _HYPHEN.split(compound), False
+    pieces = _HYPHEN.split(compound)
+    follows = False
     for at in range(0, len(pieces), 2):
         is_parted = BREAK in pieces[at]
         if is_parted:
@@ -88,13 +102,21 @@ def _parts_of(compound: str, known: Mapping[str, int]) -> str:
 def _whole(parted: str, known: Mapping[str, int], *, follows: bool) -> str:
     word, *rest = parted.split(BREAK)
     for part in rest:
-        word += f"-{part}" if _has_hyphen(word.rpartition("-")[2], part, known, follows=follows) else part
+        word += (
+            f"-{part}"
+            if _has_hyphen(word.rpartition("-")[2], part, known, follows=follows)
+            else part
+        )
     return word
 
 
 def _has_hyphen(left: str, right: str, known: Mapping[str, int], *, follows: bool) -> bool:
-    """Whether a hyphen is the word's own. `follows`: another part, on the left one; `known`: counts of words."""
-    whole, parted = known.get((left + right).lower(), 0), known.get(f"{left}-{right}".lower(), 0)
+    """Whether a hyphen is the word's own.
+
+    `follows`: another part, on the left one; `known`: counts of words.
+    """
+    whole = known.get((left + right).lower(), 0)
+    parted = known.get(f"{left}-{right}".lower(), 0)
     if whole or parted:
         return parted > whole
     if right[0].isupper() or len(left) == 1 or left.isupper():

@@ -17,14 +17,31 @@ from engine.corpus.text.blocks import Text
 _MAX_LENGTH = 300  # characters
 _NOON = 12  # a day is the same one everywhere on earth when it is stored as its noon in Greenwich
 _NO_TITLE = re.compile(
-    r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$",
+    r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word -"
+    r" .*|powerpoint.presentation|slide 1|document ?\d*)$",
     re.IGNORECASE,
 )
 _MAX_DATE_LENGTH = 60  # characters
-_NOBODY = frozenset((
-    "admin", "administrator", "anonymous", "author", "microsoft office user", "n/a", "none", "openpyxl", "owner", "python-docx",
-    "unknown", "unknown author", "unnamed", "unspecified", "user", "windows user",
-))  # fmt: skip
+_NOBODY = frozenset(
+    (
+        "admin",
+        "administrator",
+        "anonymous",
+        "author",
+        "microsoft office user",
+        "n/a",
+        "none",
+        "openpyxl",
+        "owner",
+        "python-docx",
+        "unknown",
+        "unknown author",
+        "unnamed",
+        "unspecified",
+        "user",
+        "windows user",
+    )
+)
 """What programs write where nobody has given them an author's name."""
 
 
@@ -39,22 +56,30 @@ class Said:
 
 
 def moment(text: str) -> float | None:
-    """Seconds since the epoch of a date, with a time or without: that of noon, then. Without a zone it is UTC. None for what is
-    none, and for one that may be read in two ways (`3/4/2031`).
+    """Seconds since the epoch of a date, with a time or without: that of noon, then.
+
+    Without a zone it is UTC. None for what is none, and for one that may be read in two ways
+    (`3/4/2031`).
     """
     from dateutil.parser import parse
 
     words = " ".join(text[: _MAX_DATE_LENGTH + 1].split())
     if not words or len(words) > _MAX_DATE_LENGTH:
         return None
-    with_dots, year_first = "." in words.partition(" ")[0], words[:4].isdecimal()
+    with_dots = "." in words.partition(" ")[0]
+    year_first = words[:4].isdecimal()
     found = set()
     with suppress(ValueError, OverflowError):
-        for year, day_first in ((2000, with_dots), (2001, not year_first)):  # they differ where nothing names the year
+        for year, day_first in (
+            (2000, with_dots),
+            (2001, not year_first),
+        ):  # they differ where nothing names the year
             noon = datetime(year, 1, 1, _NOON, tzinfo=UTC)
             moment = parse(words, default=noon, dayfirst=day_first and not year_first)
             found.add(moment.replace(microsecond=0).timestamp())
-    return found.pop() if len(found) == 1 else None
+    if len(found) == 1:
+        return found.pop()
+    return None
 
 
 def first_moment(texts: Iterable[str]) -> float | None:
@@ -71,16 +96,25 @@ def named(authors: str) -> str:
 def joined(names: Iterable[str]) -> str:
     """Names with commas between, each once; addresses of pages are none."""
     cleaned = (" ".join(name.split()) for name in names)
-    return ", ".join(dict.fromkeys(name for name in cleaned if name and "://" not in name))[:_MAX_LENGTH]
+    return ", ".join(dict.fromkeys(name for name in cleaned if name and "://" not in name))[
+        :_MAX_LENGTH
+    ]
 
 
 def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]) -> ReadDocument:
-    """A document of its text and of what it says of itself: `title`, `authors`, `created_at` and `modified_at`."""
+    """A document of its text and of what it says of itself: `title`, `authors`, `created_at` and
+    `modified_at`.
+    """
     return ReadDocument(
-        title_of(metadata, text, path), text.text, text.headings, format=format, pages=text.pages,
-        author=author_of(metadata), created=seconds(metadata.get("created_at")),
+        title_of(metadata, text, path),
+        text.text,
+        text.headings,
+        format=format,
+        pages=text.pages,
+        author=author_of(metadata),
+        created=seconds(metadata.get("created_at")),
         changed=seconds(metadata.get("modified_at")),
-    )  # fmt: skip
+    )
 
 
 def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
@@ -89,19 +123,26 @@ def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
     if own and not _NO_TITLE.match(own) and "\ufffd" not in own:
         return own
     sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
-    first = next((heading.title for heading in text.headings if heading.level == 1 and not sheets), "")
+    first = next(
+        (heading.title for heading in text.headings if heading.level == 1 and not sheets), ""
+    )
     return first or title_from_name(path)
 
 
 def author_of(metadata: Mapping[str, Any]) -> str:
     """The authors that a document names, with commas between."""
     authors = metadata.get("authors") or ()
-    names = [" ".join(clean(str(name)).split()) for name in ([authors] if isinstance(authors, str) else authors)]
+    names = [
+        " ".join(clean(str(name)).split())
+        for name in ([authors] if isinstance(authors, str) else authors)
+    ]
     return ", ".join(filter(None, names))[:_MAX_LENGTH]
 
 
 def seconds(date: Any) -> float | None:
-    """Seconds since the epoch of an ISO date, UTC where it names no zone; None for anything else."""
+    """Seconds since the epoch of an ISO date, UTC where it names no zone; None for anything
+    else.
+    """
     with suppress(ValueError, OverflowError, AttributeError):  # None has no `strip`
         moment = datetime.fromisoformat(date.strip())
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,7 +1,9 @@
-"""Suspended hyphens at the end of a line: `Kunden-` and `und Lieferantendaten` in the next line are not `Kundenund`.
+"""Suspended hyphens at the end of a line: `Kunden-` and `und Lieferantendaten` in the next line
+are not `Kundenund`.
 
-A conjunction in the next line may also be the end of the word (`Frau-en`, `in-to`, `sail-or`), so it counts only in texts of
-its language, and the doubtful ones only where what stands before or behind them is as it is with a suspended hyphen.
+A conjunction in the next line may also be the end of the word (`Frau-en`, `in-to`, `sail-or`), so
+it counts only in texts of its language, and the doubtful ones only where what stands before or
+behind them is as it is with a suspended hyphen.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _BEGINS_A_WORD = "-\u2010([\"'„“«"
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """The conjunctions of a language, those that other words end in apart, and words that tell it."""
+    """The conjunctions of a language, those that other words end in apart, and words that tell
+    it.
+    """
 
     always: frozenset[str] = frozenset()
     doubtful: frozenset[str] = frozenset()
@@ -50,21 +54,26 @@ def _read_words() -> _Words:
 
 
 def language_of(words: Mapping[str, int]) -> str:
-    """The language of a text that most of its commonest words are of, as an ISO 639-1 code; empty where none is.
+    """The language of a text that most of its commonest words are of, as an ISO 639-1 code;
+    empty where none is.
 
     `words` counts the words of the text, in lower case.
     """
     counts = {
-        code: sum(words.get(word, 0) for word in language.common) for code, language in _read_words().languages.items()
+        code: sum(words.get(word, 0) for word in language.common)
+        for code, language in _read_words().languages.items()
     }
     language = max(counts, key=lambda code: counts[code])
     return language if counts[language] else ""
 
 
-def is_suspended(left: str, right: str, following: str, words: Mapping[str, int], language: str) -> bool:
+def is_suspended(
+    left: str, right: str, following: str, words: Mapping[str, int], language: str
+) -> bool:
     """Whether the hyphen between two parts of a word stands for a word that follows.
 
-    `right` is the part in the next line, `following` the word behind it, `words` counts the words of the text, in lower case.
+    `right` is the part in the next line, `following` the word behind it, `words` counts the words
+    of the text, in lower case.
     """
     known = _read_words()
     own = known.languages.get(language, _Language())

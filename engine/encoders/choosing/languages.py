@@ -15,9 +15,11 @@ from engine.project.store.store import Store
 if TYPE_CHECKING:
     from engine.encoders.encoder import EncoderSource
 
-MIN_SHARE, MIN_DOCUMENTS = 0.2, 0.1
-"""Shares of the documents' text, and of the documents, that must be in other languages than the encoder's to be worth a word: one
-long document is not."""
+MIN_SHARE = 0.2
+MIN_DOCUMENTS = 0.1
+"""Shares of the documents' text, and of the documents, that must be in other languages than the
+encoder's to be worth a word: one long document is not.
+"""
 MIN_SHOWN = 0.01  # of one of them: less is most often a mistake
 MAX_CARD_SIZE = 1 << 16
 _HEAD = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
@@ -41,13 +43,21 @@ def card_languages(folder: Path | None, name: str) -> frozenset[str]:
         with card.open(encoding="utf-8", errors="replace") as file:
             text = file.read(MAX_CARD_SIZE)
     head = _HEAD.match(text)
-    listed = _LANGUAGES.search(head[1]) if head else None
-    found = frozenset(re.findall(r"(?<![\w-])[a-z]{2,3}(?![\w-])", listed[1])) if listed else frozenset()
+    if head:
+        listed = _LANGUAGES.search(head[1])
+    else:
+        listed = None
+    if listed:
+        found = frozenset(re.findall(r"(?<![\w-])[a-z]{2,3}(?![\w-])", listed[1]))
+    else:
+        found = frozenset()
     return found or (frozenset({"en"}) if _ENGLISH_ONLY.search(name.lower()) else frozenset())
 
 
 def knows(source: EncoderSource, language: str) -> bool:
-    """Whether an encoder was trained on a language, given as a code or "none", as far as it is known."""
+    """Whether an encoder was trained on a language, given as a code or "none", as far as it is
+    known.
+    """
     known = languages_of(source)
     return not known or language in (*known, "none")
 
@@ -61,20 +71,37 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
     for _, code, length in documents:
         lengths[code] += length
     shares = foreign_shares(known, lengths)
-    if not shares or sum(code in shares for _, code, _ in documents) < MIN_DOCUMENTS * len(documents):
+    if not shares or sum(code in shares for _, code, _ in documents) < MIN_DOCUMENTS * len(
+        documents
+    ):
         return None
-    listed = ", ".join(f"{language_name(code)} {share:.0%}" for code, share in shares.items() if share >= MIN_SHOWN)
+    listed = ", ".join(
+        f"{language_name(code)} {share:.0%}" for code, share in shares.items() if share >= MIN_SHOWN
+    )
     share = round(100 * sum(shares.values()))
     rest = share - sum(round(100 * one) for one in shares.values() if one >= MIN_SHOWN)
     others = f", others {rest}%" if rest > 0 else ""
-    found = f"{share}% of the documents' text is in languages that {source.name} was not trained on ({listed}{others})"
-    follows = "semantic search finds little of it; for another model, see 'engine encoders', then set encoder.model"
+    found = (
+        f"{share}% of the documents' text is in languages that {source.name} was not trained on"
+        f" ({listed}{others})"
+    )
+    follows = (
+        "semantic search finds little of it; for another model, see 'engine encoders', then set"
+        " encoder.model"
+    )
     return Finding("languages", "note", found, follows, "languages-unknown")
 
 
 def foreign_shares(known: frozenset[str], lengths: Mapping[str, int]) -> dict[str, float]:
-    """Share of the text in each language that an encoder does not know, largest first; nothing where all of that is less than
-    `MIN_SHARE`, or where it is not known. `lengths`: characters by language."""
+    """Share of the text in each language that an encoder does not know, largest first; nothing
+    where all of that is less than `MIN_SHARE`, or where it is not known. `lengths`: characters
+    by language.
+    """
     total = sum(lengths.values())
-    foreign = {code: count / total for code, count in lengths.items() if code not in known} if known and total else {}
-    return dict(sorted(foreign.items(), key=lambda item: -item[1])) if sum(foreign.values()) >= MIN_SHARE else {}
+    if known and total:
+        foreign = {code: count / total for code, count in lengths.items() if code not in known}
+    else:
+        foreign = {}
+    if sum(foreign.values()) >= MIN_SHARE:
+        return dict(sorted(foreign.items(), key=lambda item: -item[1]))
+    return {}

@@ -19,8 +19,10 @@ MAX_DEPTH = 4  # of folders below one that settings name
 
 
 def list_encoders(folders: Sequence[str] = ()) -> list[EncoderFile]:
-    """The bundled model, folders as sentence-transformers saves them in the Hugging Face cache and in `folders`, and GGUF files of
-    embedding models wherever `find_models` finds any. What cannot be used has a `problem`."""
+    """The bundled model, folders as sentence-transformers saves them in the Hugging Face cache
+    and in `folders`, and GGUF files of embedding models wherever `find_models` finds any. What
+    cannot be used has a `problem`.
+    """
     named = [Path(folder).expanduser() for folder in folders]
     found = {real_path(path): (path, place, name) for path, place, name in _model_folders(named)}
     files = [_gguf(one) for one in find_models(named)]
@@ -28,10 +30,16 @@ def list_encoders(folders: Sequence[str] = ()) -> list[EncoderFile]:
 
 
 def resolve_name(named: str, found: Sequence[EncoderFile]) -> str:
-    """What `encoder.model` is to be for an encoder that is named as the list has it, or by its path. Raises UsageError."""
+    """What `encoder.model` is to be for an encoder that is named as the list has it, or by its
+    path. Raises UsageError.
+    """
     if Path(named).expanduser().exists():
         return str(Path(named).expanduser().absolute())
-    names = {name: one.model for one in found for name in (one.model, *one.names, one.names[0].rpartition("/")[2])}
+    names = {
+        name: one.model
+        for one in found
+        for name in (one.model, *one.names, one.names[0].rpartition("/")[2])
+    }
     if named not in names:
         raise unknown("encoder", named, [one.names[0] for one in found], code="encoder-unknown")
     return names[named]
@@ -47,7 +55,9 @@ def _model_folders(named: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
             yield model.folder, OWN, model.name
     for folder in named:
         for parent, below, names in os.walk(folder):
-            below[:] = sorted(below) if len(Path(parent).relative_to(folder).parts) < MAX_DEPTH else []
+            below[:] = (
+                sorted(below) if len(Path(parent).relative_to(folder).parts) < MAX_DEPTH else []
+            )
             if "modules.json" in names:
                 below.clear()
                 yield Path(parent), NAMED, Path(parent).name
@@ -55,16 +65,30 @@ def _model_folders(named: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
 
 
 def _folder(path: Path, place: str, name: str) -> EncoderFile:
-    model = DEFAULT_MODEL if place == "bundled" else str(path)
-    languages = tuple(sorted(card_languages(path, folder_name(path) if place != "bundled" else name)))
+    if place == "bundled":
+        model = DEFAULT_MODEL
+    else:
+        model = str(path)
+    languages = tuple(
+        sorted(card_languages(path, folder_name(path) if place != "bundled" else name))
+    )
     try:
         return EncoderFile(model, place, (name,), "folder", *folder_facts(path), languages)
     except ModelError as error:
-        return EncoderFile(model, place, (name,), "folder", languages=languages, problem=f"{error.what} {error.why}")
+        return EncoderFile(
+            model,
+            place,
+            (name,),
+            "folder",
+            languages=languages,
+            problem=f"{error.what} {error.why}",
+        )
 
 
 def _gguf(found: Found) -> EncoderFile | None:
-    """None for a language model, and for what no header can be read of: `engine models` lists it."""
+    """None for a language model, and for what no header can be read of: `engine models` lists
+    it.
+    """
     try:
         header = read_header(found.path)
         size = sum(part.stat().st_size for part in found.parts or (found.path,))
@@ -72,9 +96,20 @@ def _gguf(found: Found) -> EncoderFile | None:
         return None
     if not header.embeds:
         return None
-    problem = "" if not found.size or size == found.size else f"It has {size:,} bytes instead of {found.size:,}."
+    if not found.size or size == found.size:
+        problem = ""
+    else:
+        problem = f"It has {size:,} bytes instead of {found.size:,}."
     problem = problem or lack("llm")
     languages = header.languages or tuple(card_languages(None, header.name or found.path.stem))
     return EncoderFile(
-        str(found.path), found.place, found.names, "gguf", size, header.dimension, header.context, languages, problem
+        str(found.path),
+        found.place,
+        found.names,
+        "gguf",
+        size,
+        header.dimension,
+        header.context,
+        languages,
+        problem,
     )

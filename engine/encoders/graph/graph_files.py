@@ -1,4 +1,6 @@
-"""The files of a query encoder's graph in one folder: their names, and whether they are what was written."""
+"""The files of a query encoder's graph in one folder: their names, and whether they are what was
+written.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ FILES = (MODEL, TOKENIZER, FACTS)
 
 
 def read_facts(folder: Path) -> dict[str, Any] | None:
-    """Read what is noted of the graph in a folder; None where any of its files is missing or damaged."""
+    """Read what is noted of the graph in a folder; None where any of its files is missing or
+    damaged.
+    """
     try:
         facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         is_sound = facts.pop("sha256") == _digest(folder, facts)
@@ -37,7 +41,9 @@ def write_facts(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def copy_graph(source: Path, target: Path, *, link: bool) -> None:
-    """Copy the files of a graph from folder to folder. With `link`, under a second name where the file system has those.
+    """Copy the files of a graph from folder to folder.
+
+    With `link`, under a second name where the file system has those.
 
     A second name has the permissions of the first: what a group is to read is copied.
     """
@@ -58,4 +64,6 @@ def remove_graph(folder: Path) -> None:
 
 
 def _digest(folder: Path, facts: dict[str, Any]) -> str:
-    return json_sha256([facts, remembered_sha256(folder / MODEL), remembered_sha256(folder / TOKENIZER)])
+    return json_sha256(
+        [facts, remembered_sha256(folder / MODEL), remembered_sha256(folder / TOKENIZER)]
+    )

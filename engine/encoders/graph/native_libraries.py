@@ -1,7 +1,8 @@
 """In which order libraries of native code are loaded.
 
-usearch holds a C++ library of its own. Where it is loaded first, importing onnxruntime crashes, and torch's tracer never ends
-(usearch 2.26.6, onnxruntime 1.31.1, torch 2.13.0: streams of the C++ library fail in them); the other way round all work.
+usearch holds a C++ library of its own. Where it is loaded first, importing onnxruntime crashes, and
+torch's tracer never ends (usearch 2.26.6, onnxruntime 1.31.1, torch 2.13.0: streams of the C++
+library fail in them); the other way round all work.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ def prepare_for_usearch() -> None:
 
 
 def can_run_graphs() -> bool:
-    """Whether onnxruntime and torch's tracer work in this process, as another program may have imported usearch."""
+    """Whether onnxruntime and torch's tracer work in this process, as another program may have
+    imported usearch.
+    """
     names = list(sys.modules)
-    before = names[: names.index("usearch")] if "usearch" in names else ["torch"]
+    if "usearch" in names:
+        before = names[: names.index("usearch")]
+    else:
+        before = ["torch"]
     return "torch" in before or "onnxruntime" in before

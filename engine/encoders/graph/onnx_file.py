@@ -1,7 +1,8 @@
-"""An encoder as one ONNX graph: token ids and mask → unit vectors, compared with torch before it is given away.
+"""An encoder as one ONNX graph: token ids and mask → unit vectors, compared with torch before it
+is given away.
 
-It is made in a process of its own, `python -m engine.encoders.graph.onnx_file MODEL FOLDER`, as who exports may have loaded
-anything before (`engine.encoders.graph.native_libraries`).
+It is made in a process of its own, `python -m engine.encoders.graph.onnx_file MODEL FOLDER`, as who
+exports may have loaded anything before (`engine.encoders.graph.native_libraries`).
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ INPUTS = ("input_ids", "attention_mask")
 def save_onnx(model: ModelFolder, folder: Path) -> None:
     """Write `model.onnx` and the tokenizer's files into `folder`, which is made.
 
-    The graph takes `input_ids` and `attention_mask`, (b, n) int64, and gives `vector`, (b, d). Raises EngineError for a
-    model that has no such graph, or whose graph gives other vectors, ResourceError when the disk is full.
+    The graph takes `input_ids` and `attention_mask`, (b, n) int64, and gives `vector`, (b, d).
+    Raises EngineError for a model that has no such graph, or whose graph gives other vectors,
+    ResourceError when the disk is full.
     """
     run_in_subprocess(
-        "engine.encoders.graph.onnx_file", [str(model.path), str(folder)], f"Writing {model.name} as ONNX"
+        "engine.encoders.graph.onnx_file",
+        [str(model.path), str(folder)],
+        f"Writing {model.name} as ONNX",
     )
 
 
@@ -45,7 +49,9 @@ def work(_should_stop: Callable[[], bool], model: str, folder: str) -> None:
 
 
 def _write_graph(model: ModelFolder, folder: Path) -> None:
-    text_model = TextModel(load_sentence_transformer(model, "cpu", "float32"), "cpu", model.max_tokens)
+    text_model = TextModel(
+        load_sentence_transformer(model, "cpu", "float32"), "cpu", model.max_tokens
+    )
     folder.mkdir()
     try:
         write_graph(text_model, 0, folder / "model.onnx")
@@ -62,17 +68,24 @@ def _write_graph(model: ModelFolder, folder: Path) -> None:
 
 
 def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
-    """Write all modules of an encoder as one graph, with what pooling leaves out of a prompt of so many tokens."""
+    """Write all modules of an encoder as one graph, with what pooling leaves out of a prompt of
+    so many tokens.
+    """
     import torch
 
     both = {0: "texts", 1: "tokens"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a trace may get wrong is looked for below
         torch.onnx.export(
-            _whole(text_model, prompt_length), _example(text_model.tokenizer, 2, 7), str(file), dynamo=False, opset_version=_OPSET,
-            input_names=list(INPUTS), output_names=["vector"],
+            _whole(text_model, prompt_length),
+            _example(text_model.tokenizer, 2, 7),
+            str(file),
+            dynamo=False,
+            opset_version=_OPSET,
+            input_names=list(INPUTS),
+            output_names=["vector"],
             dynamic_axes={**dict.fromkeys(INPUTS, both), "vector": {0: "texts"}},
-        )  # fmt: skip
+        )
 
 
 def _whole(text_model: TextModel, prompt_length: int) -> Any:
@@ -85,7 +98,9 @@ def _whole(text_model: TextModel, prompt_length: int) -> Any:
             self.parts = torch.nn.ModuleList(text_model.modules)
 
         def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-            return text_model.vectors({"input_ids": input_ids, "attention_mask": attention_mask}, prompt_length)
+            return text_model.vectors(
+                {"input_ids": input_ids, "attention_mask": attention_mask}, prompt_length
+            )
 
     return Whole().eval()
 
@@ -94,30 +109,39 @@ def _example(tokenizer: Any, texts: int, tokens: int) -> tuple[Tensor, Tensor]:
     """Random tokens (texts, tokens); the last text is shorter than the others."""
     import torch
 
-    ids = torch.randint(1, len(tokenizer), (texts, tokens), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(
+        1, len(tokenizer), (texts, tokens), generator=torch.Generator().manual_seed(0)
+    )
     mask = torch.ones_like(ids)
     mask[-1, slice(3) if tokenizer.padding_side == "left" else slice(tokens - 3, None)] = 0
     return ids, mask
 
 
 def _gap(text_model: TextModel, file: Path) -> float:
-    """The largest difference of any number in the vectors, for texts of another length than those traced."""
+    """The largest difference of any number in the vectors, for texts of another length than
+    those traced.
+    """
     import numpy as np
     import onnxruntime
     import torch
 
     example = _example(text_model.tokenizer, 3, 19)
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    found = session.run(None, {name: part.numpy() for name, part in zip(INPUTS, example, strict=True)})[0]
+    found = session.run(
+        None, {name: part.numpy() for name, part in zip(INPUTS, example, strict=True)}
+    )[0]
     with torch.inference_mode():
         return float(np.abs(found - _whole(text_model, 0)(*example).numpy()).max())
 
 
 def _no_graph(model: ModelFolder, why: str) -> EngineError:
     return EngineError(
-        f"The model {model.name} cannot be written as ONNX.", why, "Export it for sentence-transformers: --only model.",
-        code="onnx-unsupported", command="export",
-    )  # fmt: skip
+        f"The model {model.name} cannot be written as ONNX.",
+        why,
+        "Export it for sentence-transformers: --only model.",
+        code="onnx-unsupported",
+        command="export",
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""The encoder of queries as an ONNX graph: a search starts without torch and sentence-transformers, which take seconds to import.
+"""The encoder of queries as an ONNX graph: a search starts without torch and
+sentence-transformers, which take seconds to import.
 
-The stage that embeds makes it, and keeps it only where its vectors are the encoder's: beside the vector index, or, without an
-adapter, in the data folder (`shared_graphs`). Where there is none, or it is damaged, the encoder is loaded whole.
+The stage that embeds makes it, and keeps it only where its vectors are the encoder's: beside the
+vector index, or, without an adapter, in the data folder (`shared_graphs`). Where there is none, or
+it is damaged, the encoder is loaded whole.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ import numpy as np
 from engine.core.processors import available_cores
 from engine.encoders.encoder import Progress
 from engine.encoders.geometry import read_geometry
-from engine.encoders.graph.graph_files import FOLDER, MODEL, TOKENIZER, copy_graph, read_facts, write_facts
+from engine.encoders.graph.graph_files import (
+    FOLDER,
+    MODEL,
+    TOKENIZER,
+    copy_graph,
+    read_facts,
+    write_facts,
+)
 from engine.encoders.graph.native_libraries import can_run_graphs
 from engine.encoders.graph.shared_graphs import (
     find_graph,
@@ -36,8 +45,12 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-4
 MAX_WEIGHTS = 600_000_000
-"""Bytes of a model's weights. Larger ones take longer to read than the libraries to import, and a graph is a second copy."""
-_LENGTHS, _LONG = (1, 30, 100, 300, 1000), 12_000  # characters of what a graph is compared on
+"""Bytes of a model's weights.
+
+Larger ones take longer to read than the libraries to import, and a graph is a second copy.
+"""
+_LENGTHS = (1, 30, 100, 300, 1000)  # characters of what a graph is compared on
+_LONG = 12_000
 _log = logging.getLogger(__name__)
 
 
@@ -52,21 +65,28 @@ class QueryGraph:
         options.intra_op_num_threads = available_cores()[0]
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 4
-        self._session = onnxruntime.InferenceSession(str(folder / MODEL), options, providers=["CPUExecutionProvider"])
+        self._session = onnxruntime.InferenceSession(
+            str(folder / MODEL), options, providers=["CPUExecutionProvider"]
+        )
         self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        self._prompt, self._filler = str(facts["prompt"]), int(facts["filler"])
+        self._prompt = str(facts["prompt"])
+        self._filler = int(facts["filler"])
         self.fingerprint = str(facts["encoder"])
 
     @classmethod
     def open(cls, index: Path, fingerprint: str) -> QueryGraph | None:
-        """The graph of an index; None where there is none of the encoder of that fingerprint, or it cannot be used."""
+        """The graph of an index; None where there is none of the encoder of that fingerprint, or
+        it cannot be used.
+        """
         folder = find_graph(index)
         facts = read_facts(folder)
         if facts is None or facts["encoder"] != fingerprint or not can_run_graphs():
             return None
         try:
             return cls(folder, facts)
-        except Exception as error:  # whatever onnxruntime, or its absence, raises: the encoder itself will do
+        except (
+            Exception
+        ) as error:  # whatever onnxruntime, or its absence, raises: the encoder itself will do
             _log.info("The graph in %s is not used: %s", index, error)
             return None
 
@@ -76,14 +96,20 @@ class QueryGraph:
         for done, text in enumerate(texts, 1):
             ids = self._tokenizer.encode(encodable(self._prompt + text)).ids or [self._filler]
             row = np.array([ids], np.int64)
-            found.append(self._session.run(None, {"input_ids": row, "attention_mask": np.ones_like(row)})[0][0])
+            found.append(
+                self._session.run(None, {"input_ids": row, "attention_mask": np.ones_like(row)})[0][
+                    0
+                ]
+            )
             if progress is not None:
                 progress(done)
         return np.array(found, np.float32)
 
 
 def is_settled(index: Path) -> bool:
-    """Whether the folder of an index holds a sound graph, or points to one, or that there can be none."""
+    """Whether the folder of an index holds a sound graph, or points to one, or that there can be
+    none.
+    """
     folder = index / FOLDER
     if not folder.is_dir():
         return False
@@ -93,7 +119,9 @@ def is_settled(index: Path) -> bool:
 
 
 def take_over(former: Path, index: Path) -> bool:
-    """Put the graph of another index into the folder of this one, where it is sound: as a pointer where the data folder has it."""
+    """Put the graph of another index into the folder of this one, where it is sound: as a
+    pointer where the data folder has it.
+    """
     graph = find_graph(former)
     facts = read_facts(graph)
     if facts is None:
@@ -105,14 +133,21 @@ def take_over(former: Path, index: Path) -> bool:
 
 
 def write_query_graph(
-    source: EncoderSource, max_tokens: int, adapter: Path | None, weight: float, index: Path, texts: Sequence[str],
+    source: EncoderSource,
+    max_tokens: int,
+    adapter: Path | None,
+    weight: float,
+    index: Path,
+    texts: Sequence[str],
     loaded: Encoder | None = None,
-) -> None:  # fmt: skip
-    """Put the graph of the encoder that `source.load` gives into the folder of its index, compared with it on `texts`.
+) -> None:
+    """Put the graph of the encoder that `source.load` gives into the folder of its index,
+    compared with it on `texts`.
 
-    Without an adapter it comes to lie in the data folder, unless a group reads the project, and the index gets a pointer; one
-    that is there already is used. The index's folder stays empty where no graph is possible: for encoders of other kinds,
-    and where the vectors differ. `loaded`: an encoder that is at hand, perhaps the same.
+    Without an adapter it comes to lie in the data folder, unless a group reads the project, and the
+    index gets a pointer; one that is there already is used. The index's folder stays empty where no
+    graph is possible: for encoders of other kinds, and where the vectors differ. `loaded`: an
+    encoder that is at hand, perhaps the same.
     """
     folder = index / FOLDER
     folder.mkdir(mode=0o700)
@@ -142,10 +177,14 @@ def _exact(loaded: Encoder | None, wanted: str) -> TransformerEncoder | None:
 
     if not isinstance(loaded, TransformerEncoder) or loaded.fingerprint != wanted:
         return None
-    return loaded if (loaded.hardware.device, loaded.hardware.dtype) == ("cpu", "float32") else None
+    if (loaded.hardware.device, loaded.hardware.dtype) == ("cpu", "float32"):
+        return loaded
+    return None
 
 
-def _in_float32(model: ModelFolder, max_tokens: int, adapter: Path | None, weight: float) -> TransformerEncoder:
+def _in_float32(
+    model: ModelFolder, max_tokens: int, adapter: Path | None, weight: float
+) -> TransformerEncoder:
     from engine.encoders.hardware import choose_hardware
     from engine.encoders.transformer import TransformerEncoder
 
@@ -171,7 +210,9 @@ def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
 
 
 def _compare(encoder: TransformerEncoder, graph: QueryGraph | None, texts: Sequence[str]) -> None:
-    """Raise where the vectors are not the same, of texts of one letter up to more than `max_tokens`."""
+    """Raise where the vectors are not the same, of texts of one letter up to more than
+    `max_tokens`.
+    """
     samples = [text[:length] for text, length in zip(cycle(texts), _LENGTHS, strict=False)]
     samples.append(" ".join(islice(cycle(texts), encoder.max_tokens))[:_LONG])
     if graph is None:

@@ -1,7 +1,9 @@
-"""Graphs of encoders without an adapter, once in the user's data folder: an index that uses one points to it.
+"""Graphs of encoders without an adapter, once in the user's data folder: an index that uses one
+points to it.
 
-One that is missing or damaged is written again by the next run; a search loads the encoder whole meanwhile.
-Only graphs that were just written and compared come here, none of a project: it may be a stranger's bundle.
+One that is missing or damaged is written again by the next run; a search loads the encoder whole
+meanwhile. Only graphs that were just written and compared come here, none of a project: it may be a
+stranger's bundle.
 """
 
 from __future__ import annotations
@@ -16,8 +18,22 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engine.core.disk import PRIVATE, complete_folder, disk_errors, is_shared, json_sha256, write_text
-from engine.encoders.graph.graph_files import FACTS, FILES, FOLDER, copy_graph, read_facts, remove_graph
+from engine.core.disk import (
+    PRIVATE,
+    complete_folder,
+    disk_errors,
+    is_shared,
+    json_sha256,
+    write_text,
+)
+from engine.encoders.graph.graph_files import (
+    FACTS,
+    FILES,
+    FOLDER,
+    copy_graph,
+    read_facts,
+    remove_graph,
+)
 
 POINTER = "shared.json"
 """The file, in place of a graph, that names one in the data folder."""
@@ -43,7 +59,8 @@ def graph_name(encoder: str) -> str:
 
 
 def find_graph(index: Path) -> Path:
-    """Return the folder for the graph of an index: its own, or one in the data folder by its pointer.
+    """Return the folder for the graph of an index: its own, or one in the data folder by its
+    pointer.
 
     The latter notes the project's place, as it may have been moved. The folder may be missing.
     """
@@ -59,7 +76,9 @@ def find_graph(index: Path) -> Path:
 
 
 def is_pointer_closed_to_group(index: Path) -> bool:
-    """Return whether an index has a pointer that the project's group cannot follow into this data folder."""
+    """Return whether an index has a pointer that the project's group cannot follow into this
+    data folder.
+    """
     own = index / FOLDER
     return (own / POINTER).is_file() and not (own / FACTS).is_file() and _is_for_group(index)
 
@@ -70,9 +89,11 @@ def is_graph_shared(encoder: str) -> bool:
 
 
 def use_shared_graph(index: Path, encoder: str) -> bool:
-    """Give an index the data folder's graph of an encoder (a fingerprint); return whether there is one.
+    """Give an index the data folder's graph of an encoder (a fingerprint); return whether there
+    is one.
 
-    The index's folder for it must be there. It gets a pointer; in a project that a group reads, a copy.
+    The index's folder for it must be there. It gets a pointer; in a project that a group reads, a
+    copy.
     """
     folder = graphs_root() / graph_name(encoder)
     if not folder.is_dir():
@@ -117,7 +138,9 @@ def publish_graph(index: Path, encoder: str) -> None:
 
 
 def copy_shared_graphs(project: Path) -> None:
-    """Replace the pointers of a project by the graphs, as a group is to read it. Raises EngineError.
+    """Replace the pointers of a project by the graphs, as a group is to read it.
+
+    Raises EngineError.
 
     Where a graph is not sound its pointer stays, and the next run writes the graph again.
     """
@@ -150,11 +173,15 @@ def unused_graphs(without: Collection[Path] = ()) -> list[Path]:
     for project in _read_projects():
         if project not in without:
             used.update(filter(None, map(_read_pointer, _find_pointers(project))))
-    return sorted(path for path in root.iterdir() if _NAME.fullmatch(path.name) and path.name not in used)
+    return sorted(
+        path for path in root.iterdir() if _NAME.fullmatch(path.name) and path.name not in used
+    )
 
 
 def forget_unused_projects() -> None:
-    """Take projects off that list that use no graph, such as those whose folder was moved, which lists them anew, or deleted."""
+    """Take projects off that list that use no graph, such as those whose folder was moved, which
+    lists them anew, or deleted.
+    """
     for project in list(_read_projects()):
         if not _find_pointers(project):
             forget_project(project)
@@ -181,7 +208,9 @@ def _read_pointer(path: Path) -> str | None:
         name = json.loads(path.read_text(encoding="utf-8"))["graph"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return name if isinstance(name, str) and _NAME.fullmatch(name) else None
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    return None
 
 
 def _find_pointers(project: Path) -> list[Path]:
@@ -220,7 +249,10 @@ def _remove_unused() -> None:
 
 @contextmanager
 def _locked() -> Iterator[None]:
-    """Make the folder of the graphs where it is missing, and hold it for one process. Raises OSError."""
+    """Make the folder of the graphs where it is missing, and hold it for one process.
+
+    Raises OSError.
+    """
     from filelock import FileLock
 
     root = graphs_root()

@@ -1,1 +1,4 @@
-"""The kinds of encoders, and which of them settings name. What they have in common is in engine/encoders/encoder.py."""
+"""The kinds of encoders, and which of them settings name.
+
+What they have in common is in engine/encoders/encoder.py.
+"""

@@ -28,10 +28,12 @@ VERSION = 1
 
 
 def joined(black_box: Tensor, small: Tensor) -> Tensor:
-    """[e_bb, ê_θ]/√(1 + ‖ê_θ‖²), unit vectors (n, d + e) of e_bb (n, d), which are unit vectors, and ê_θ (n, e).
+    """[e_bb, ê_θ]/√(1 + ‖ê_θ‖²), unit vectors (n, d + e) of e_bb (n, d), which are unit vectors,
+    and ê_θ (n, e).
 
     λ-Mafin, whose product of x and y is λ₁·e_bb(x)·e_bb(y) + λ₂·e_θ(x)·e_θ(y) with e_θ = ê_θ/‖ê_θ‖,
-    λ₁ = 1/√((1 + ‖ê_θ(x)‖²)(1 + ‖ê_θ(y)‖²)) and λ₂ = λ₁·‖ê_θ(x)‖·‖ê_θ(y)‖. Of unit ê_θ it is Mafin: [e_bb, e_θ]/√2.
+    λ₁ = 1/√((1 + ‖ê_θ(x)‖²)(1 + ‖ê_θ(y)‖²)) and λ₂ = λ₁·‖ê_θ(x)‖·‖ê_θ(y)‖. Of unit ê_θ it is Mafin:
+    [e_bb, e_θ]/√2.
     """
     import torch
 
@@ -44,14 +46,19 @@ def joined_arrays(black_box: NDArray[np.floating], small: NDArray[np.floating]) 
     import numpy as np
     import torch
 
-    found: Floats = joined(*(torch.from_numpy(np.asarray(one, np.float32)) for one in (black_box, small))).numpy()
+    found: Floats = joined(
+        *(torch.from_numpy(np.asarray(one, np.float32)) for one in (black_box, small))
+    ).numpy()
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentedSource(EncoderSource):
-    """Any encoder as a black box, and the folder of the small model, which is what is trained. Prompts, length limit and tokenizer
-    are the black box's, so that chunks are the same with and without the small model, which has prompts of its own."""
+    """Any encoder as a black box, and the folder of the small model, which is what is trained.
+
+    Prompts, length limit and tokenizer are the black box's, so that chunks are the same with and
+    without the small model, which has prompts of its own.
+    """
 
     black_box: EncoderSource
     small: FolderSource
@@ -61,16 +68,22 @@ class AugmentedSource(EncoderSource):
     def of(cls, black_box: EncoderSource, small: FolderSource) -> AugmentedSource:
         """Of both, with one name and one fingerprint."""
         return cls(
-            black_box=black_box, small=small, name=f"{black_box.name} + {small.name}", folder=small.folder,
-            trains=True, **black_box.reading,
-        )  # fmt: skip
+            black_box=black_box,
+            small=small,
+            name=f"{black_box.name} + {small.name}",
+            folder=small.folder,
+            trains=True,
+            **black_box.reading,
+        )
 
     @property
     def fingerprint(self) -> str:
         """Of both."""
         return _hash(self.black_box.fingerprint, self.small.fingerprint)
 
-    def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
+    def vectors_fingerprint(
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
+    ) -> str:
         """Of the black box alone without an adapter, else of both."""
         black_box = self.black_box.vectors_fingerprint(max_tokens)
         if adapter is None or weight == 0:
@@ -78,14 +91,20 @@ class AugmentedSource(EncoderSource):
         return _hash(black_box, self.small.vectors_fingerprint(max_tokens, adapter, weight))
 
     def load(
-        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+        self,
+        max_tokens: int,
+        adapter: Path | None = None,
+        weight: float = 1.0,
+        report: Report = unheard,
     ) -> Encoder:
         """See `EncoderSource`: the black box alone without an adapter. Raises as both kinds do."""
         black_box = self.black_box.load(max_tokens, report=report)
         if adapter is None or weight == 0:
             return black_box
         small = self.small.load(max_tokens, adapter, weight, report)
-        return AugmentedEncoder(black_box, small, self.vectors_fingerprint(max_tokens, adapter, weight))
+        return AugmentedEncoder(
+            black_box, small, self.vectors_fingerprint(max_tokens, adapter, weight)
+        )
 
 
 class AugmentedEncoder:
@@ -94,7 +113,8 @@ class AugmentedEncoder:
     similarity: Similarity = COSINE
 
     def __init__(self, black_box: Encoder, small: Encoder, fingerprint: str = "") -> None:
-        self.black_box, self.small = black_box, small
+        self.black_box = black_box
+        self.small = small
         self.fingerprint = fingerprint or _hash(black_box.fingerprint, small.fingerprint)
         self.notices = black_box.notices = small.notices
 
@@ -105,15 +125,21 @@ class AugmentedEncoder:
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """See `Encoder`."""
-        return self._encode(self.black_box.encode_queries, self.small.encode_queries, texts, progress)
+        return self._encode(
+            self.black_box.encode_queries, self.small.encode_queries, texts, progress
+        )
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """See `Encoder`."""
         return self._encode(self.black_box.encode_chunks, self.small.encode_chunks, texts, progress)
 
     def _encode(
-        self, first: Callable[..., Floats], second: Callable[..., Floats], texts: Sequence[str], progress: Progress | None,
-    ) -> Floats:  # fmt: skip
+        self,
+        first: Callable[..., Floats],
+        second: Callable[..., Floats],
+        texts: Sequence[str],
+        progress: Progress | None,
+    ) -> Floats:
         hear = progress or (lambda _done: None)
         black_box = first(texts, lambda done: hear(done // 2))
         return joined_arrays(black_box, second(texts, lambda done: hear((len(texts) + done) // 2)))

@@ -22,14 +22,18 @@ BLOB = "sha256-"
 """How the names of Ollama's files begin."""
 
 
-def encoder_source(chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True) -> EncoderSource:
+def encoder_source(
+    chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True
+) -> EncoderSource:
     """As `base_source`, with what `encoder.small_model` or `encoder.vectors` puts beside it."""
     base = base_source(chosen, dimension, keyed=keyed)
     if chosen.small_model and chosen.vectors:
         raise SettingsError(
-            "encoder.small_model and encoder.vectors cannot be used together.", "Each adds vectors to those of the encoder.",
-            "Empty one; with encoder.vectors, the small model can be encoder.model.", code="encoder-ambiguous",
-        )  # fmt: skip
+            "encoder.small_model and encoder.vectors cannot be used together.",
+            "Each adds vectors to those of the encoder.",
+            "Empty one; with encoder.vectors, the small model can be encoder.model.",
+            code="encoder-ambiguous",
+        )
     if chosen.vectors:
         from engine.encoders.kinds.given import GivenSource
 
@@ -38,12 +42,19 @@ def encoder_source(chosen: EncoderSettings, dimension: int = 0, *, keyed: bool =
         return base
     from engine.encoders.kinds.augmented import AugmentedSource
 
-    return AugmentedSource.of(base, FolderSource.of(resolve_model(chosen.small_model), chosen.device, chosen.dtype))
+    return AugmentedSource.of(
+        base, FolderSource.of(resolve_model(chosen.small_model), chosen.device, chosen.dtype)
+    )
 
 
-def base_source(chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True) -> EncoderSource:
-    """The encoder, with the prompts and the pooling that the settings name. `dimension`: the width that the vectors of a server
-    must have, where it is known; `keyed`: whether that server gets the key. Raises ModelError, SettingsError."""
+def base_source(
+    chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True
+) -> EncoderSource:
+    """The encoder, with the prompts and the pooling that the settings name.
+
+    `dimension`: the width that the vectors of a server must have, where it is known; `keyed`:
+    whether that server gets the key. Raises ModelError, SettingsError.
+    """
     if chosen.endpoint:
         from engine.encoders.kinds.endpoint import EndpointSource
 
@@ -57,7 +68,9 @@ def base_source(chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = Tr
 
 
 def _with_prompts(model: ModelFolder, chosen: EncoderSettings) -> ModelFolder:
-    """Put the prompts of the settings before texts; where these, and the folder, name none, those of the catalogue."""
+    """Put the prompts of the settings before texts; where these, and the folder, name none,
+    those of the catalogue.
+    """
     entry = None
     if chosen.query_prompt is None and chosen.document_prompt is None:
         entry = find_entry_of(model.path)
@@ -77,7 +90,9 @@ def model_path(named: str) -> Path:
 
 def named_model(named: str) -> str:
     """A model of this machine as settings name it. Raises ModelError as `encoder_source`."""
-    return named if named == DEFAULT_MODEL else str(model_path(named))
+    if named == DEFAULT_MODEL:
+        return named
+    return str(model_path(named))
 
 
 def is_gguf(named: str) -> bool:
@@ -86,20 +101,28 @@ def is_gguf(named: str) -> bool:
 
 
 def warnings_of(settings: Settings, encoder: EncoderSource) -> Iterator[str]:
-    """What a user is warned of before chunks are made: that they are longer than what the encoder reads; that a model which wants
-    prompts has none."""
-    wanted, asked, of_model = settings.corpus.chunk_tokens, settings.encoder.max_tokens, encoder.max_tokens
+    """What a user is warned of before chunks are made: that they are longer than what the
+    encoder reads; that a model which wants prompts has none.
+    """
+    wanted = settings.corpus.chunk_tokens
+    asked = settings.encoder.max_tokens
+    of_model = encoder.max_tokens
     read = min(asked, of_model)
     if wanted > read and not settings.encoder.endpoint:  # which cuts by rules of its own
-        todo = "raise encoder.max_tokens" if asked < min(wanted, of_model) else "lower corpus.chunk_tokens"
+        if asked < min(wanted, of_model):
+            todo = "raise encoder.max_tokens"
+        else:
+            todo = "lower corpus.chunk_tokens"
         yield (
-            f"Chunks may have {wanted} tokens (corpus.chunk_tokens), but the encoder reads the first {read} of a text "
-            f"({'encoder.max_tokens' if asked <= of_model else 'the most that its model takes'}): semantic search does not see the "
-            f"rest, keyword search does. To change that, {todo}."
+            f"Chunks may have {wanted} tokens (corpus.chunk_tokens), but the encoder reads the"
+            f" first {read} of a text"
+            f" ({'encoder.max_tokens' if asked <= of_model else 'the most that its model takes'}):"
+            f" semantic search does not see the rest, keyword search does. To change that, {todo}."
         )
     if encoder.folder and (missing := missing_prompts(encoder.folder)):
         yield (
-            f"Models called {encoder.name} were trained with the prompts {missing.query!r} before queries and "
-            f"{missing.document!r} before documents, which its folder does not name. Set encoder.query_prompt and "
-            "encoder.document_prompt to them, or to empty texts if this model needs none."
+            f"Models called {encoder.name} were trained with the prompts {missing.query!r} before"
+            f" queries and {missing.document!r} before documents, which its folder does not name."
+            " Set encoder.query_prompt and encoder.document_prompt to them, or to empty texts if"
+            " this model needs none."
         )

@@ -1,7 +1,9 @@
-"""An embedding model on a server that speaks OpenAI's /v1/embeddings: on this machine or on site.
+"""An embedding model on a server that speaks OpenAI's /v1/embeddings: on this machine or on
+site.
 
-Texts are sent in batches; what is lost on the way is sent again, after a pause that doubles. Nothing is known of the model but its
-vectors, so that it is neither trained nor exported; that it is still the same is seen by its vectors of fixed texts.
+Texts are sent in batches; what is lost on the way is sent again, after a pause that doubles.
+Nothing is known of the model but its vectors, so that it is neither trained nor exported; that it
+is still the same is seen by its vectors of fixed texts.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ import numpy as np
 
 from engine.core.errors import EngineError, ModelError
 from engine.core.similarity import COSINE, Similarity, unit_rows
-from engine.encoders.encoder import EncoderSource, Progress, Report, Unfinished, report_prompts, unheard
+from engine.encoders.encoder import (
+    EncoderSource,
+    Progress,
+    Report,
+    Unfinished,
+    report_prompts,
+    unheard,
+)
 from engine.encoders.fingerprint import named_prompts
 from engine.encoders.text_model import encodable
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
@@ -34,15 +43,22 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 VERSION = 1
-PROBES = ("The order was confirmed on Monday.", "A valve leaks at low pressure.", "Wer haftet für den Schaden?")
+PROBES = (
+    "The order was confirmed on Monday.",
+    "A valve leaks at low pressure.",
+    "Wer haftet für den Schaden?",
+)
 MIN_SAME = 0.99  # cosine of a model's vectors of one text, on other hardware or in other batches
 LONGEST = 32_768  # tokens; the server cuts or refuses what is too long for it
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointSource(EncoderSource):
-    """A server, not yet asked. `model`: its name there; `dimension`: the width that its vectors must have, 0 where any will do.
-    `keyed`: whether it gets the key."""
+    """A server, not yet asked.
+
+    `model`: its name there; `dimension`: the width that its vectors must have, 0 where any will do.
+    `keyed`: whether it gets the key.
+    """
 
     address: Address
     model: str
@@ -56,26 +72,46 @@ class EndpointSource(EncoderSource):
         """The server that settings name. Raises SettingsError."""
         address = Address.parse(chosen.endpoint, chosen.endpoint_allow_public, "encoder.endpoint")
         return cls(
-            name=chosen.endpoint_model or "embedding server", max_tokens=LONGEST, server=address.url, address=address,
-            prompts=named_prompts(chosen.query_prompt, chosen.document_prompt, chosen.endpoint_model),
-            model=chosen.endpoint_model, seconds=chosen.endpoint_seconds, batch=chosen.endpoint_batch, dimension=dimension,
+            name=chosen.endpoint_model or "embedding server",
+            max_tokens=LONGEST,
+            server=address.url,
+            address=address,
+            prompts=named_prompts(
+                chosen.query_prompt, chosen.document_prompt, chosen.endpoint_model
+            ),
+            model=chosen.endpoint_model,
+            seconds=chosen.endpoint_seconds,
+            batch=chosen.endpoint_batch,
+            dimension=dimension,
             keyed=keyed,
-        )  # fmt: skip
+        )
 
     @property
     def fingerprint(self) -> str:
-        """Of the address, the model's name there and the prompts. Whether another model has taken that name, `is_other` says."""
+        """Of the address, the model's name there and the prompts.
+
+        Whether another model has taken that name, `is_other` says.
+        """
         parts = [VERSION, self.address.url, self.model, self.prompts.query, self.prompts.document]
         return hashlib.sha256(json.dumps(["endpoint", *parts]).encode()).hexdigest()
 
-    def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
+    def vectors_fingerprint(
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
+    ) -> str:
         """The same whatever the length limit."""
         return self.fingerprint
 
     def load(
-        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+        self,
+        max_tokens: int,
+        adapter: Path | None = None,
+        weight: float = 1.0,
+        report: Report = unheard,
     ) -> EndpointEncoder:
-        """The server is asked once there is something to ask. Raises SettingsError for a key that cannot be sent."""
+        """The server is asked once there is something to ask.
+
+        Raises SettingsError for a key that cannot be sent.
+        """
         report("encoder", self.address.url, "encoder.endpoint names a server")
         report_prompts(self.prompts, report)
         return EndpointEncoder(self, server_key() if self.keyed else "")
@@ -89,12 +125,21 @@ class EndpointEncoder:
     def __init__(self, source: EndpointSource, key: str) -> None:
         self.fingerprint = source.fingerprint
         self.notices: list[str] = []
-        self._source, self._width = source, source.dimension
+        self._source = source
+        self._width = source.dimension
         self._server = ModelServer(
-            address=source.address, path="embeddings", key=key, kind="embedding server", seconds=source.seconds,
-            limit="encoder.endpoint_seconds", advice=", then run again. Finished vectors are kept",
-            smaller=" It may also take fewer or shorter texts: lower encoder.endpoint_batch or corpus.chunk_tokens.",
-        )  # fmt: skip
+            address=source.address,
+            path="embeddings",
+            key=key,
+            kind="embedding server",
+            seconds=source.seconds,
+            limit="encoder.endpoint_seconds",
+            advice=", then run again. Finished vectors are kept",
+            smaller=(
+                " It may also take fewer or shorter texts: lower encoder.endpoint_batch or"
+                " corpus.chunk_tokens."
+            ),
+        )
         self._probes: Path | None = None
 
     @property
@@ -105,22 +150,36 @@ class EndpointEncoder:
         return self._width
 
     def watch(self, probes: Path) -> None:
-        """Before anything else is sent, make sure that the model is the one of the file `probes`, see `is_other`."""
+        """Before anything else is sent, make sure that the model is the one of the file
+        `probes`, see `is_other`.
+        """
         self._probes = probes
 
     def is_other(self, probes: Path) -> bool:
-        """Whether the vectors of fixed texts differ from those in a file, which is written where it is not there."""
+        """Whether the vectors of fixed texts differ from those in a file, which is written where
+        it is not there.
+        """
         found = self._batch(PROBES, lambda: None)
         if (kept := read_hashes(probes)) is None:
             probes.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_shard(probes, np.array([hashlib.sha256(text.encode()).digest() for text in PROBES], "S32"), found)
+            write_shard(
+                probes,
+                np.array([hashlib.sha256(text.encode()).digest() for text in PROBES], "S32"),
+                found,
+            )
             return False
         shape = len(kept[0]), kept[1]
-        return found.shape != shape or (map_vectors(probes, *shape) * found).sum(axis=1).min() < MIN_SAME
+        return (
+            found.shape != shape
+            or (map_vectors(probes, *shape) * found).sum(axis=1).min() < MIN_SAME
+        )
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """See `Encoder`; `progress` is called while an answer is waited for, too. Raises ModelError where the server refuses what
-        it is asked, StageError after several tries without an answer, EngineError for an answer that cannot be used."""
+        """See `Encoder`; `progress` is called while an answer is waited for, too.
+
+        Raises ModelError where the server refuses what it is asked, StageError after several tries
+        without an answer, EngineError for an answer that cannot be used.
+        """
         return self._encode([self._source.prompts.document + text for text in texts], progress)
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
@@ -136,7 +195,9 @@ class EndpointEncoder:
         for start in range(0, len(texts), self._source.batch):
             batch = texts[start : start + self._source.batch]
             try:
-                found.append(self._batch(batch, partial(progress, start) if progress else lambda: None))
+                found.append(
+                    self._batch(batch, partial(progress, start) if progress else lambda: None)
+                )
             except EngineError as error:
                 if start:
                     raise error from Unfinished(np.concatenate(found[1:]), self.fingerprint)
@@ -146,8 +207,14 @@ class EndpointEncoder:
         return np.concatenate(found[1:] or found)
 
     def _batch(self, texts: Sequence[str], waiting: Callable[[], object]) -> Floats:
-        """Vectors (b, d) of texts that go into one request. `waiting` is called again and again, and may raise."""
-        named = {"model": self._source.model} if self._source.model else {}
+        """Vectors (b, d) of texts that go into one request.
+
+        `waiting` is called again and again, and may raise.
+        """
+        if self._source.model:
+            named = {"model": self._source.model}
+        else:
+            named = {}
         request = {"input": [encodable(text) for text in texts], **named}
         return self._server.ask(request, partial(self._vectors, count=len(texts)), waiting)
 
@@ -155,39 +222,62 @@ class EndpointEncoder:
         """The vectors (count, d) of an answer, in the order of the texts, at unit length."""
         try:
             data = json.loads(body)["data"]
-            rows = {int(row.get("index", place)): row["embedding"] for place, row in enumerate(data)}
+            rows = {
+                int(row.get("index", place)): row["embedding"] for place, row in enumerate(data)
+            }
             widths = sorted({len(row) for row in rows.values()})
-            vectors = np.array([rows[place] for place in sorted(rows)] if len(widths) == 1 else [], np.float64)
+            vectors = np.array(
+                [rows[place] for place in sorted(rows)] if len(widths) == 1 else [], np.float64
+            )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise ExchangeError("the answer holds no vectors") from None
         if len(data) != count:
-            raise self._unusable(f"{count} texts were sent and {len(data)} vectors came back.", code="endpoint-count")
+            raise self._unusable(
+                f"{count} texts were sent and {len(data)} vectors came back.", code="endpoint-count"
+            )
         if sorted(rows) != list(range(count)):
-            why = f"Each has an 'index', but these are not the numbers from 0 to {count - 1}: which text is whose is not known."
+            why = (
+                f"Each has an 'index', but these are not the numbers from 0 to {count - 1}: which"
+                " text is whose is not known."
+            )
             raise self._unusable(why, code="endpoint-index")
         if vectors.ndim != 2 or widths != [self._width or widths[0]]:
-            before = f", those before have {self._width}" if self._width else ""
+            if self._width:
+                before = f", those before have {self._width}"
+            else:
+                before = ""
             found = " and ".join(map(str, widths))
-            raise self._unusable(f"Its vectors have {found} dimensions{before}.", code="endpoint-dimension")
+            raise self._unusable(
+                f"Its vectors have {found} dimensions{before}.", code="endpoint-dimension"
+            )
         if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
-            raise self._unusable("They hold numbers that are not finite, or only zeros.", code="vectors-not-finite")
+            raise self._unusable(
+                "They hold numbers that are not finite, or only zeros.", code="vectors-not-finite"
+            )
         self._width = vectors.shape[1]
         return unit_rows(vectors)
 
     def _unusable(self, why: str, code: str) -> EngineError:
         to_do = (
-            "Check that it runs the embedding model that the documents were embedded with. To use another one, name it in "
-            "encoder.endpoint_model; 'engine embed --force' embeds all documents with it."
+            "Check that it runs the embedding model that the documents were embedded with. To use"
+            " another one, name it in encoder.endpoint_model; 'engine embed --force' embeds all"
+            " documents with it."
         )
         return EngineError(
-            f"The vectors of the embedding server {self._source.address.url} cannot be used.", why, to_do, code=code
+            f"The vectors of the embedding server {self._source.address.url} cannot be used.",
+            why,
+            to_do,
+            code=code,
         )
 
 
 def _other_model(source: EndpointSource) -> ModelError:
     return ModelError(
-        f"The embedding server {source.address.url} has a different model under the name {source.name}.",
+        f"The embedding server {source.address.url} has a different model under the name"
+        f" {source.name}.",
         "Its vectors of fixed texts have changed, so new vectors would not fit the stored ones.",
-        "Bring the former model back, or run 'engine embed --force' to embed all documents with the new one.",
-        code="endpoint-model-changed", command="embed --force",
-    )  # fmt: skip
+        "Bring the former model back, or run 'engine embed --force' to embed all documents with the"
+        " new one.",
+        code="endpoint-model-changed",
+        command="embed --force",
+    )

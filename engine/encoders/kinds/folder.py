@@ -1,4 +1,6 @@
-"""A folder as sentence-transformers saves it: the one kind of encoder whose weights can be trained and given away."""
+"""A folder as sentence-transformers saves it: the one kind of encoder whose weights can be
+trained and given away.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,25 @@ class FolderSource(EncoderSource):
     def of(cls, folder: ModelFolder, device: str = "auto", dtype: str = "auto") -> FolderSource:
         """With the prompts that settings name, else the folder's own."""
         return cls(
-            name=folder.name, prompts=read_prompts(folder), max_tokens=folder.max_tokens, folder=folder,
-            tokenizer_file=folder.tokenizer_file, device=device, dtype=dtype, trains=True, exports=True,
-        )  # fmt: skip
+            name=folder.name,
+            prompts=read_prompts(folder),
+            max_tokens=folder.max_tokens,
+            folder=folder,
+            tokenizer_file=folder.tokenizer_file,
+            device=device,
+            dtype=dtype,
+            trains=True,
+            exports=True,
+        )
 
     @property
     def fingerprint(self) -> str:
         """Of weights and configuration, whatever the folder is called."""
         return self.folder.fingerprint
 
-    def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
+    def vectors_fingerprint(
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
+    ) -> str:
         """See `encoder_fingerprint`."""
         return encoder_fingerprint(self.folder, adapter, weight, max_tokens)
 
@@ -46,12 +57,21 @@ class FolderSource(EncoderSource):
 
     def moved(self, folder: Path, dtype: str) -> FolderSource:
         """See `EncoderSource`."""
-        return replace(self, folder=replace(self.folder, path=folder), tokenizer_file=None, dtype=dtype)
+        return replace(
+            self, folder=replace(self.folder, path=folder), tokenizer_file=None, dtype=dtype
+        )
 
     def load(
-        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+        self,
+        max_tokens: int,
+        adapter: Path | None = None,
+        weight: float = 1.0,
+        report: Report = unheard,
     ) -> Encoder:
-        """On the device, and in the precision, that are chosen for this machine. Raises as `TransformerEncoder.load`."""
+        """On the device, and in the precision, that are chosen for this machine.
+
+        Raises as `TransformerEncoder.load`.
+        """
         from engine.encoders.hardware import choose_hardware
         from engine.encoders.transformer import TransformerEncoder
 
@@ -59,5 +79,9 @@ class FolderSource(EncoderSource):
         for choice in hardware.choices:
             report(choice.setting, choice.value, choice.reason)
         return TransformerEncoder.load(
-            self.folder, adapter=adapter, adapter_scale=weight, hardware=hardware, max_tokens=max_tokens
+            self.folder,
+            adapter=adapter,
+            adapter_scale=weight,
+            hardware=hardware,
+            max_tokens=max_tokens,
         )

@@ -1,4 +1,7 @@
-"""A GGUF embedding model, run by llama.cpp in a process of its own. It is neither trained nor exported."""
+"""A GGUF embedding model, run by llama.cpp in a process of its own.
+
+It is neither trained nor exported.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,11 @@ TEXTS_AT_ONCE = 4  # a stop is heard between them
 
 @dataclass(frozen=True, kw_only=True)
 class GgufSource(EncoderSource):
-    """A file of an embedding model, not yet loaded. `pooling`: as the setting has it; `name`: the file's, without its ending, or
-    the model's where the file is named by its content."""
+    """A file of an embedding model, not yet loaded.
+
+    `pooling`: as the setting has it; `name`: the file's, without its ending, or the model's where
+    the file is named by its content.
+    """
 
     path: Path
     identity: str
@@ -45,22 +51,33 @@ class GgufSource(EncoderSource):
 
     @classmethod
     def named(cls, chosen: EncoderSettings) -> GgufSource:
-        """The file that settings name by its path, or by its name in the folder of `engine models add`. Prompts that they do not
-        name are those of the model's family, by the file's name or the one in it. Raises ModelError."""
+        """The file that settings name by its path, or by its name in the folder of `engine
+        models add`. Prompts that they do not name are those of the model's family, by the file's
+        name or the one in it. Raises ModelError.
+        """
         try:
             path = gguf_file(Path(), chosen.model)
-            header, identity = read_header(path), content_identity(path)
+            header = read_header(path)
+            identity = content_identity(path)
         except ModelError as error:
             to_do = "Set encoder.model to a GGUF file of an embedding model, or to a folder."
             what = f"The embedding model {chosen.model} cannot be used."
             raise ModelError(what, error.why, to_do, code="model-invalid") from None
         within = header.name.replace(" ", "-")
-        called = path.stem if path.suffix.lower() == ".gguf" else within
+        if path.suffix.lower() == ".gguf":
+            called = path.stem
+        else:
+            called = within
         prompts = named_prompts(chosen.query_prompt, chosen.document_prompt, called, within)
         return cls(
-            name=called, prompts=prompts, max_tokens=header.context or 512, path=path, identity=identity,
-            pooling=chosen.pooling, on_gpu=chosen.device != "cpu",
-        )  # fmt: skip
+            name=called,
+            prompts=prompts,
+            max_tokens=header.context or 512,
+            path=path,
+            identity=identity,
+            pooling=chosen.pooling,
+            on_gpu=chosen.device != "cpu",
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -68,9 +85,13 @@ class GgufSource(EncoderSource):
         parts = [VERSION, self.identity, self.prompts.query, self.prompts.document, self.pooling]
         return hashlib.sha256(json.dumps(["gguf", *parts]).encode()).hexdigest()
 
-    def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
+    def vectors_fingerprint(
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
+    ) -> str:
         """Of the model and the length limit."""
-        return hashlib.sha256(f"{self.fingerprint} {min(max_tokens, self.max_tokens)}".encode()).hexdigest()
+        return hashlib.sha256(
+            f"{self.fingerprint} {min(max_tokens, self.max_tokens)}".encode()
+        ).hexdigest()
 
     @property
     def weights(self) -> Path:
@@ -82,33 +103,50 @@ class GgufSource(EncoderSource):
         return replace(self, path=folder / self.path.name)
 
     def load(
-        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+        self,
+        max_tokens: int,
+        adapter: Path | None = None,
+        weight: float = 1.0,
+        report: Report = unheard,
     ) -> GgufEncoder:
-        """The model, in a process that ends with the encoder. Raises ModelError where the file cannot be used."""
+        """The model, in a process that ends with the encoder.
+
+        Raises ModelError where the file cannot be used.
+        """
         report_prompts(self.prompts, report)
         return GgufEncoder(self, max_tokens)
 
 
 class GgufEncoder:
-    """A process that encodes; where it has died, the next call starts another. For one thread at a time."""
+    """A process that encodes; where it has died, the next call starts another.
+
+    For one thread at a time.
+    """
 
     similarity: Similarity = COSINE
 
     def __init__(self, source: GgufSource, max_tokens: int) -> None:
         self.fingerprint = source.vectors_fingerprint(max_tokens)
         self.notices: list[str] = []
-        self._source, self._limit = source, min(max_tokens, source.max_tokens)
+        self._source = source
+        self._limit = min(max_tokens, source.max_tokens)
         self._start()
 
     def _start(self) -> None:
-        pipe, source = subprocess.PIPE, self._source
+        pipe = subprocess.PIPE
+        source = self._source
         arguments = [str(source.path), str(self._limit), source.pooling, str(source.on_gpu)]
-        self._child = spawn(MODULE, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        self._child = spawn(
+            MODULE, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        )
         self._closed = weakref.finalize(self, end, self._child)
         self.dimension = int(self._line()["width"])
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """See `Encoder`. Raises StageError when the process has died, EngineError for vectors that cannot be used."""
+        """See `Encoder`.
+
+        Raises StageError when the process has died, EngineError for vectors that cannot be used.
+        """
         return self._encode(self._source.prompts.document, texts, progress)
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
@@ -129,9 +167,11 @@ class GgufEncoder:
                 progress(start + len(part))
         if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
             raise EngineError(
-                f"The model {self._source.name} gave unusable vectors.", "They hold numbers that are not finite, or only zeros.",
-                "Use another file of the model, or another model.", code="vectors-not-finite",
-            )  # fmt: skip
+                f"The model {self._source.name} gave unusable vectors.",
+                "They hold numbers that are not finite, or only zeros.",
+                "Use another file of the model, or another model.",
+                code="vectors-not-finite",
+            )
         return unit_rows(vectors)
 
     def _part(self, texts: list[str]) -> Floats:
@@ -164,6 +204,8 @@ class GgufEncoder:
 
     def _died(self) -> StageError:
         return StageError(
-            f"The process of the embedding model {self._source.name} crashed.", f"Its exit code is {self._child.wait()}.",
-            "Try again; if it happens again, use another model.", code="model-crashed",
-        )  # fmt: skip
+            f"The process of the embedding model {self._source.name} crashed.",
+            f"Its exit code is {self._child.wait()}.",
+            "Try again; if it happens again, use another model.",
+            code="model-crashed",
+        )

@@ -1,7 +1,9 @@
-"""The process that runs a GGUF embedding model: llama.cpp may crash, and two threads may not use a model.
+"""The process that runs a GGUF embedding model: llama.cpp may crash, and two threads may not use
+a model.
 
-`python -m engine.encoders.kinds.gguf_process FILE TOKENS POOLING ON_GPU` reads lines of JSON, each a list of texts, and answers
-each with a line {"rows", "width"} and the vectors, float32, or a line {"error"}. Its first line, before any text, has the width.
+`python -m engine.encoders.kinds.gguf_process FILE TOKENS POOLING ON_GPU` reads lines of JSON, each
+a list of texts, and answers each with a line {"rows", "width"} and the vectors, float32, or a line
+{"error"}. Its first line, before any text, has the width.
 """
 
 from __future__ import annotations
@@ -24,19 +26,27 @@ POOLING = {"from the model": -1, "mean": 1, "cls": 2, "last": 3}
 
 
 class EmbeddingModel:
-    """A loaded model. `width`: of its vectors. Raises ModelError where the file is no embedding model that can be used."""
+    """A loaded model.
+
+    `width`: of its vectors. Raises ModelError where the file is no embedding model that can be
+    used.
+    """
 
     def __init__(self, path: Path, max_tokens: int, pooling: str, on_gpu: bool) -> None:
-        self._lib, self._path, self._max = library(), path, max_tokens
+        self._lib = library()
+        self._path = path
+        self._max = max_tokens
         self._model = self._loaded(on_gpu)
         self._vocabulary = self._lib.llama_model_get_vocab(self._model)
         self._context = self._opened(POOLING[pooling])
         if self._lib.llama_pooling_type(self._context) not in (1, 2, 3):
             raise ModelError(
-                f"The model {path.name} does not say how the vectors of a text's tokens become one.",
-                "It may be a generative language model.", 'Set encoder.pooling to "mean", "cls" or "last".',
+                f"The model {path.name} does not say how the vectors of a text's tokens become"
+                " one.",
+                "It may be a generative language model.",
+                'Set encoder.pooling to "mean", "cls" or "last".',
                 code="pooling-unsupported",
-            )  # fmt: skip
+            )
         self.width = int(self._lib.llama_model_n_embd_out(self._model))
 
     def vector(self, text: str) -> bytes:
@@ -45,24 +55,41 @@ class EmbeddingModel:
         data = (self._lib.llama_token * len(tokens))(*tokens)  # the batch points to it
         self._lib.llama_memory_clear(self._lib.llama_get_memory(self._context), True)
         clear_log()
-        if self._lib.llama_decode(self._context, self._lib.llama_batch_get_one(data, len(tokens))) != 0:
-            raise self._invalid(f"A text of {len(tokens)} tokens could not be encoded: {complaint(self._path)}")
+        if (
+            self._lib.llama_decode(self._context, self._lib.llama_batch_get_one(data, len(tokens)))
+            != 0
+        ):
+            raise self._invalid(
+                f"A text of {len(tokens)} tokens could not be encoded: {complaint(self._path)}"
+            )
         found = self._lib.llama_get_embeddings_seq(self._context, 0)
         return ctypes.string_at(found, 4 * self.width)
 
     def _tokens(self, text: str) -> list[int]:
-        """With the model's own marks around them; what looks like a mark in the text is read as its characters. A text that is
-        too long keeps the last mark."""
+        """With the model's own marks around them; what looks like a mark in the text is read as
+        its characters. A text that is too long keeps the last mark.
+        """
         tokens = tokenise(self._vocabulary, text, around=True, control=False)
         tokens = tokens or [max(0, self._lib.llama_vocab_eos(self._vocabulary))]
         if len(tokens) <= self._max:
             return tokens
-        ends = {of(self._vocabulary) for of in (self._lib.llama_vocab_eos, self._lib.llama_vocab_sep)}
-        return [*tokens[: self._max - 1], tokens[-1] if tokens[-1] in ends else tokens[self._max - 1]]
+        ends = {
+            of(self._vocabulary) for of in (self._lib.llama_vocab_eos, self._lib.llama_vocab_sep)
+        }
+        return [
+            *tokens[: self._max - 1],
+            tokens[-1] if tokens[-1] in ends else tokens[self._max - 1],
+        ]
 
     def _loaded(self, on_gpu: bool) -> Any:
-        gpus = free_gpu_memory() if on_gpu and self._lib.llama_supports_gpu_offload() else ()
-        layers = choose_layers(gpus, weight_of(self._path, self._max))[0] if gpus else 0
+        if on_gpu and self._lib.llama_supports_gpu_offload():
+            gpus = free_gpu_memory()
+        else:
+            gpus = ()
+        if gpus:
+            layers = choose_layers(gpus, weight_of(self._path, self._max))[0]
+        else:
+            layers = 0
         for wanted in dict.fromkeys((layers, 0)):
             if model := load(self._path, n_gpu_layers=wanted):
                 return model
@@ -72,14 +99,19 @@ class EmbeddingModel:
         params = self._lib.llama_context_default_params()
         params.n_ctx = params.n_batch = params.n_ubatch = self._max  # a text is computed at once
         params.n_threads = params.n_threads_batch = free_threads()[0]
-        params.embeddings, params.pooling_type = True, pooling
+        params.embeddings = True
+        params.pooling_type = pooling
         if context := self._lib.llama_init_from_model(self._model, params):
             return context
         raise self._invalid(complaint(self._path))
 
     def _invalid(self, why: str) -> ModelError:
-        to_do = "Set encoder.model to another GGUF file of an embedding model, or get this one again."
-        return ModelError(f"The embedding model {self._path} cannot be used.", why, to_do, code="model-invalid")
+        to_do = (
+            "Set encoder.model to another GGUF file of an embedding model, or get this one again."
+        )
+        return ModelError(
+            f"The embedding model {self._path} cannot be used.", why, to_do, code="model-invalid"
+        )
 
 
 def main() -> None:

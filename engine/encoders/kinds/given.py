@@ -1,7 +1,9 @@
-"""Vectors of chunks from a file beside the project's own encoder (METHODS.md §2): the model that made them is not here.
+"""Vectors of chunks from a file beside the project's own encoder (METHODS.md §2): the model that
+made them is not here.
 
-Nobody can ask that model for the vector of a query, so a linear map of the own encoder's vector stands for it, and for that of a
-chunk that the file lacks. Without the map it is the own encoder alone.
+Nobody can ask that model for the vector of a query, so a linear map of the own encoder's vector
+stands for it, and for that of a chunk that the file lacks. Without the map it is the own encoder
+alone.
 """
 
 from __future__ import annotations
@@ -28,17 +30,24 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 VERSION = 1
-WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
 
 
 def is_map(adapter: Path) -> bool:
-    """Whether the folder holds a map of queries, not a LoRA adapter. Raises ModelError for an unsound one."""
+    """Whether the folder holds a map of queries, not a LoRA adapter.
+
+    Raises ModelError for an unsound one.
+    """
     return bool(check_adapter(adapter, ("LORA", ALL_WEIGHTS, QUERY_MAP))["peft_type"] == QUERY_MAP)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GivenSource(EncoderSource):
-    """The project's own encoder, and the file of vectors. Prompts, length limit and tokenizer are the encoder's."""
+    """The project's own encoder, and the file of vectors.
+
+    Prompts, length limit and tokenizer are the encoder's.
+    """
 
     own: EncoderSource
     path: str
@@ -47,41 +56,63 @@ class GivenSource(EncoderSource):
     def of(cls, own: EncoderSource, path: str) -> GivenSource:
         """Of both. The file is not opened."""
         return cls(
-            own=own, path=path, name=f"{own.name} + {Path(path).name}", folder=own.folder, trains=True,
+            own=own,
+            path=path,
+            name=f"{own.name} + {Path(path).name}",
+            folder=own.folder,
+            trains=True,
             **own.reading,
-        )  # fmt: skip
+        )
 
     @property
     def fingerprint(self) -> str:
         """Of the encoder and the file's content. Raises ModelError without the file."""
         return _hash(self.own.fingerprint, vectors_digest(self.path))
 
-    def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
-        """Of the own encoder without a map, else of both: a map names the file that it was fitted to."""
+    def vectors_fingerprint(
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
+    ) -> str:
+        """Of the own encoder without a map, else of both: a map names the file that it was
+        fitted to.
+        """
         if adapter is None or weight == 0 or not is_map(adapter):
             return self.own.vectors_fingerprint(max_tokens, adapter, weight)
         return _hash(self.own.vectors_fingerprint(max_tokens), adapter_digest(adapter), str(weight))
 
     def load(
-        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+        self,
+        max_tokens: int,
+        adapter: Path | None = None,
+        weight: float = 1.0,
+        report: Report = unheard,
     ) -> Encoder:
         """See `EncoderSource`. The file is read once chunks are encoded."""
         if adapter is None or weight == 0 or not is_map(adapter):
             return self.own.load(max_tokens, adapter, weight, report)
         own = self.own.load(max_tokens, report=report)
-        return GivenEncoder(own, self.path, adapter, weight, self.vectors_fingerprint(max_tokens, adapter, weight))
+        return GivenEncoder(
+            own, self.path, adapter, weight, self.vectors_fingerprint(max_tokens, adapter, weight)
+        )
 
 
 class GivenEncoder:
-    """[e(x), w g(x)]/√(1 + w²) of the own encoder's unit vectors e and given ones g; where x has none, g(x) is unit W e(x)."""
+    """[e(x), w g(x)]/√(1 + w²) of the own encoder's unit vectors e and given ones g; where x has
+    none, g(x) is unit W e(x).
+    """
 
     similarity: Similarity = COSINE
 
-    def __init__(self, own: Encoder, path: str, adapter: Path, weight: float, fingerprint: str) -> None:
+    def __init__(
+        self, own: Encoder, path: str, adapter: Path, weight: float, fingerprint: str
+    ) -> None:
         from safetensors.numpy import load_file
 
-        self.black_box, self.fingerprint, self.notices = own, fingerprint, own.notices
-        self._path, self._adapter, self._weight = path, adapter, weight
+        self.black_box = own
+        self.fingerprint = fingerprint
+        self.notices = own.notices
+        self._path = path
+        self._adapter = adapter
+        self._weight = weight
         self._map: Floats = load_file(adapter / WEIGHTS)["query_map"]  # (e, d)
 
     @property
@@ -91,12 +122,18 @@ class GivenEncoder:
 
     @cached_property
     def given(self) -> GivenVectors:
-        """The file's vectors. Raises ModelError where it is not the one that the map was fitted to."""
+        """The file's vectors.
+
+        Raises ModelError where it is not the one that the map was fitted to.
+        """
         if metadata(self._adapter / WEIGHTS)["vectors"] != vectors_digest(self._path):
             raise ModelError(
-                f"The vectors in {self._path} have changed.", "The file has changed since the map was fitted.",
-                "Run 'engine adapt'.", code="vectors-changed", command="adapt",
-            )  # fmt: skip
+                f"The vectors in {self._path} have changed.",
+                "The file has changed since the map was fitted.",
+                "Run 'engine adapt'.",
+                code="vectors-changed",
+                command="adapt",
+            )
         return read_vectors(self._path)
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:

@@ -1,4 +1,7 @@
-"""Vectors of chunks in a file, .npy or .safetensors, each named by its chunk's content hash. Nothing is unpickled."""
+"""Vectors of chunks in a file, .npy or .safetensors, each named by its chunk's content hash.
+
+Nothing is unpickled.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,9 @@ def vectors_digest(named: str) -> str:
     """Names the vectors of a file, and their ids, by content. Raises ModelError."""
     try:
         path = Path(named).expanduser()
-        return hashlib.sha256("".join(map(remembered_sha256, [path, *_ids_beside(path)])).encode()).hexdigest()
+        return hashlib.sha256(
+            "".join(map(remembered_sha256, [path, *_ids_beside(path)])).encode()
+        ).hexdigest()
     except _FAULTS as error:
         raise _unusable(named, reason_of(error), code="vectors-unreadable") from None
 
@@ -74,7 +79,9 @@ def read_vectors(path: str) -> GivenVectors:
     for row, name in enumerate(ids):
         first = places.setdefault(name, row)
         if first != row and np.abs(np.subtract(*unit_rows(rows[[first, row]]))).max() > _SAME:
-            raise _unusable(path, f"The id {name} has two different vectors.", code="vectors-ids-invalid")
+            raise _unusable(
+                path, f"The id {name} has two different vectors.", code="vectors-ids-invalid"
+            )
     return GivenVectors(rows, places)
 
 
@@ -86,7 +93,8 @@ def _read(path: Path) -> tuple[NDArray[np.floating], list[str]]:
     text = None
     if path.suffix.lower() == ".safetensors":
         with safe_open(path, framework="numpy") as file:
-            rows, text = file.get_tensor("vectors"), (file.metadata() or {}).get("ids")
+            rows = file.get_tensor("vectors")
+            text = (file.metadata() or {}).get("ids")
     else:
         rows = np.lib.format.open_memmap(path, mode="r")
     if text is None:
@@ -95,16 +103,26 @@ def _read(path: Path) -> tuple[NDArray[np.floating], list[str]]:
             raise _unusable(path, why, code="vectors-ids-missing")
         text = beside[0].read_text(encoding="utf-8-sig")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return rows, [str(json.loads(line)["content_hash"]) if line.startswith("{") else line.lower() for line in lines]
+    return rows, [
+        str(json.loads(line)["content_hash"]) if line.startswith("{") else line.lower()
+        for line in lines
+    ]
 
 
 def _ids_beside(path: Path) -> list[Path]:
     """The file of its ids, where there is one: its own, or the one that an export writes."""
-    return [found for name in (f"{path.stem}.ids.txt", "ids.jsonl") if (found := path.with_name(name)).is_file()][:1]
+    return [
+        found
+        for name in (f"{path.stem}.ids.txt", "ids.jsonl")
+        if (found := path.with_name(name)).is_file()
+    ][:1]
 
 
 def _unusable(path: Path | str, why: str, code: str) -> ModelError:
     return ModelError(
-        f"The vectors in {path} cannot be used.", why,
-        "Set encoder.vectors to a .npy file with its ids beside it, or to a .safetensors file with both.", code=code,
-    )  # fmt: skip
+        f"The vectors in {path} cannot be used.",
+        why,
+        "Set encoder.vectors to a .npy file with its ids beside it, or to a .safetensors file with"
+        " both.",
+        code=code,
+    )

@@ -1,1 +1,3 @@
-"""Lists of two systems that people compare: what differs in them, which is better, and what that shows."""
+"""Lists of two systems that people compare: what differs in them, which is better, and what that
+shows.
+"""

@@ -28,17 +28,23 @@ def asked_questions(snapshot: ProjectSnapshot) -> list[str]:
 
 
 def focused_questions(snapshot: ProjectSnapshot) -> frozenset[str]:
-    """Keys (`question_key`) of judged questions whose hits were asked about only as far as two systems differ in them.
+    """Keys (`question_key`) of judged questions whose hits were asked about only as far as two
+    systems differ in them.
 
-    They measure the difference of these two; figures of one system alone, and of others, would miss right passages.
+    They measure the difference of these two; figures of one system alone, and of others, would miss
+    right passages.
     """
     deciding = [one for one in snapshot.store.judged() if not one.only_measures]
     imported = {question_key(one.text) for one in deciding if not one.key.startswith(MARKED)}
-    focused = {question_key(one.text) for one in read_marks(snapshot.project).values() if one.focused}
+    focused = {
+        question_key(one.text) for one in read_marks(snapshot.project).values() if one.focused
+    }
     return frozenset(focused - imported)
 
 
 def passages_of(chunks: Iterable[Chunk]) -> dict[int, int]:
-    """Return chunk id → the first chunk of the same text, white space single: copies of a text are one passage."""
+    """Return chunk id → the first chunk of the same text, white space single: copies of a text
+    are one passage.
+    """
     texts: dict[str, int] = {}
     return {chunk.id: texts.setdefault(" ".join(chunk.text.split()), chunk.id) for chunk in chunks}

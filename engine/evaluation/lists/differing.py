@@ -1,6 +1,8 @@
-"""What a difference between two lists depends on: the passages that stand in one alone, or at another rank.
+"""What a difference between two lists depends on: the passages that stand in one alone, or at
+another rank.
 
-A passage at the same rank in both adds the same to both, so that its relevance says nothing about which is better.
+A passage at the same rank in both adds the same to both, so that its relevance says nothing about
+which is better.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ Passage = TypeVar("Passage", bound=Hashable)
 def differing_passages(first: Sequence[Passage], second: Sequence[Passage]) -> list[Passage]:
     """The passages whose relevance can tell two lists apart, those that stand higher first.
 
-    The lists name passages by what decides their relevance, such as their text: copies of a text are one passage.
+    The lists name passages by what decides their relevance, such as their text: copies of a text
+    are one passage.
     """
     ranks = _ranks(first)
     others = _ranks(second)
@@ -28,7 +31,9 @@ def differing_passages(first: Sequence[Passage], second: Sequence[Passage]) -> l
 def undecided_passages(
     first: Sequence[Passage], second: Sequence[Passage], judged: Collection[Passage]
 ) -> list[Passage]:
-    """The differing passages that nobody has judged yet; empty where the difference of the lists is known."""
+    """The differing passages that nobody has judged yet; empty where the difference of the lists
+    is known.
+    """
     return [one for one in differing_passages(first, second) if one not in judged]
 
 

@@ -1,4 +1,6 @@
-"""Which of two lists people found better: answers as they are kept in the imports folder, and what they say of two systems."""
+"""Which of two lists people found better: answers as they are kept in the imports folder, and
+what they say of two systems.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,18 @@ from engine.written_queries.imports import JUDGING, JUDGING_SECONDS, keep_rows, 
 PREFERENCES_FILE = "preferences.jsonl"
 
 Origin = Literal["own", "imported", "model", "extractive"]
-"""Who wrote a query: a person (typed now, or judged before), or, of those made for training and held out from it, how."""
+"""Who wrote a query: a person (typed now, or judged before), or, of those made for training and
+held out from it, how.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """An answer about the lists of two systems in the order shown, `time` in seconds since the epoch.
+    """An answer about the lists of two systems in the order shown, `time` in seconds since the
+    epoch.
 
-    `source`: the text that a generated query was made from; empty where nobody knows. `lists`: a digest of each list's texts.
+    `source`: the text that a generated query was made from; empty where nobody knows. `lists`: a
+        digest of each list's texts.
     """
 
     query: str
@@ -45,17 +51,27 @@ class Preference:
         return question_key(self.query), frozenset((self.first, self.second))
 
     def outcome(self, pair: SystemPair) -> int:
-        """+1 where the candidate's list is better, −1 where the reference's is, 0 where neither is."""
+        """+1 where the candidate's list is better, −1 where the reference's is, 0 where neither
+        is.
+        """
         if self.answer == "same":
             return 0
-        preferred = self.first if self.answer == "first" else self.second
+        if self.answer == "first":
+            preferred = self.first
+        else:
+            preferred = self.second
         return 1 if preferred == pair.candidate else -1
 
 
 def read_preferences(project: ProjectFolder) -> list[Preference]:
-    """All of a project, in the order in which the questions were first answered. Raises DatasetError where the file was damaged."""
+    """All of a project, in the order in which the questions were first answered.
+
+    Raises DatasetError where the file was damaged.
+    """
     path = project.path / "imports" / PREFERENCES_FILE
-    return kept_rows(path, _preference, "your preferences between lists", code="preferences-unreadable")
+    return kept_rows(
+        path, _preference, "your preferences between lists", code="preferences-unreadable"
+    )
 
 
 def keep_preference(project: ProjectFolder, preference: Preference) -> None:
@@ -71,11 +87,13 @@ def drop_preference(project: ProjectFolder, query: str, pair: SystemPair) -> Non
 
 
 def preferences_between(project: ProjectFolder, store: Store, pair: SystemPair) -> list[Preference]:
-    """The answers that count as evidence between two systems, in order: at most one a question, and one a source text.
+    """The answers that count as evidence between two systems, in order: at most one a question,
+    and one a source text.
 
-    A question has one answer, the last one, at the place of its first: to answer again neither adds a bet nor moves one. Of
-    several queries that were made from one text the first counts, because the others are no independent witnesses. Queries
-    that something was trained on do not count, nor do extractive ones, which repeat the words of their chunk.
+    A question has one answer, the last one, at the place of its first: to answer again neither adds
+    a bet nor moves one. Of several queries that were made from one text the first counts, because
+    the others are no independent witnesses. Queries that something was trained on do not count, nor
+    do extractive ones, which repeat the words of their chunk.
     """
     trained = {question_key(query.text) for query in store.queries() if query.split != "heldout"}
     both = frozenset((pair.reference, pair.candidate))
@@ -83,7 +101,12 @@ def preferences_between(project: ProjectFolder, store: Store, pair: SystemPair) 
     sources: set[str] = set()
     for one in read_preferences(project):
         question, systems = one.key
-        if systems != both or question in trained or one.origin == "extractive" or one.source in sources:
+        if (
+            systems != both
+            or question in trained
+            or one.origin == "extractive"
+            or one.source in sources
+        ):
             continue
         if one.source:
             sources.add(one.source)
@@ -98,13 +121,18 @@ def preferred(preferences: list[Preference], pair: SystemPair) -> EProcess:
 
 def preferences_fingerprint(project: ProjectFolder) -> str:
     """A hash of all answers, without their times."""
-    return fingerprint(preferences=[asdict(replace(one, time=0.0)) for one in read_preferences(project)])
+    return fingerprint(
+        preferences=[asdict(replace(one, time=0.0)) for one in read_preferences(project)]
+    )
 
 
 @contextmanager
 def _changed(project: ProjectFolder) -> Iterator[dict[object, Preference]]:
     """All answers by key, written when the block ends."""
-    with project.locked(JUDGING, wait=JUDGING_SECONDS), disk_errors("The preference could not be kept."):
+    with (
+        project.locked(JUDGING, wait=JUDGING_SECONDS),
+        disk_errors("The preference could not be kept."),
+    ):
         kept: dict[object, Preference] = {one.key: one for one in read_preferences(project)}
         yield kept
         keep_rows(project, PREFERENCES_FILE, map(asdict, kept.values()))

@@ -1,4 +1,6 @@
-"""The systems whose lists people compare: named by what makes them, so that answers outlive runs and moves of a project."""
+"""The systems whose lists people compare: named by what makes them, so that answers outlive runs
+and moves of a project.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ EQUAL = FusionInfo("weighted", 0.5)
 
 @dataclass(frozen=True, slots=True)
 class ListedSystem:
-    """What makes a list: the fingerprints of what encodes queries and chunks, the search mode, and for hybrid search how it fuses
-    (`share`: of the semantic score in a weighted sum). It stays the same when documents are read again."""
+    """What makes a list: the fingerprints of what encodes queries and chunks, the search mode,
+    and for hybrid search how it fuses (`share`: of the semantic score in a weighted sum). It
+    stays the same when documents are read again.
+    """
 
     queries: str
     chunks: str
@@ -45,7 +49,9 @@ class SystemPair:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def candidate_first(self, query: str) -> bool:
-        """Whether the candidate's list is shown first for a query: a toss of a coin that always falls the same way."""
+        """Whether the candidate's list is shown first for a query: a toss of a coin that always
+        falls the same way.
+        """
         text = json.dumps([question_key(query), asdict(self.reference), asdict(self.candidate)])
         return bool(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[0] & 1)
 
@@ -58,8 +64,10 @@ class SystemPair:
 
 @dataclass(frozen=True, slots=True)
 class SystemChoice:
-    """A system that a project can build: base, or an `adapter` (its folder in the project) trained for `scope`, at an
-    interpolation weight; and for hybrid search how both rankings are fused."""
+    """A system that a project can build: base, or an `adapter` (its folder in the project)
+    trained for `scope`, at an interpolation weight; and for hybrid search how both rankings are
+    fused.
+    """
 
     mode: ListMode
     fusion: FusionInfo = EQUAL
@@ -69,7 +77,10 @@ class SystemChoice:
 
     def listed(self, snapshot: ProjectSnapshot) -> ListedSystem:
         """The same by fingerprints. Raises ModelError for an unsound adapter."""
-        folder = snapshot.project.path / self.adapter if self.adapter else None
+        if self.adapter:
+            folder = snapshot.project.path / self.adapter
+        else:
+            folder = None
         of_chunks = chunk_adapter(folder, self.scope)
         queries = encoder_fingerprint_of(snapshot, folder, self.weight)
         chunks = encoder_fingerprint_of(snapshot, of_chunks, self.weight if of_chunks else 1.0)
@@ -93,16 +104,22 @@ class ChoicePair:
 
 
 def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> ChoicePair:
-    """Base and the adapter that was trained last, in a search mode (None: the project's default one).
+    """Base and the adapter that was trained last, in a search mode (None: the project's default
+    one).
 
-    The adapter has the interpolation weight, and in hybrid search the share, of the candidate that evaluation finds most worth
-    comparing; before an evaluation its full weight. Raises NotBuiltError where nothing was trained that could be compared,
-    UsageError for a hyperbolic encoder.
+    The adapter has the interpolation weight, and in hybrid search the share, of the candidate that
+    evaluation finds most worth comparing; before an evaluation its full weight. Raises
+    NotBuiltError where nothing was trained that could be compared, UsageError for a hyperbolic
+    encoder.
     """
     chosen = mode or default_list_mode(snapshot)
     trained = snapshot.store.artifact(AdapterInfo)
     source = encoder_source(snapshot.settings.encoder)
-    if not trained or not trained.info.adapter or trained.info.model not in ("", source.fingerprint):
+    if (
+        not trained
+        or not trained.info.adapter
+        or trained.info.model not in ("", source.fingerprint)
+    ):
         raise NotBuiltError(
             f"The project {snapshot.project.name} has no adapted encoder to compare with base.",
             "Lists can be compared once an adapter is trained.",
@@ -122,19 +139,28 @@ def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> Choi
     adapter = trained.info.adapter
     reference = SystemChoice(chosen, _reference_fusion(snapshot))
     evaluated = snapshot.store.artifact(EvaluationInfo)
-    contender = evaluated.info.contenders.get(chosen) if evaluated is not None else None
+    if evaluated is not None:
+        contender = evaluated.info.contenders.get(chosen)
+    else:
+        contender = None
     if contender is None:
-        return ChoicePair(reference, SystemChoice(chosen, reference.fusion, adapter, trained.info.adapter_scope))
+        return ChoicePair(
+            reference, SystemChoice(chosen, reference.fusion, adapter, trained.info.adapter_scope)
+        )
     fusion = reference.fusion
     if contender.share is not None and fusion.method == "weighted":
         fusion = FusionInfo.of_share(contender.share)
     weight = contender.interpolation_weight or 1.0
-    return ChoicePair(reference, SystemChoice(chosen, fusion, adapter, trained.info.adapter_scope, weight))
+    return ChoicePair(
+        reference, SystemChoice(chosen, fusion, adapter, trained.info.adapter_scope, weight)
+    )
 
 
 def default_list_mode(snapshot: ProjectSnapshot) -> ListMode:
     """The project's default search mode; hybrid where that is BM25, which no encoder changes."""
-    return "semantic" if snapshot.settings.search.mode_in_json == "semantic" else "hybrid"
+    if snapshot.settings.search.mode_in_json == "semantic":
+        return "semantic"
+    return "hybrid"
 
 
 def _reference_fusion(snapshot: ProjectSnapshot) -> FusionInfo:

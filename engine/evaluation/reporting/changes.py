@@ -23,31 +23,51 @@ Finder = Callable[[str, int], Sequence[FoundHit]]
 
 
 def query_changes(
-    comparison: Comparison, system: str, metric: str = "ndcg@10", top: int = 20, hits: Finder | None = None
+    comparison: Comparison,
+    system: str,
+    metric: str = "ndcg@10",
+    top: int = 20,
+    hits: Finder | None = None,
 ) -> Changes:
-    """What `system` changes against the comparison's base; of equally large changes the earlier query comes first.
+    """What `system` changes against the comparison's base; of equally large changes the earlier
+    query comes first.
 
-    `hits`: gives a system's first hits of a query, by its place in the comparison. KeyError for a system or metric that the
+    `hits`: gives a system's first hits of a query, by its place in the comparison. KeyError for a
+        system or metric that the
     comparison does not have.
     """
     old, new = (comparison.values[name][metric] for name in (comparison.table.base, system))
     gap = new - old
 
     def change(row: int) -> Change:
-        both = [tuple(hits(name, row)) for name in (comparison.table.base, system)] if hits else [(), ()]
-        return Change(comparison.keys[row], comparison.texts[row], float(100 * old[row]), float(100 * new[row]), *both)
+        if hits:
+            both = [tuple(hits(name, row)) for name in (comparison.table.base, system)]
+        else:
+            both = [(), ()]
+        return Change(
+            comparison.keys[row],
+            comparison.texts[row],
+            float(100 * old[row]),
+            float(100 * new[row]),
+            *both,
+        )
 
     rising = [change(row) for row in np.argsort(-gap, kind="stable")[:top] if gap[row] > 0]
     falling = [change(row) for row in np.argsort(gap, kind="stable")[:top] if gap[row] < 0]
-    better, worse = int(np.count_nonzero(gap > 0)), int(np.count_nonzero(gap < 0))
+    better = int(np.count_nonzero(gap > 0))
+    worse = int(np.count_nonzero(gap < 0))
     differences = tuple(np.round(100 * np.sort(gap)[::-1], _DIGITS).tolist())
-    return Changes(tuple(rising), tuple(falling), better, worse, len(gap) - better - worse, differences)
+    return Changes(
+        tuple(rising), tuple(falling), better, worse, len(gap) - better - worse, differences
+    )
 
 
 def hit_finder(
-    rankings: Mapping[str, NDArray[np.int64]], judgments: Sequence[Judgment], chunks: Mapping[int, Chunk],
+    rankings: Mapping[str, NDArray[np.int64]],
+    judgments: Sequence[Judgment],
+    chunks: Mapping[int, Chunk],
     titles: Mapping[int, str],
-) -> Finder:  # fmt: skip
+) -> Finder:
     """The first `HITS` of each system's `rankings` (q, depth) of the usable ones of q `judgments`.
 
     `chunks`: by id; `titles`: by document id.
@@ -58,7 +78,8 @@ def hit_finder(
 
     def hits(system: str, place: int) -> list[FoundHit]:
         row = usable[place]
-        found, judgment = [chunks[key] for key in rankings[system][row][:HITS].tolist() if key >= 0], judgments[row]
+        found = [chunks[key] for key in rankings[system][row][:HITS].tolist() if key >= 0]
+        judgment = judgments[row]
         return [
             FoundHit(
                 rank,

@@ -1,4 +1,6 @@
-"""The charts of the report and of a sweep, by matplotlib: bars, differences, changes and lines, as SVG for an HTML page."""
+"""The charts of the report and of a sweep, by matplotlib: bars, differences, changes and lines,
+as SVG for an HTML page.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ _LETTER = 7.3  # about the width of one
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A labelled value with its interval; `colour` is the number of a colour of the page, `--c0` … `--c7`."""
+    """A labelled value with its interval; `colour` is the number of a colour of the page, `--c0`
+    … `--c7`.
+    """
 
     label: str
     value: float
@@ -45,8 +49,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A named series of (x, y); `whiskers`: (low, high) of each point, or none. One without a name is not in the legend
-    and has no signs at its points."""
+    """A named series of (x, y); `whiskers`: (low, high) of each point, or none.
+
+    One without a name is not in the legend and has no signs at its points.
+    """
 
     name: str
     points: Sequence[Point]
@@ -59,10 +65,20 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
 
     def draw(_: Figure, axes: Axes) -> None:
         rows = range(len(bars))
-        _scale(axes, "x", min([0.0, *(bar.low for bar in bars)]), max([TINY, *(bar.high for bar in bars)]))
+        _scale(
+            axes,
+            "x",
+            min([0.0, *(bar.low for bar in bars)]),
+            max([TINY, *(bar.high for bar in bars)]),
+        )
         colours = [_colour(bar.colour) for bar in bars]
         for patch in axes.barh(
-            rows, [max(bar.value, 0) for bar in bars], height=2 / 3, color=colours, alpha=0.8, clip_on=False
+            rows,
+            [max(bar.value, 0) for bar in bars],
+            height=2 / 3,
+            color=colours,
+            alpha=0.8,
+            clip_on=False,
         ):
             patch.set_gid("bar")
         _label_rows(axes, bars, [f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})" for bar in bars])
@@ -74,24 +90,42 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
 
 
 def gap_chart(title: str, bars: Sequence[Bar]) -> str:
-    """Differences as points with interval whiskers on both sides of a line at 0; an empty text where there are none."""
+    """Differences as points with interval whiskers on both sides of a line at 0; an empty text
+    where there are none.
+    """
     if not bars:
         return ""
 
     def draw(_: Figure, axes: Axes) -> None:
-        _scale(axes, "x", min(-TINY, *(bar.low for bar in bars)), max(TINY, *(bar.high for bar in bars)))
+        _scale(
+            axes,
+            "x",
+            min(-TINY, *(bar.low for bar in bars)),
+            max(TINY, *(bar.high for bar in bars)),
+        )
         axes.axvline(0, color=INK, lw=1.5, clip_on=False, gid="zero")
-        _label_rows(axes, bars, [f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})" for bar in bars])
+        _label_rows(
+            axes, bars, [f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})" for bar in bars]
+        )
         _whiskers(axes, bars)
         for row, bar in enumerate(bars):
-            axes.plot(bar.value, row, "o", color=_colour(bar.colour), ms=10, mew=0, clip_on=False, gid="point")
+            axes.plot(
+                bar.value,
+                row,
+                "o",
+                color=_colour(bar.colour),
+                ms=10,
+                mew=0,
+                clip_on=False,
+                gid="point",
+            )
 
     return drawn(title, _ROW * len(bars) + 26, draw)
 
 
 def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str) -> str:
-    """Changes side by side in the order given, gains up from 0 (`--c3`) and losses down (`--c2`); an empty text where
-    nothing changed.
+    """Changes side by side in the order given, gains up from 0 (`--c3`) and losses down
+    (`--c2`); an empty text where nothing changed.
 
     Neighbours that are equal make one step, so that a chart of many queries stays small.
     """
@@ -111,22 +145,36 @@ def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str)
         axes.axhline(0, color=INK, lw=1.5, clip_on=False, gid="zero")
         for colour, sign in ((3, 1), (2, -1)):
             heights = [sign * max(sign * change, 0) for change, _ in steps]
-            axes.stairs(heights, edges, fill=True, color=_colour(colour), alpha=0.8, lw=0, clip_on=False, gid="bar")
+            axes.stairs(
+                heights,
+                edges,
+                fill=True,
+                color=_colour(colour),
+                alpha=0.8,
+                lw=0,
+                clip_on=False,
+                gid="bar",
+            )
         _name_ticks(axes)
 
     return drawn(title, 240, draw)
 
 
-def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_most: float | None = None) -> str:
+def line_chart(
+    title: str, lines: Sequence[Line], x_name: str, y_name: str, y_most: float | None = None
+) -> str:
     """Lines over a shared x axis; an empty text when there is no point to draw.
 
-    Several have a legend above, and each its own dashes and signs. `y_most`: a value that the y axis reaches at least, so
-    that two charts can be compared.
+    Several have a legend above, and each its own dashes and signs. `y_most`: a value that the y
+    axis reaches at least, so that two charts can be compared.
     """
     shown = [line for line in lines if line.points]
     if not shown:
         return ""
-    legend = [_short(line.name, 40) for line in shown if line.name] if len(shown) > 1 else []
+    if len(shown) > 1:
+        legend = [_short(line.name, 40) for line in shown if line.name]
+    else:
+        legend = []
     columns = max(1, int(WIDTH // (max(map(len, legend), default=0) * _LETTER + 54)))
 
     def draw(figure: Figure, axes: Axes) -> None:
@@ -134,7 +182,10 @@ def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_mo
         ys = [
             y
             for line in shown
-            for y in (*(y for _, y in line.points), *(end for pair in line.whiskers for end in pair))
+            for y in (
+                *(y for _, y in line.points),
+                *(end for pair in line.whiskers for end in pair),
+            )
         ]
         _scale(axes, "y", min(ys), max(ys if y_most is None else [*ys, y_most]))
         _scale(axes, "x", min(xs), max(xs), 8, whole=all(x == int(x) for x in xs))
@@ -160,12 +211,26 @@ def _plot(axes: Axes, line: Line, number: int, of: int) -> Line2D:
     place = _beside(axes, _BESIDE * (number - (of - 1) / 2) if line.whiskers else 0)
     ends = [(x, low, high) for (x, _), (low, high) in zip(line.points, line.whiskers, strict=False)]
     if ends:
-        axes.vlines(*zip(*ends, strict=True), color=INK, lw=1.5, transform=place, clip_on=False, gid="whisker")
+        axes.vlines(
+            *zip(*ends, strict=True),
+            color=INK,
+            lw=1.5,
+            transform=place,
+            clip_on=False,
+            gid="whisker",
+        )
     (handle,) = axes.plot(
-        *zip(*points, strict=True), color=_colour(line.colour), ls=(0, DASHES[number % len(DASHES)]) if len(points) > 1 else "",
+        *zip(*points, strict=True),
+        color=_colour(line.colour),
+        ls=(0, DASHES[number % len(DASHES)]) if len(points) > 1 else "",
         marker=SIGNS[number % len(SIGNS)] if signs else "",
-        ms=7 if len(points) > 1 else 10.5, mec=PAPER, mew=1, transform=place, clip_on=False, gid="line",
-    )  # fmt: skip
+        ms=7 if len(points) > 1 else 10.5,
+        mec=PAPER,
+        mew=1,
+        transform=place,
+        clip_on=False,
+        gid="line",
+    )
     return handle
 
 
@@ -178,22 +243,42 @@ def _beside(axes: Axes, units: float) -> Transform:
 
 def _legend(figure: Figure, handles: Sequence[Line2D], names: Sequence[str], columns: int) -> None:
     legend = figure.legend(
-        handles, names, loc="outside upper left", ncols=columns, handlelength=2.7, columnspacing=1.5, labelspacing=0.4,
-        borderpad=0.3, borderaxespad=0,
-    )  # fmt: skip
+        handles,
+        names,
+        loc="outside upper left",
+        ncols=columns,
+        handlelength=2.7,
+        columnspacing=1.5,
+        labelspacing=0.4,
+        borderpad=0.3,
+        borderaxespad=0,
+    )
     for line in legend.get_lines():
         line.set_gid("sample")
     for text in legend.get_texts():
         text.set_gid("label")
 
 
-def _scale(axes: Axes, along: Literal["x", "y"], low: float, high: float, most: int = 5, whole: bool = False) -> None:
-    """An axis from one round number to another, about `most` in all, that enclose [low, high]; `whole`: integers."""
+def _scale(
+    axes: Axes,
+    along: Literal["x", "y"],
+    low: float,
+    high: float,
+    most: int = 5,
+    whole: bool = False,
+) -> None:
+    """An axis from one round number to another, about `most` in all, that enclose [low, high];
+    `whole`: integers.
+    """
     from matplotlib.ticker import MaxNLocator
 
     if math.isclose(low, high):
-        room = 1 if whole else (abs(low) or 1) / 10
-        low, high = low - room, high + room
+        if whole:
+            room = 1
+        else:
+            room = (abs(low) or 1) / 10
+        low = low - room
+        high = high + room
     ticks = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(low, high)
     axis = axes.xaxis if along == "x" else axes.yaxis
     axis.set_ticks(ticks, labels=[f"{round(float(tick), 12):g}" for tick in ticks])
@@ -201,19 +286,31 @@ def _scale(axes: Axes, along: Literal["x", "y"], low: float, high: float, most: 
 
 
 def _label_rows(axes: Axes, bars: Sequence[Bar], values: Sequence[str]) -> None:
-    """A row for each bar, from the top down, with its label on the left and its value in figures on the right."""
+    """A row for each bar, from the top down, with its label on the left and its value in figures
+    on the right.
+    """
     axes.set_ylim(len(bars) - 0.5, -0.5)
-    axes.set_yticks(range(len(bars)), [_short(bar.label, MAX_LABEL_LENGTH) for bar in bars], color=INK, size=12)
+    axes.set_yticks(
+        range(len(bars)), [_short(bar.label, MAX_LABEL_LENGTH) for bar in bars], color=INK, size=12
+    )
     axes.grid(visible=False, axis="y")
     _name_ticks(axes)
     for row, value in enumerate(values):
-        axes.text(1.02, row, value, va="center_baseline", transform=axes.get_yaxis_transform(), gid="label")
+        axes.text(
+            1.02,
+            row,
+            value,
+            va="center_baseline",
+            transform=axes.get_yaxis_transform(),
+            gid="label",
+        )
     for label in axes.get_yticklabels():
         label.set_gid("label")
 
 
 def _whiskers(axes: Axes, bars: Sequence[Bar]) -> None:
-    lows, highs = [bar.low for bar in bars], [bar.high for bar in bars]
+    lows = [bar.low for bar in bars]
+    highs = [bar.high for bar in bars]
     axes.hlines(range(len(bars)), lows, highs, color=INK, lw=1.5, clip_on=False, gid="whisker")
 
 
@@ -230,11 +327,15 @@ def _evenly_chosen(points: Sequence[Point]) -> list[Point]:
     """At most about `MAX_POINTS` points, evenly chosen, the last one kept."""
     step = math.ceil(len(points) / MAX_POINTS)
     chosen = list(points[::step])
-    return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
+    if chosen[-1] == points[-1]:
+        return chosen
+    return [*chosen, points[-1]]
 
 
 def _short(label: str, most: int) -> str:
     from engine.core.text import harmless
 
     label = harmless(label)
-    return label if len(label) <= most else label[: most - 1] + "…"
+    if len(label) <= most:
+        return label
+    return label[: most - 1] + "…"

@@ -1,7 +1,10 @@
-"""What an encoder's vectors look like: geometry, isotropy, and how its similarities are spread. They decide nothing.
+"""What an encoder's vectors look like: geometry, isotropy, and how its similarities are spread.
 
-METHODS.md §1 Geometry and §3. Queries are ranked over the whole corpus. The densities show what adaptation moved ("… evaluated",
-§2.3, figures): the similarities of correct chunks towards those of the best ones, or all of them together.
+They decide nothing.
+
+METHODS.md §1 Geometry and §3. Queries are ranked over the whole corpus. The densities show what
+adaptation moved ("… evaluated", §2.3, figures): the similarities of correct chunks towards those of
+the best ones, or all of them together.
 """
 
 from __future__ import annotations
@@ -36,12 +39,16 @@ KINDS = ("correct", "top", "random")
 RANDOM = 20
 """Random chunks for each query."""
 MAX_VECTORS = 20_000
-"""Isotropy is that of a random sample of so many chunks: it needs their sum and their second moments only."""
+"""Isotropy is that of a random sample of so many chunks: it needs their sum and their second
+moments only.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Queries' vectors (q, d), and their best chunks' ids and scores (q, depth) by `similarity`, −1 and −inf where padded."""
+    """Queries' vectors (q, d), and their best chunks' ids and scores (q, depth) by `similarity`,
+    −1 and −inf where padded.
+    """
 
     vectors: Floats
     ids: Ids
@@ -51,7 +58,8 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """Of the m queries in `rows`: with each of their answers, with their best K hits (m, K), with random chunks (m, `RANDOM`).
+    """Of the m queries in `rows`: with each of their answers, with their best K hits (m, K),
+    with random chunks (m, `RANDOM`).
 
     `answers`: where the chunks of each query's answers lie; `best` (m, K): ids of the best.
     """
@@ -65,16 +73,22 @@ class Similarities:
 
 
 def similarities_of(
-    ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, sampling: Sampling = PAPER,
+    ranked: Ranked,
+    judgments: Sequence[Judgment],
+    chunks: Floats,
+    keys: Ids,
+    sampling: Sampling = PAPER,
     owners: Ids | None = None,
-) -> Similarities | None:  # fmt: skip
-    """Of vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query says anything: those do that have an answer
-    and K hits, or as many as there are.
+) -> Similarities | None:
+    """Of vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query says
+    anything: those do that have an answer and K hits, or as many as there are.
 
-    `owners` (N,): the chunks' documents. They are the answers and hits of queries that documents answer, each as its most similar
+    `owners` (N,): the chunks' documents. They are the answers and hits of queries that documents
+        answer, each as its most similar
     chunk; without them such queries say nothing. The random chunks are the same for every encoder.
     """
-    queries, compared = ranked.similarity.query_form(ranked.vectors), ranked.similarity.chunk_form(chunks)
+    queries = ranked.similarity.query_form(ranked.vectors)
+    compared = ranked.similarity.chunk_form(chunks)
 
     def hits(one: Judgment, ids: Ids, scores: Floats) -> tuple[Ids, Floats]:
         if one.level == "chunk" or owners is None:
@@ -87,52 +101,80 @@ def similarities_of(
         if one.level == "chunk":
             return np.searchsorted(keys, sorted(one.grades))
         found = [np.flatnonzero(owners == document) for document in sorted(one.grades)]
-        return np.array([places[(compared[places] @ query).argmax()] for places in found if len(places)], np.int64)
+        return np.array(
+            [places[(compared[places] @ query).argmax()] for places in found if len(places)],
+            np.int64,
+        )
 
     width = min(sampling.top, ranked.ids.shape[1])
-    best, top = padded([hits(*row) for row in zip(judgments, ranked.ids, ranked.scores, strict=True)], width)
+    best, top = padded(
+        [hits(*row) for row in zip(judgments, ranked.ids, ranked.scores, strict=True)], width
+    )
     whole = np.isfinite(top.min(axis=1, initial=np.inf))
     places = [answers_of(*row) for row in zip(judgments, queries, strict=True)]
     rows = [row for row, found in enumerate(places) if len(found) and whole[row]]
     if not rows or not len(keys):
         return None
     drawn = keys[np.random.default_rng(sampling.seed).integers(0, len(keys), (len(rows), RANDOM))]
-    answers, of_products = [places[row] for row in rows], ranked.similarity.of_products
-    correct = [of_products(compared[found] @ queries[row]) for row, found in zip(rows, answers, strict=True)]
+    answers = [places[row] for row in rows]
+    of_products = ranked.similarity.of_products
+    correct = [
+        of_products(compared[found] @ queries[row])
+        for row, found in zip(rows, answers, strict=True)
+    ]
     random = of_products(products_of(queries[rows], compared, keys, drawn))
     return Similarities(rows, answers, correct, top[rows], best[rows], random)
 
 
 def describe(
-    ranked: Ranked, found: Similarities | None, judgments: Sequence[Judgment], chunks: Floats, sampling: Sampling = PAPER,
-) -> Diagnostics:  # fmt: skip
-    """Figure name → value, or mean with interval, of vectors `chunks` (N, d); `found`: what `similarities_of` gave.
+    ranked: Ranked,
+    found: Similarities | None,
+    judgments: Sequence[Judgment],
+    chunks: Floats,
+    sampling: Sampling = PAPER,
+) -> Diagnostics:
+    """Figure name → value, or mean with interval, of vectors `chunks` (N, d); `found`: what
+    `similarities_of` gave.
 
-    Alignment, uniformity and isotropy are of the vectors; the others of the similarities that `ranked` ranks by. What cannot be had
-    of so few chunks or queries is left out; uniformity and isotropy also of vectors that are not of unit length, for which they are
-    not defined: alignment is then that of the distances that their similarity is the negative of.
+    Alignment, uniformity and isotropy are of the vectors; the others of the similarities that
+    `ranked` ranks by. What cannot be had of so few chunks or queries is left out; uniformity and
+    isotropy also of vectors that are not of unit length, for which they are not defined: alignment
+    is then that of the distances that their similarity is the negative of.
     """
     unit = ranked.similarity.of_unit_vectors
-    figures = geometry_of(chunks, sampling.seed) if unit else {}
+    if unit:
+        figures = geometry_of(chunks, sampling.seed)
+    else:
+        figures = {}
     if found is None:
         return figures
     pairs = np.repeat(found.rows, [len(places) for places in found.answers])
     if unit:
         ratios = alignment(ranked.vectors[pairs], chunks[np.concatenate(found.answers)], chunks)
     else:
-        ratios = alignment_of(np.square(np.concatenate(found.correct)), np.square(ranked.scores[pairs, 0]))
+        ratios = alignment_of(
+            np.square(np.concatenate(found.correct)), np.square(ranked.scores[pairs, 0])
+        )
     if len(ratios):
         figures["alignment"] = float(ratios.mean())
     return figures | _of_queries(found, [judgments[row] for row in found.rows], sampling)
 
 
-def _of_queries(found: Similarities, judgments: Sequence[Judgment], sampling: Sampling) -> Diagnostics:
-    """Bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy that it leaves ("… evaluated", §2.1 to §2.3)."""
+def _of_queries(
+    found: Similarities, judgments: Sequence[Judgment], sampling: Sampling
+) -> Diagnostics:
+    """Bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy that it leaves ("…
+    evaluated", §2.1 to §2.3).
+    """
     k = sampling.top
     relevance = Relevance.from_rankings(found.best, [one.grades for one in judgments])
     right = relevance.ranked > 0  # (m, K)
-    coe, roe = overlap(found.top, [float(one.max()) for one in found.correct], found.random, sampling)
-    threshold = choose_threshold(found.top, right, sampling, sampling.samples, clusters_of(judgments))
+    coe, roe = overlap(
+        found.top, [float(one.max()) for one in found.correct], found.random, sampling
+    )
+    threshold = choose_threshold(
+        found.top, right, sampling, sampling.samples, clusters_of(judgments)
+    )
     left = (right & (found.top >= threshold.similarity)).any(axis=1)
     return {
         f"accuracy@{k}, percent": bootstrapped_mean(right.any(axis=1), sampling).percent(),
@@ -150,8 +192,14 @@ def geometry_of(chunks: Floats, seed: int = 0) -> Diagnostics:
     if len(chunks) < 2:
         return {}
     rng = np.random.default_rng(seed)
-    taken = chunks if len(chunks) <= MAX_VECTORS else chunks[rng.choice(len(chunks), MAX_VECTORS, replace=False)]
-    found: Diagnostics = {"uniformity": uniformity(chunks, seed=seed), "isotropy I_A": isotropy_a(taken)}
+    if len(chunks) <= MAX_VECTORS:
+        taken = chunks
+    else:
+        taken = chunks[rng.choice(len(chunks), MAX_VECTORS, replace=False)]
+    found: Diagnostics = {
+        "uniformity": uniformity(chunks, seed=seed),
+        "isotropy I_A": isotropy_a(taken),
+    }
     if (taken != taken[0]).any() and taken.shape[1] > 1:
         found["isotropy I_B (IsoScore)"] = isoscore(taken)
     return found
@@ -160,20 +208,33 @@ def geometry_of(chunks: Floats, seed: int = 0) -> Diagnostics:
 class EncoderDiagnostics:
     """By the `basis` of `sets`. `keys`: of all chunks, ascending; `owners`: their documents."""
 
-    def __init__(self, sets: Sequence[QuerySet], keys: Ids, owners: Ids, sampling: Sampling = PAPER) -> None:
+    def __init__(
+        self, sets: Sequence[QuerySet], keys: Ids, owners: Ids, sampling: Sampling = PAPER
+    ) -> None:
         self.basis = basis_of(sets)
         self.diagnostics: dict[str, Diagnostics] = {}
-        self._keys, self._owners, self._sampling = keys, owners, sampling
+        self._keys = keys
+        self._owners = owners
+        self._sampling = sampling
         self._found: dict[str, Similarities] = {}
 
     def take(
-        self, name: str, one: QuerySet, query_vectors: Floats, chunks: Floats, similarity: Similarity = COSINE
+        self,
+        name: str,
+        one: QuerySet,
+        query_vectors: Floats,
+        chunks: Floats,
+        similarity: Similarity = COSINE,
     ) -> None:
-        """An encoder that has ranked `one`: vectors of its queries (q, d) and all `chunks` (N, d), and their similarity."""
+        """An encoder that has ranked `one`: vectors of its queries (q, d) and all `chunks` (N,
+        d), and their similarity.
+        """
         if one is not self.basis:
             return
         ranked = Ranked(query_vectors, one.rankings[name], one.scores[name], similarity)
-        found = similarities_of(ranked, one.judgments, chunks, self._keys, self._sampling, self._owners)
+        found = similarities_of(
+            ranked, one.judgments, chunks, self._keys, self._sampling, self._owners
+        )
         self.diagnostics[name] = describe(ranked, found, one.judgments, chunks, self._sampling)
         if found and similarity.of_unit_vectors:  # densities have one axis, of cosines
             self._found[name] = found
@@ -187,11 +248,14 @@ class EncoderDiagnostics:
 
     def similarities(self) -> dict[str, Any] | None:
         """As `densities` gives them."""
-        return densities(self._found, self.basis.kind, self.basis.name) if self.basis else None
+        if self.basis:
+            return densities(self._found, self.basis.kind, self.basis.name)
+        return None
 
 
 def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
-    """As the report holds them: `cosines`, the axis that all share, and `systems` → kind of chunk → {count, mean, density}.
+    """As the report holds them: `cosines`, the axis that all share, and `systems` → kind of
+    chunk → {count, mean, density}.
 
     `kind` and `name`: of the query set. None where nothing was `found`.
     """
@@ -205,20 +269,34 @@ def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[s
     axis, curves = density_curves(list(samples.values()), -1.0, 1.0)
     systems: dict[str, dict[str, Any]] = {system: {} for system in found}
     for ((system, part), values), curve in zip(samples.items(), curves, strict=True):
-        systems[system][part] = {"count": len(values), "mean": float(values.mean()), "density": curve}
+        systems[system][part] = {
+            "count": len(values),
+            "mean": float(values.mean()),
+            "density": curve,
+        }
     first = next(iter(found.values()))
     return {
-        "kind": kind, "name": name, "queries": len(first.rows), "k": first.top.shape[1], "random_chunks": RANDOM, "cosines": axis,
+        "kind": kind,
+        "name": name,
+        "queries": len(first.rows),
+        "k": first.top.shape[1],
+        "random_chunks": RANDOM,
+        "cosines": axis,
         "systems": systems,
-    }  # fmt: skip
+    }
 
 
 def general_similarities(
     known: General, questions: Floats, passages: Floats, sampling: Sampling
 ) -> Similarities | None:
-    """Of unit vectors of questions of general knowledge (q, d) and of the passages (p, d) that each is looked for among."""
+    """Of unit vectors of questions of general knowledge (q, d) and of the passages (p, d) that
+    each is looked for among.
+    """
     keys = np.arange(len(passages), dtype=np.int64)
-    judgments = [Judgment(text, text, "chunk", right) for text, right in zip(known.questions, known.right, strict=True)]
+    judgments = [
+        Judgment(text, text, "chunk", right)
+        for text, right in zip(known.questions, known.right, strict=True)
+    ]
     ranked = Ranked(questions, *rank_all(questions, passages, keys, sampling.top))
     return similarities_of(ranked, judgments, passages, keys, sampling)
 
@@ -226,7 +304,9 @@ def general_similarities(
 def sampling_of(settings: Settings) -> Sampling:
     """How diagnostics are sampled."""
     chosen = settings.evaluation
-    return Sampling(chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, settings.training.seed)
+    return Sampling(
+        chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, settings.training.seed
+    )
 
 
 def basis_of(sets: Sequence[QuerySet]) -> QuerySet | None:

@@ -29,12 +29,17 @@ if TYPE_CHECKING:
 MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
 """Metrics whose differences are shown at once; those of the others are folded up."""
 PERTURBED = {
-    "typo": "mistyped words", "mask": "masked words", "substitute": "words replaced", "corrupt": "words mistyped or replaced",
-}  # fmt: skip
+    "typo": "mistyped words",
+    "mask": "masked words",
+    "substitute": "words replaced",
+    "corrupt": "words mistyped or replaced",
+}
 _TEMPLATE = "report/report.html.j2"
 
 
-def render(report: Mapping[str, Any], template: Path | None = None, project: str = "PROJECT") -> str:
+def render(
+    report: Mapping[str, Any], template: Path | None = None, project: str = "PROJECT"
+) -> str:
     """The HTML page of a report as `read_report` gives it. `project`: what commands call it."""
     from markupsafe import Markup
 
@@ -43,23 +48,40 @@ def render(report: Mapping[str, Any], template: Path | None = None, project: str
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     own = own_systems_of(report)
     hidden = twins(own) | _interpolated(report)
-    hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS if f"{way}{BASE}" in own}  # nothing differs from itself
+    hidden |= {
+        f"{way}{IN_USE} − {way}{BASE}" for way in WAYS if f"{way}{BASE}" in own
+    }  # nothing differs from itself
     measured = {name for part in report["query_sets"] for name in part["comparison"]["systems"]}
     environment = pages()
-    environment.filters |= {"about": about_count, "metric": metric_name, "system": _names(report), "label": label_of}
+    environment.filters |= {
+        "about": about_count,
+        "metric": metric_name,
+        "system": _names(report),
+        "label": label_of,
+    }
     return environment.from_string(source).render(
-        report=report, gates=gates_of(report), headline=verdict_of(report, project=project),
-        scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
-        charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
+        report=report,
+        gates=gates_of(report),
+        headline=verdict_of(report, project=project),
+        scale=SCALE,
+        hidden=hidden,
+        main=MAIN,
+        rungs=EVIDENCE,
+        charts={
+            name: Markup(svg) for name, svg in _curves(report).items()
+        },  # charts.py escapes every label
         flattering={one.kind for one in query_sets_of(report) if one.comparison.synthetic},
         lopsided=[one.comparison.format_lopsided for one in query_sets_of(report)],
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
         blows={name: Markup(svg) for name, svg in _robustness(report).items()},
-        densities=[(name, Markup(svg)) for name, svg in _densities(report)], distances=Markup(_distances(report)),
+        densities=[(name, Markup(svg)) for name, svg in _densities(report)],
+        distances=Markup(_distances(report)),
         known=[system_of(name) for name in ordered(measured - hidden)],
-        diagnosed=list(dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)),
-    )  # fmt: skip
+        diagnosed=list(
+            dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)
+        ),
+    )
 
 
 def pages() -> Environment:
@@ -67,9 +89,12 @@ def pages() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     found = Environment(
-        loader=FileSystemLoader(asset_path("report")), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader(asset_path("report")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     found.filters["figure"] = _figure
     found.filters["commas"] = "{:,}".format
     return found
@@ -94,30 +119,44 @@ def _names(report: Mapping[str, Any]) -> Callable[[str], str]:
 
     def name(system: str) -> str:
         marked = system in own and not system.endswith(IN_USE)
-        return f"{label_of(system)} (in use)" if marked else label_of(system)
+        if marked:
+            return f"{label_of(system)} (in use)"
+        return label_of(system)
 
     return name
 
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """nDCG@10: a bar for each system."""
-    systems, named = _without(query_set["comparison"]["systems"], twins(own_systems_of(report))), _names(report)
+    systems = _without(query_set["comparison"]["systems"], twins(own_systems_of(report)))
+    named = _names(report)
     cells = [(name, figures["ndcg@10"]) for name, figures in systems.items()]
-    bars = [Bar(named(name), cell["value"], cell["low"], cell["high"], _colour(name)) for name, cell in cells]
+    bars = [
+        Bar(named(name), cell["value"], cell["low"], cell["high"], _colour(name))
+        for name, cell in cells
+    ]
     return bar_chart(f"nDCG@10 on {query_set['name']}, percent", bars)
 
 
 def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """How each query's nDCG@10 changed, from the largest gain to the largest loss."""
-    base, named = query_set["comparison"]["base"], _names(report)
-    title = f"Change of nDCG@10 from {named(base)} to {named(query_set['changed_system'])} in semantic search, query by query"
+    base = query_set["comparison"]["base"]
+    named = _names(report)
+    title = (
+        f"Change of nDCG@10 from {named(base)} to {named(query_set['changed_system'])} in semantic"
+        " search, query by query"
+    )
     order = "queries, from the largest gain to the largest loss"
-    return change_chart(title, query_set["changes"]["differences"], order, "change of nDCG@10, points")
+    return change_chart(
+        title, query_set["changes"]["differences"], order, "change of nDCG@10, points"
+    )
 
 
 def _colour(name: str) -> int:
     """BM25, encoders, and each way of fusing them have a colour each."""
-    return next((number for number, way in enumerate(("bm25", *WAYS[1:])) if name.startswith(way)), 3)
+    return next(
+        (number for number, way in enumerate(("bm25", *WAYS[1:])) if name.startswith(way)), 3
+    )
 
 
 def _curves(report: Mapping[str, Any]) -> dict[str, str]:
@@ -131,18 +170,28 @@ def _curves(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
-    """What was done to the queries → nDCG@10 of every system by the number of words that it was done to."""
-    found, named, charts = report["robustness"], _names(report), {}
+    """What was done to the queries → nDCG@10 of every system by the number of words that it was
+    done to.
+    """
+    found = report["robustness"]
+    named = _names(report)
+    charts = {}
     for kind, what in PERTURBED.items() if found else ():
         rows = [row for row in found["rows"] if row["kind"] in ("clean", kind)]
         if len(rows) == 1:
             continue
         lines = []
-        for number, system in enumerate(_without(rows[0]["systems"], twins(own_systems_of(report)))):
+        for number, system in enumerate(
+            _without(rows[0]["systems"], twins(own_systems_of(report)))
+        ):
             cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]
             ends = [(cell["low"], cell["high"]) for _, cell in cells]
-            lines.append(Line(named(system), [(words, cell["value"]) for words, cell in cells], number, ends))
-        charts[kind] = line_chart(f"nDCG@10 by {what} per query", lines, f"{what} per query", "nDCG@10, percent")
+            lines.append(
+                Line(named(system), [(words, cell["value"]) for words, cell in cells], number, ends)
+            )
+        charts[kind] = line_chart(
+            f"nDCG@10 by {what} per query", lines, f"{what} per query", "nDCG@10, percent"
+        )
     return charts
 
 
@@ -156,14 +205,25 @@ def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def density_charts(found: Mapping[str, Any], shown: Mapping[str, str]) -> list[tuple[str, str]]:
-    """System → its three densities, on axes that all share. `found`: as `densities` gave it; `shown`: systems with their names."""
-    names = {"correct": "correct chunks", "top": f"best {found['k']} chunks", "random": "random chunks"}
+    """System → its three densities, on axes that all share.
+
+    `found`: as `densities` gave it; `shown`: systems with their names.
+    """
+    names = {
+        "correct": "correct chunks",
+        "top": f"best {found['k']} chunks",
+        "random": "random chunks",
+    }
     systems = found["systems"]
     most = max(max(systems[name][kind]["density"]) for name in shown for kind in KINDS)
     charts = []
     for name, named in shown.items():
         lines = [
-            Line(names[kind], list(zip(found["cosines"], systems[name][kind]["density"], strict=True)), colour)
+            Line(
+                names[kind],
+                list(zip(found["cosines"], systems[name][kind]["density"], strict=True)),
+                colour,
+            )
             for kind, colour in zip(KINDS, (1, 2, 0), strict=True)
         ]
         title = f"Density of similarities to correct, best and random chunks: {named}"
@@ -173,16 +233,27 @@ def density_charts(found: Mapping[str, Any], shown: Mapping[str, str]) -> list[t
 
 def _distances(report: Mapping[str, Any]) -> str:
     found = (report["general"] or {}).get("distances")
-    return distance_chart(found, {name: _names(report)(name) for name in found["systems"]}) if found else ""
+    if found:
+        return distance_chart(found, {name: _names(report)(name) for name in found["systems"]})
+    return ""
 
 
 def distance_chart(found: Mapping[str, Any], shown: Mapping[str, str]) -> str:
-    """Densities of the chunks' distances to general knowledge, by the encoders that are `shown`, with their names."""
+    """Densities of the chunks' distances to general knowledge, by the encoders that are `shown`,
+    with their names.
+    """
     lines = [
-        Line(named, list(zip(found["axis"], found["systems"][name]["density"], strict=True)), number)
+        Line(
+            named, list(zip(found["axis"], found["systems"][name]["density"], strict=True)), number
+        )
         for number, (name, named) in enumerate(shown.items())
     ]
-    return line_chart("Density of distances to general knowledge", lines, "distance to the nearest passage", "density")
+    return line_chart(
+        "Density of distances to general knowledge",
+        lines,
+        "distance to the nearest passage",
+        "density",
+    )
 
 
 def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:

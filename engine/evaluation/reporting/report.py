@@ -1,4 +1,6 @@
-"""The report of an evaluation: report.json holds everything, report.html shows it in one self-contained page."""
+"""The report of an evaluation: report.json holds everything, report.html shows it in one
+self-contained page.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,11 @@ _NAMES = ("in_use", "changed_system", "base")
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """Everything the report says; docs/report.md describes all of it. `created`: ISO 8601 time, UTC. `settings`: section → name →
-    value. `sizes`: what → how many. `diagnostics`: system → figure name → value, or mean with interval."""
+    """Everything the report says; docs/report.md describes all of it.
+
+    `created`: ISO 8601 time, UTC. `settings`: section → name → value. `sizes`: what → how many.
+    `diagnostics`: system → figure name → value, or mean with interval.
+    """
 
     project: str
     created: str
@@ -56,22 +61,32 @@ class ReportData:
 
 
 def choices_and_warnings(log: Path) -> tuple[list[Choice], list[str]]:
-    """Of a run's event log: every automatic choice, the last of each, and every warning, once each."""
+    """Of a run's event log: every automatic choice, the last of each, and every warning, once
+    each.
+    """
     events = [event for event, _ in read(log)]
     choices = {(event.stage, event.setting): event for event in events if isinstance(event, Choice)}
-    return list(choices.values()), list(dict.fromkeys(event.text for event in events if isinstance(event, Warned)))
+    return list(choices.values()), list(
+        dict.fromkeys(event.text for event in events if isinstance(event, Warned))
+    )
 
 
-def write_report(folder: Path, data: ReportData, template: Path | None = None, project: str = "PROJECT") -> Path:
-    """Write report.json and report.html into `folder` (made if missing) and return the page's path.
+def write_report(
+    folder: Path, data: ReportData, template: Path | None = None, project: str = "PROJECT"
+) -> Path:
+    """Write report.json and report.html into `folder` (made if missing) and return the page's
+    path.
 
-    The page is rendered from what report.json says, all text escaped. `template` None takes the one that ships with the
-    product. `project`: what commands call it. Numbers that are not finite become null. OSError when the disk refuses.
+    The page is rendered from what report.json says, all text escaped. `template` None takes the one
+    that ships with the product. `project`: what commands call it. Numbers that are not finite
+    become null. OSError when the disk refuses.
     """
     from engine.evaluation.reporting.page import render
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = json.dumps({"schema": SCHEMA, **plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps(
+        {"schema": SCHEMA, **plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False
+    )
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
     page = render(read_report(folder), template, project)
     (folder / "report.html").write_bytes(page.encode("utf-8"))
@@ -79,7 +94,10 @@ def write_report(folder: Path, data: ReportData, template: Path | None = None, p
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """What report.json in `folder` says, under the present keys. DamagedError when it is missing, broken or of another schema."""
+    """What report.json in `folder` says, under the present keys.
+
+    DamagedError when it is missing, broken or of another schema.
+    """
     try:
         report = json.loads((folder / "report.json").read_bytes())
         if report["schema"] not in (1, 2, 3, SCHEMA):
@@ -88,25 +106,34 @@ def read_report(folder: Path) -> dict[str, Any]:
             report = _with_present_keys(report)
         query_sets_of(report)  # what is no such set is damaged, too
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what, why = f"The report in {folder} cannot be read.", f"{type(error).__name__}: {error}"
+        what = f"The report in {folder} cannot be read."
+        why = f"{type(error).__name__}: {error}"
         raise DamagedError.of_stage("evaluate", what, why, code="report-damaged") from error
     return dict(report)
 
 
 def plain(value: Any) -> Any:
-    """JSON types only: tuples become lists, mappings' keys texts, NaN and infinity null, anything else its text."""
+    """JSON types only: tuples become lists, mappings' keys texts, NaN and infinity null,
+    anything else its text.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(item) for item in value]
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (str, bool, int)) else str(value)
+        if math.isfinite(value):
+            return float(value)
+        return None
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    return str(value)
 
 
 def _with_present_keys(report: dict[str, Any]) -> dict[str, Any]:
     """A report of schema 1 to 3 in the form of schema 4: both modes had the same encoder."""
-    chosen = {_CHOICE_KEYS.get(key, key): value for key, value in (report["selection"] or {}).items()}
+    chosen = {
+        _CHOICE_KEYS.get(key, key): value for key, value in (report["selection"] or {}).items()
+    }
     encoder = current_name(chosen.get("in_use", BASE))
     both = {
         "encoder": encoder,
@@ -130,6 +157,8 @@ def _renamed(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     return {
-        current_name(key): current_name(value) if key in _NAMES and isinstance(value, str) else _renamed(value)
+        current_name(key): (
+            current_name(value) if key in _NAMES and isinstance(value, str) else _renamed(value)
+        )
         for key, value in data.items()
     }

@@ -1,8 +1,9 @@
-"""matplotlib as reports use it: one figure, drawn by our settings and not by the user's, as SVG that belongs to the page.
+"""matplotlib as reports use it: one figure, drawn by our settings and not by the user's, as SVG
+that belongs to the page.
 
-The SVG holds no script, style sheet, address or identifier, so that any number of them stand in one page. Its text is text in
-the page's font, and its colours are variables of the page's style sheet: one drawing serves in the light, in the dark and on
-paper.
+The SVG holds no script, style sheet, address or identifier, so that any number of them stand in one
+page. Its text is text in the page's font, and its colours are variables of the page's style sheet:
+one drawing serves in the light, in the dark and on paper.
 """
 
 from __future__ import annotations
@@ -28,19 +29,29 @@ WIDTH = 640
 """Of every chart, in the units of its box: text has 12 of them."""
 INCH = 72
 """Units of the box in what matplotlib calls an inch: one of them is one of its points."""
-INK, SOFT, RULE, PAPER = "#010203", "#010204", "#010205", "#010206"
-"""They stand for the page's colours of text and marks, of numbers along axes, of grid lines, and of the page itself."""
+INK = "#010203"
+SOFT = "#010204"
+RULE = "#010205"
+PAPER = "#010206"
+"""They stand for the page's colours of text and marks, of numbers along axes, of grid lines, and
+of the page itself.
+"""
 SERIES = tuple(f"#02030{number}" for number in range(8))
 KINDS = ("bar", "whisker", "zero", "grid", "line", "point", "sign", "sample", "label", "tick")
 """Groups of the SVG that keep their name, as class: what was drawn with one of them as `gid`."""
 _VARIABLES = {
-    INK: "--ink", SOFT: "--soft", RULE: "--rule", PAPER: "--paper",
+    INK: "--ink",
+    SOFT: "--soft",
+    RULE: "--rule",
+    PAPER: "--paper",
     **{colour: f"--c{number}" for number, colour in enumerate(SERIES)},
-}  # fmt: skip
+}
 _SETTINGS: dict[Any, object] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
-    "font.family": "DejaVu Sans",  # comes with matplotlib; text is laid out by its widths, which few fonts exceed
+    "font.family": (
+        "DejaVu Sans"
+    ),  # comes with matplotlib; text is laid out by its widths, which few fonts exceed
     "font.size": 12,
     "text.color": INK,
     "axes.labelcolor": INK,
@@ -67,7 +78,8 @@ _UNKNOWN = ("Creator", "Date", "Format", "Type")  # what matplotlib would say of
 
 
 def drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:
-    """An `<svg>` of WIDTH × `height` for an HTML page, with `title` for those who do not see it, filled by `draw`.
+    """An `<svg>` of WIDTH × `height` for an HTML page, with `title` for those who do not see it,
+    filled by `draw`.
 
     No `pyplot`, no display, nothing written; equal drawings give equal texts.
     """
@@ -89,24 +101,35 @@ def drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> st
 
 @contextmanager
 def _our_settings() -> Iterator[None]:
-    """matplotlib with its own defaults and ours upon them; whoever else uses it gets back what was set."""
+    """matplotlib with its own defaults and ours upon them; whoever else uses it gets back what
+    was set.
+    """
     _load()
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # the page's font shall have it
+        warnings.filterwarnings(
+            "ignore", "Glyph .* missing from", UserWarning
+        )  # the page's font shall have it
         yield
 
 
 @cache
 def _load() -> None:
-    """Import matplotlib while it finds nothing but an empty folder to read and write in: the user's settings, styles, fonts
-    and choice of a backend have no say, faults in them are no faults of ours, and no cache is left behind."""
+    """Import matplotlib while it finds nothing but an empty folder to read and write in: the
+    user's settings, styles, fonts and choice of a backend have no say, faults in them are no
+    faults of ours, and no cache is left behind.
+    """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with TemporaryDirectory(prefix="bmembed-charts-", ignore_cleanup_errors=True) as folder:
-        where = {"MPLCONFIGDIR": folder, "MATPLOTLIBRC": folder, "MPLBACKEND": "svg", "MPL_IGNORE_SYSTEM_FONTS": "1"}
+        where = {
+            "MPLCONFIGDIR": folder,
+            "MATPLOTLIBRC": folder,
+            "MPLBACKEND": "svg",
+            "MPL_IGNORE_SYSTEM_FONTS": "1",
+        }
         # A file of this name in the working folder would be read all the same.
         with _environment(where), chdir(folder) if Path("matplotlibrc").exists() else nullcontext():
             import matplotlib.font_manager
@@ -157,7 +180,12 @@ def _spell_out_signs(root: _Element) -> None:
         reference = next(value for name, value in use.attrib.items() if name.endswith("href"))
         use.tag = "path"
         where = f"translate({use.get('x')} {use.get('y')})"
-        looks = {"id": "sign", "d": shapes[reference.lstrip("#")], "transform": where, "style": use.get("style")}
+        looks = {
+            "id": "sign",
+            "d": shapes[reference.lstrip("#")],
+            "transform": where,
+            "style": use.get("style"),
+        }
         use.attrib.clear()
         use.attrib.update({name: value or "" for name, value in looks.items()})
 
@@ -168,7 +196,9 @@ def _tidy(item: _Element) -> None:
         if value := item.get(name):
             item.set(name, re.sub(r"-?\d+\.\d+", _rounded, value))
     for name, value in item.attrib.items():  # not in its text, which may be any words of the user's
-        item.set(name, re.sub("|".join(_VARIABLES), lambda found: f"var({_VARIABLES[found[0]]})", value))
+        item.set(
+            name, re.sub("|".join(_VARIABLES), lambda found: f"var({_VARIABLES[found[0]]})", value)
+        )
     if shape := item.get("d"):
         item.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", shape).strip())
     if re.match(r"rotate\(-?0 ", item.get("transform", "")):

@@ -1,5 +1,7 @@
-"""The verdict of a report: for each search mode what is in use and why, on the best evidence there is, in words for everyone; and
-the parts of report.json that it goes by, in the form in which they were measured."""
+"""The verdict of a report: for each search mode what is in use and why, on the best evidence
+there is, in words for everyone; and the parts of report.json that it goes by, in the form in
+which they were measured.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ SET_OF: Mapping[str, QuerySetKind] = {
     "extractive": "synthetic",
 }
 """Rung of the ladder of evidence → the set that its queries are in."""
-HOW = "To search so by default: engine config set PROJECT search.mode keywords (in the app: Ctrl+S, search.mode)."
+HOW = (
+    "To search so by default: engine config set PROJECT search.mode keywords (in the app: Ctrl+S,"
+    " search.mode)."
+)
 
 
 def query_sets_of(report: Mapping[str, Any]) -> tuple[QuerySetReport, ...]:
@@ -71,18 +76,28 @@ def rung_of(report: Mapping[str, Any], mode: SearchMode) -> str:
     return decision.get("rung") or ""
 
 
-def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJECT") -> ReportVerdict:
+def verdict_of(
+    report: Mapping[str, Any], mode: str = "", project: str = "PROJECT"
+) -> ReportVerdict:
     """The verdict on what `read_report` gave.
 
-    `mode`: the default search mode now, where it is known; advice that is followed is left out. `project`: what commands call it.
+    `mode`: the default search mode now, where it is known; advice that is followed is left out.
+        `project`: what commands call it.
     """
     default = mode or report["settings"].get("search", {}).get("mode")
     first: SearchMode = "semantic" if default == "semantic" else "hybrid"
     modes = sorted(SEARCH_MODES, key=lambda one: one != first)
-    notes = [str(report["reranker"]["reason"])] if report.get("reranker") else []
+    if report.get("reranker"):
+        notes = [str(report["reranker"]["reason"])]
+    else:
+        notes = []
     if report["advice"] and mode != BM25:
         notes.insert(0, str(report["advice"]).replace("PROJECT", project))
-    return ReportVerdict(tuple(_mode_verdict(report, one) for one in modes), tuple(notes), _next_steps(report, project))
+    return ReportVerdict(
+        tuple(_mode_verdict(report, one) for one in modes),
+        tuple(notes),
+        _next_steps(report, project),
+    )
 
 
 def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
@@ -97,7 +112,10 @@ def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
         outcome = "stays"
     if measured is None:
         return ModeVerdict(mode, outcome, chosen["encoder"], chosen["reason"])
-    way = "" if mode == "semantic" else f"{report['fusion'].get('method', 'weighted')}_"
+    if mode == "semantic":
+        way = ""
+    else:
+        way = f"{report['fusion'].get('method', 'weighted')}_"
     adapted = chosen["standing"] != "base"
     bars: tuple[Bar, ...] = ()
     if not measured.comparison.synthetic:
@@ -116,7 +134,9 @@ def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
 
 
 def _measured(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetReport | None:
-    """The queries that had no part in the choice; else those that the gate went by, or the first ones."""
+    """The queries that had no part in the choice; else those that the gate went by, or the first
+    ones.
+    """
     sets = query_sets_of(report)
     apart = next((one for one in sets if one.kind == "measuring"), None)
     if apart is not None:
@@ -126,28 +146,45 @@ def _measured(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetRepo
 
 
 def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ...]:
-    """Keywords, before, and now; where the adapted encoder is not used, what it would have given."""
+    """Keywords, before, and now; where the adapted encoder is not used, what it would have
+    given.
+    """
     after = {BASE: "Before adaptation", IN_USE: "Now in use"}
     if not adapted:
         after = {BASE: "Now in use", ADAPTED: "Adapted, not in use"}
     names = {BM25: "Keywords", **{f"{way}{name}": label for name, label in after.items()}}
     systems = measured.comparison.systems
-    return tuple(Bar(label, name, systems[name]["ndcg@10"]) for name, label in names.items() if name in systems)
+    return tuple(
+        Bar(label, name, systems[name]["ndcg@10"])
+        for name, label in names.items()
+        if name in systems
+    )
 
 
 def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]:
     """What to do next, the least effort first."""
     unproved = [mode for mode in SEARCH_MODES if report["selection"][mode]["standing"] != "proved"]
     if not unproved:
-        return (NextStep("search", "Search as usual, and adapt again when many documents have changed"),)
+        return (
+            NextStep("search", "Search as usual, and adapt again when many documents have changed"),
+        )
     if not gates_of(report):
         return ()
-    if all(rung_of(report, mode) == "judged" for mode in unproved):  # more questions would hardly say anything else
+    if all(
+        rung_of(report, mode) == "judged" for mode in unproved
+    ):  # more questions would hardly say anything else
         what = "Try another encoder, measured on your documents first"
-        return (NextStep("encoder", what, ("engine encoders", f"engine encoders compare {project} NAME")),)
+        return (
+            NextStep(
+                "encoder", what, ("engine encoders", f"engine encoders compare {project} NAME")
+            ),
+        )
     steps = []
     if not any(row["rung"] in ("model", "imported") for row in _ladder(report)):
-        what = "Let a local language model write the training queries, which teach more than sentences of the documents"
+        what = (
+            "Let a local language model write the training queries, which teach more than sentences"
+            " of the documents"
+        )
         choose = f"engine config set {project} queries.backend auto"
         steps.append(NextStep("language-model", what, ("engine models add FILE", choose)))
     lists = "Take ten minutes to say which of two lists is better"
@@ -165,12 +202,18 @@ def _ladder(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _judged_needed(report: Mapping[str, Any]) -> str:
-    """How many judged questions would decide in the mode that needs fewest of those that they have not decided in."""
+    """How many judged questions would decide in the mode that needs fewest of those that they
+    have not decided in.
+    """
     needed: dict[int, float] = {}
     for mode in SEARCH_MODES:
         chosen = report["selection"][mode]
         decision = chosen["decision"] or {}
-        if chosen["standing"] != "proved" and decision.get("rung") != "judged" and decision.get("judged_needed"):
+        if (
+            chosen["standing"] != "proved"
+            and decision.get("rung") != "judged"
+            and decision.get("judged_needed")
+        ):
             needed[int(decision["judged_needed"])] = decision["judged_points"]
     if not needed:
         return ""
@@ -179,14 +222,22 @@ def _judged_needed(report: Mapping[str, Any]) -> str:
 
 
 def advice(judged: FigureTable | None, method: str, mode: str) -> str:
-    """That keywords be the default search mode, where judged queries show that BM25 alone is better; empty where they do not.
+    """That keywords be the default search mode, where judged queries show that BM25 alone is
+    better; empty where they do not.
 
-    `judged`: the table of judged queries; held-out ones repeat words of the documents and flatter BM25.
+    `judged`: the table of judged queries; held-out ones repeat words of the documents and flatter
+        BM25.
     `method`: how hybrid search fuses (`rrf` or `weighted`); `mode`: the default search mode.
     """
     system = {"hybrid": f"{method}_{IN_USE}", "semantic": IN_USE}.get(mode)
-    gap = judged.gap(system, BM25) if judged and system else None
+    if judged and system:
+        gap = judged.gap(system, BM25)
+    else:
+        gap = None
     if judged is None or system is None or gap is None or gap.verdict != "worse":
         return ""
     own, other = (judged.systems[name]["ndcg@10"].value for name in (BM25, system))
-    return f"On {judged.queries:,} judged questions keywords alone do better: {own:.1f} of 100, {mode} search {other:.1f}. {HOW}"
+    return (
+        f"On {judged.queries:,} judged questions keywords alone do better: {own:.1f} of 100, {mode}"
+        f" search {other:.1f}. {HOW}"
+    )

@@ -1,1 +1,3 @@
-"""Further measurements beside the comparison of systems: robustness, fusion, forgetting, sentence pairs."""
+"""Further measurements beside the comparison of systems: robustness, fusion, forgetting,
+sentence pairs.
+"""

@@ -1,7 +1,8 @@
 """How hybrid search fuses BM25 and an encoder: by RRF or by a weighted sum of min-max scores.
 
-The equal-weight sum is the default, because it was 2.6 and 3.0 points above RRF on two data sets and 0.7 below it on a third. An
-encoder that was not trained on the documents' language has a tenth of the say (docs/log/hybrid-search.md).
+The equal-weight sum is the default, because it was 2.6 and 3.0 points above RRF on two data sets
+and 0.7 below it on a third. An encoder that was not trained on the documents' language has a tenth
+of the say (docs/log/hybrid-search.md).
 """
 
 from __future__ import annotations
@@ -24,14 +25,18 @@ from engine.settings.schema import Settings
 EQUAL = 0.5
 FOREIGN = 0.1
 SHARES = (0.4, 0.5, 0.6, 0.7)
-"""Of the semantic score, which are tried with each encoder: an adapted one wants a larger share (docs/log/training.md)."""
+"""Of the semantic score, which are tried with each encoder: an adapted one wants a larger share
+(docs/log/training.md).
+"""
 FOREIGN_SHARES = (FOREIGN, 0.2, 0.3, 0.4, 0.5)
 """The same, for an encoder that was not trained on the documents' language."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionChoice:
-    """`weight`: the semantic score's share in the weighted sum, also where RRF is taken (for comparison)."""
+    """`weight`: the semantic score's share in the weighted sum, also where RRF is taken (for
+    comparison).
+    """
 
     method: Literal["rrf", "weighted"]
     weight: float
@@ -44,9 +49,16 @@ class FusionChoice:
 
 
 def default_share(snapshot: ProjectSnapshot) -> float | None:
-    """The semantic score's share in hybrid search while nothing is chosen; None for RRF. NotBuiltError before the stage `index`."""
-    settings, language = snapshot.settings, snapshot.need(LexicalInfo).info.language
-    auto = EQUAL if knows(encoder_source(settings.encoder), language) else FOREIGN
+    """The semantic score's share in hybrid search while nothing is chosen; None for RRF.
+
+    NotBuiltError before the stage `index`.
+    """
+    settings = snapshot.settings
+    language = snapshot.need(LexicalInfo).info.language
+    if knows(encoder_source(settings.encoder), language):
+        auto = EQUAL
+    else:
+        auto = FOREIGN
     return {"auto": auto, "weighted": settings.search.weight, "rrf": None}[settings.search.fusion]
 
 
@@ -64,11 +76,15 @@ class HybridFusion:
     """`bm25_scores`: of the queries of a set and chunks for each of them (q, n)."""
 
     def __init__(self, settings: Settings, bm25_scores: Scorer) -> None:
-        self._settings, self._bm25_scores = settings, bm25_scores
+        self._settings = settings
+        self._bm25_scores = bm25_scores
         self._pairs: dict[tuple[str, str], tuple[Rankings, tuple[Fused, Fused]]] = {}
 
     def fused(self, one: QuerySet, name: str, weight: float | None) -> Rankings:
-        """BM25 and an encoder fused by a weighted sum, or by RRF where there is no weight. (q, depth) chunk ids."""
+        """BM25 and an encoder fused by a weighted sum, or by RRF where there is no weight.
+
+        (q, depth) chunk ids.
+        """
         from engine.ranking.fusion import convex, rrf
 
         depth = self._settings.evaluation.depth
@@ -81,7 +97,8 @@ class HybridFusion:
         """The encoder's ranking and BM25's, each with the other's chunks, as search scores them."""
         from engine.ranking.fusion import cross_scored
 
-        ids, of_bm25 = one.rankings[name], one.rankings[BM25]
+        ids = one.rankings[name]
+        of_bm25 = one.rankings[BM25]
         former, pair = self._pairs.get((one.kind, name), (None, None))
         if pair is None or former is not ids:
             pair = (

@@ -1,6 +1,8 @@
-"""Whether similarities agree with people's: Spearman's correlation on a user's sentence pairs (METHODS.md §1, STS check).
+"""Whether similarities agree with people's: Spearman's correlation on a user's sentence pairs
+(METHODS.md §1, STS check).
 
-It decides nothing. Both sentences of a pair are encoded as queries are, because it is queries whose encoder always changes.
+It decides nothing. Both sentences of a pair are encoded as queries are, because it is queries whose
+encoder always changes.
 """
 
 from __future__ import annotations
@@ -45,20 +47,26 @@ class Pair:
 def pairs_file(project: ProjectFolder, settings: Settings) -> Path | None:
     """The file that `evaluation.sentence_pairs` names; None where it names none."""
     named = settings.evaluation.sentence_pairs
-    return (project.path / Path(named).expanduser()) if named else None
+    if named:
+        return project.path / Path(named).expanduser()
+    return None
 
 
 def pairs_fingerprint(snapshot: ProjectSnapshot) -> str:
     """A hash over the file; empty without one. Raises DatasetError where it cannot be read."""
     path = pairs_file(snapshot.project, snapshot.settings)
-    return hashlib.sha256(_bytes(path)).hexdigest() if path else ""
+    if path:
+        return hashlib.sha256(_bytes(path)).hexdigest()
+    return ""
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Pairs of a .jsonl file of objects with `sentence1`, `sentence2` and `score`, or of a table (.csv, else tabs, where
-    quotation marks are text) with these columns, with or without a head. Raises DatasetError where it cannot be read, or holds
-    fewer than `MIN_PAIRS`."""
-    text, suffix = _bytes(path).decode("utf-8-sig", "replace"), path.suffix.lower()
+    """Pairs of a .jsonl file of objects with `sentence1`, `sentence2` and `score`, or of a table
+    (.csv, else tabs, where quotation marks are text) with these columns, with or without a head.
+    Raises DatasetError where it cannot be read, or holds fewer than `MIN_PAIRS`.
+    """
+    text = _bytes(path).decode("utf-8-sig", "replace")
+    suffix = path.suffix.lower()
     objects = suffix in OBJECTS
     try:
         rows = list(_objects(text) if objects else _table(text, suffix))
@@ -72,19 +80,27 @@ def read_pairs(path: Path) -> list[Pair]:
                 continue
             raise _unusable(path, f"Row {number} is not two sentences and a number.")
         if not (pair.one.strip() and pair.other.strip() and math.isfinite(pair.score)):
-            raise _unusable(path, f"Row {number} has an empty sentence, or a score that is no number.")
+            raise _unusable(
+                path, f"Row {number} has an empty sentence, or a score that is no number."
+            )
         found.append(pair)
     if len(found) < MIN_PAIRS or len({pair.score for pair in found}) < 2:
-        raise _unusable(path, f"It holds {len(found)} pairs, and {MIN_PAIRS} with different scores are needed.")
+        raise _unusable(
+            path, f"It holds {len(found)} pairs, and {MIN_PAIRS} with different scores are needed."
+        )
     return found
 
 
 def _pair(row: Sequence[Any]) -> Pair | None:
     try:
-        one, other, score = row[0], row[1], float(row[2])
+        one = row[0]
+        other = row[1]
+        score = float(row[2])
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
-    return Pair(one, other, score) if isinstance(one, str) and isinstance(other, str) else None
+    if isinstance(one, str) and isinstance(other, str):
+        return Pair(one, other, score)
+    return None
 
 
 def _objects(text: str) -> Iterator[list[Any]]:
@@ -100,11 +116,10 @@ def _objects(text: str) -> Iterator[list[Any]]:
 def _table(text: str, suffix: str) -> Iterator[list[str]]:
     """Raises csv.Error where a quoted cell has no end."""
     lines = io.StringIO(text, newline="")
-    rows = (
-        csv.reader(lines, strict=True)
-        if suffix == ".csv"
-        else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    )
+    if suffix == ".csv":
+        rows = csv.reader(lines, strict=True)
+    else:
+        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     yield from (row for row in rows if any(cell.strip() for cell in row))
 
 
@@ -117,15 +132,19 @@ def _bytes(path: Path) -> bytes:
 
 def _unusable(path: Path, why: str) -> DatasetError:
     return DatasetError(
-        f"The sentence pairs in {path} cannot be used.", why,
-        "Name a .jsonl, .csv or .tsv file of sentence1, sentence2 and score in evaluation.sentence_pairs, or leave it empty.",
+        f"The sentence pairs in {path} cannot be used.",
+        why,
+        "Name a .jsonl, .csv or .tsv file of sentence1, sentence2 and score in"
+        " evaluation.sentence_pairs, or leave it empty.",
         code="sentence-pairs-invalid",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceFigures:
-    """Each system's correlation with people's scores of the pairs of a `file`, and its difference to base."""
+    """Each system's correlation with people's scores of the pairs of a `file`, and its
+    difference to base.
+    """
 
     file: str
     pairs: int
@@ -147,7 +166,8 @@ class SentencePairs:
         """How similar a candidate finds the sentences of each pair. Raises CancelledError."""
         if self._pairs:
             one, other = (
-                candidate.query_vectors([getattr(pair, part) for pair in self._pairs]) for part in ("one", "other")
+                candidate.query_vectors([getattr(pair, part) for pair in self._pairs])
+                for part in ("one", "other")
             )
             forms = candidate.similarity.query_form(one), candidate.similarity.chunk_form(other)
             found = candidate.similarity.of_products(np.einsum("nd,nd->n", *forms))
@@ -157,13 +177,21 @@ class SentencePairs:
         """Correlations times 100; None without pairs."""
         if not self._pairs or BASE not in self._similarities:
             return None
-        gold, base = [pair.score for pair in self._pairs], self._similarities[BASE]
+        gold = [pair.score for pair in self._pairs]
+        base = self._similarities[BASE]
         intervals = {
-            name: spearman_interval(found, gold, seed=self._seed) for name, found in self._similarities.items()
+            name: spearman_interval(found, gold, seed=self._seed)
+            for name, found in self._similarities.items()
         }
         gaps = {
-            name: with_needed_pairs(spearman_difference(found, base, gold, seed=self._seed), len(gold)).percent()
+            name: (
+                with_needed_pairs(
+                    spearman_difference(found, base, gold, seed=self._seed), len(gold)
+                ).percent()
+            )
             for name, found in self._similarities.items()
             if name != BASE
         }
-        return SentenceFigures(self._name, len(gold), {name: one.percent() for name, one in intervals.items()}, gaps)
+        return SentenceFigures(
+            self._name, len(gold), {name: one.percent() for name, one in intervals.items()}, gaps
+        )

@@ -1,7 +1,9 @@
-"""Words that stand where another stands: a corpus' own synonyms, without a dictionary or a model.
+"""Words that stand where another stands: a corpus' own synonyms, without a dictionary or a
+model.
 
-Words are compared by the company they keep (Harris 1954): rows of positive pointwise mutual information with the words
-within `WINDOW` places, context counts raised to 0.75 so that rare contexts do not rule (Levy, Goldberg & Dagan 2015).
+Words are compared by the company they keep (Harris 1954): rows of positive pointwise mutual
+information with the words within `WINDOW` places, context counts raised to 0.75 so that rare
+contexts do not rule (Levy, Goldberg & Dagan 2015).
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from engine.evaluation.studies.perturbation import words_of
 
 WINDOW = 4
 MIN_COUNT = 5
-MAX_WORDS, MAX_CONTEXTS = 10_000, 1_000
+MAX_WORDS = 10_000
+MAX_CONTEXTS = 1_000
 MIN_COSINE = 0.2
 _SMOOTHING = 0.75
 _BLOCK = 500_000
@@ -25,15 +28,20 @@ Terms = Callable[[str], Collection[str]]
 
 
 def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms) -> dict[str, str]:
-    """Lower-case word → the word of another stem that is used most like it in `texts`, for those of `wanted` that have one.
+    """Lower-case word → the word of another stem that is used most like it in `texts`, for those
+    of `wanted` that have one.
 
-    `terms` gives the stems of a word, none for a stop word. Words that are rarer than `MIN_COUNT`, and neighbours of a
-    cosine below `MIN_COSINE`, are left out.
+    `terms` gives the stems of a word, none for a stop word. Words that are rarer than `MIN_COUNT`,
+    and neighbours of a cosine below `MIN_COSINE`, are left out.
     """
     rows = [words_of(text) for text in texts]
     counts = Counter(word for row in rows for word in row)
     stems = {word: frozenset(terms(word)) for word, _ in counts.most_common(2 * MAX_WORDS)}
-    words = [word for word, count in counts.most_common(2 * MAX_WORDS) if count >= MIN_COUNT and stems[word]]
+    words = [
+        word
+        for word, count in counts.most_common(2 * MAX_WORDS)
+        if count >= MIN_COUNT and stems[word]
+    ]
     words = words[:MAX_WORDS]
     place = {word: number for number, word in enumerate(words)}
     known = sorted({word.lower() for word in wanted} & place.keys())
@@ -53,10 +61,13 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
 def cooccurrences(
     rows: Sequence[Sequence[str]], place: dict[str, int], contexts: int, count: int
 ) -> NDArray[np.float32]:
-    """(words, contexts) how often a word stands within the window of each of the most frequent words."""
+    """(words, contexts) how often a word stands within the window of each of the most frequent
+    words.
+    """
     boundary = [-1] * WINDOW  # no window reaches from one text into the next
     flat = np.array(
-        [number for row in rows for number in (*(place.get(word, -1) for word in row), *boundary)], dtype=np.int64
+        [number for row in rows for number in (*(place.get(word, -1) for word in row), *boundary)],
+        dtype=np.int64,
     )
     counts = np.zeros(count * contexts, dtype=np.float32)
     for offset in range(1, WINDOW + 1):
@@ -74,6 +85,8 @@ def _profiles(counts: NDArray[np.float32]) -> NDArray[np.float32]:
     words = counts.sum(axis=1, keepdims=True)
     contexts = counts.sum(axis=0, keepdims=True) ** _SMOOTHING
     expected = words * (contexts / max(float(contexts.sum()), 1.0))
-    shares = np.divide(counts, expected, out=np.ones_like(counts), where=(expected > 0) & (counts > 0))
+    shares = np.divide(
+        counts, expected, out=np.ones_like(counts), where=(expected > 0) & (counts > 0)
+    )
     information = np.maximum(np.log(shares), 0)
     return unit_rows(information)

@@ -23,9 +23,16 @@ STEP = "step"
 """The column that says which training step a row is of."""
 UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model")
 """Systems that no training changes; what was done to the queries follows after a comma."""
-FIXED: Changes = {"training.keep": "last", "ranking.keep_evidence": False, "evaluation.plain_bm25": True}
-"""What holds for all papers, unless a cell says otherwise. They train a fixed number of steps, and no check chooses one. Lists are
-as they were drawn. BM25 has no bonus for codes, and sees of a chunk what encoders see."""
+FIXED: Changes = {
+    "training.keep": "last",
+    "ranking.keep_evidence": False,
+    "evaluation.plain_bm25": True,
+}
+"""What holds for all papers, unless a cell says otherwise.
+
+They train a fixed number of steps, and no check chooses one. Lists are as they were drawn. BM25 has
+no bonus for codes, and sees of a chunk what encoders see.
+"""
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", f"{MULTIHOP}|map@10")
 
 
@@ -36,8 +43,10 @@ class Entry(BaseModel):
 
 
 class Chart(Entry):
-    """`line`: `y` of the last system over the setting `x` ("1/…": over its inverse), a line for each value of the setting `by`.
-    `scatter`: each row's `x` and `y`. `gap`: each row's difference `y`. The others: densities."""
+    """`line`: `y` of the last system over the setting `x` ("1/…": over its inverse), a line for
+    each value of the setting `by`. `scatter`: each row's `x` and `y`. `gap`: each row's
+    difference `y`. The others: densities.
+    """
 
     kind: Literal["line", "scatter", "gap", "similarities", "general similarities", "distances"]
     x: str = ""
@@ -46,10 +55,12 @@ class Chart(Entry):
 
 
 class Study(Entry):
-    """`source`: the paper's table, and names that the study has `also`; what it `shows`, and how it `differs` from the paper's.
-    `trainings`: label and settings of each cell, trained and measured `by` the stages or as Mafin's comparison; `systems` of them
-    with their labels; `columns`: measures, of names with a bar between the first that is there. `facts`: what is said of the
-    project as it is, in place of trainings. `correlations`: pairs of columns."""
+    """`source`: the paper's table, and names that the study has `also`; what it `shows`, and how
+    it `differs` from the paper's. `trainings`: label and settings of each cell, trained and
+    measured `by` the stages or as Mafin's comparison; `systems` of them with their labels;
+    `columns`: measures, of names with a bar between the first that is there. `facts`: what is
+    said of the project as it is, in place of trainings. `correlations`: pairs of columns.
+    """
 
     name: str
     also: list[str] = []
@@ -68,7 +79,9 @@ class Study(Entry):
     @property
     def measures(self) -> list[str]:
         """The columns, and the step that each row is of."""
-        return self.columns if self.facts or "best step" in self.columns else [*self.columns, STEP]
+        if self.facts or "best step" in self.columns:
+            return self.columns
+        return [*self.columns, STEP]
 
     def at(self, top: int) -> Study:
         """With the bootstrapped figures of a query's best `top` hits (evaluation.top_k)."""
@@ -77,7 +90,10 @@ class Study(Entry):
             return [re.sub(r"^(accuracy|nDCG)@5", rf"\1@{top}", column) for column in columns]
 
         return self.model_copy(
-            update={"columns": named(self.columns), "correlations": [named(pair) for pair in self.correlations]}
+            update={
+                "columns": named(self.columns),
+                "correlations": [named(pair) for pair in self.correlations],
+            }
         )
 
 
@@ -87,10 +103,18 @@ def catalogue() -> dict[str, Study]:
     found = tomllib.loads(asset_path("studies.toml").read_text(encoding="utf-8"))
     cells = {}
     for name, cell in found["cells"].items():
-        label, vary = cell.pop("label", ""), cell.pop("vary", {})
-        cells[name] = [(label or label_of(varied), {**FIXED, **cell, **varied}) for varied in combinations(vary)]
+        label = cell.pop("label", "")
+        vary = cell.pop("vary", {})
+        cells[name] = [
+            (label or label_of(varied), {**FIXED, **cell, **varied})
+            for varied in combinations(vary)
+        ]
     return {
-        name: Study(name=name, trainings=[one for cell in entry.pop("cells", ()) for one in cells[cell]], **entry)
+        name: Study(
+            name=name,
+            trainings=[one for cell in entry.pop("cells", ()) for one in cells[cell]],
+            **entry,
+        )
         for name, entry in found["studies"].items()
     }
 
@@ -104,16 +128,23 @@ def study_of(name: str) -> Study:
 
 
 def sweep_of(cells: Sequence[Cell]) -> Study:
-    """What a sweep looks at: base and the adapted encoder of every cell, on judged, document-written and held-out queries."""
+    """What a sweep looks at: base and the adapted encoder of every cell, on judged,
+    document-written and held-out queries.
+    """
     of_sets = [(f"Δ {queries}", queries) for queries in SETS.values()]
-    columns = [[f"{gap}ndcg@10", *(f"{queries}{metric}" for metric in METRICS)] for gap, queries in of_sets]
+    columns = [
+        [f"{gap}ndcg@10", *(f"{queries}{metric}" for metric in METRICS)] for gap, queries in of_sets
+    ]
     return Study(
-        name="sweep-" + fingerprint(cells=[dict(cell.changes) for cell in cells]), source="Sweep",
+        name="sweep-" + fingerprint(cells=[dict(cell.changes) for cell in cells]),
+        source="Sweep",
         shows="The adapted encoder against base, with every combination of settings",
-        differs="Held-out queries are made from the documents (synthetic): they flatter every system. Of many cells about one in "
-        "twenty is called better or worse by chance, and the best one owes part of its lead to luck: measure it again with another "
-        "seed.",
+        differs=(
+            "Held-out queries are made from the documents (synthetic): they flatter every system."
+            " Of many cells about one in twenty is called better or worse by chance, and the best"
+            " one owes part of its lead to luck: measure it again with another seed."
+        ),
         columns=[*itertools.chain(*columns), "alignment", "uniformity", "best step"],
         systems={"bm25": "BM25", "base": "base", "adapted": ""},
         charts=[Chart(kind="gap", y=f"{gap}ndcg@10") for gap, _ in of_sets],
-    )  # fmt: skip
+    )

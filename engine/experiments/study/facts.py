@@ -26,38 +26,57 @@ CHANGED = {"clean": "original", "mask shared": "masked", "substitute shared": "s
 
 def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
     """The project as the stage evaluate sees it, whose events nobody hears."""
-    return StageContext(project, project.settings(), store, "evaluate", "", "", lambda _event: None, lambda: False)
+    return StageContext(
+        project, project.settings(), store, "evaluate", "", "", lambda _event: None, lambda: False
+    )
 
 
 def _statistics(project: ProjectFolder) -> Labelled:
     settings = project.settings()
     with closing(project.store()) as store:
-        counts, chunks = store.counts(), store.chunks()
+        counts = store.counts()
+        chunks = store.chunks()
         splits = Counter(query.split for query in store.queries())
-    yield project.name, {
-        "evaluation queries": counts["judged_queries"], "documents": counts["documents"], "chunks": counts["chunks"],
-        "corpus tokens": sum(chunk.tokens for chunk in chunks), "synthesized queries": splits.total(),
-        "training queries": splits["train"], "validation queries": splits["validation"], "held-out queries": splits["heldout"],
-        "chunk size": settings.corpus.chunk_tokens, "k": settings.ranking.k, "m": settings.ranking.m,
-    }  # fmt: skip
+    yield (
+        project.name,
+        {
+            "evaluation queries": counts["judged_queries"],
+            "documents": counts["documents"],
+            "chunks": counts["chunks"],
+            "corpus tokens": sum(chunk.tokens for chunk in chunks),
+            "synthesized queries": splits.total(),
+            "training queries": splits["train"],
+            "validation queries": splits["validation"],
+            "held-out queries": splits["heldout"],
+            "chunk size": settings.corpus.chunk_tokens,
+            "k": settings.ranking.k,
+            "m": settings.ranking.m,
+        },
+    )
 
 
 def _questions(project: ProjectFolder) -> Labelled:
     with closing(project.store()) as store:
         for number, judged in enumerate(store.judged()[:SHOWN], 1):
             answers = judged.evidence or (
-                [judged.path] if judged.path else [name for name, grade in judged.grades if grade > 0]
+                [judged.path]
+                if judged.path
+                else [name for name, grade in judged.grades if grade > 0]
             )
             yield str(number), {"question": judged.text, "answer": " … ".join(answers)}
 
 
 def _perturbed(project: ProjectFolder) -> Labelled:
-    """Judged queries of which most words are shared with their answers. Other words are those of the project's language model;
-    there are none without one."""
+    """Judged queries of which most words are shared with their answers.
+
+    Other words are those of the project's language model; there are none without one.
+    """
     with closing(project.store()) as store:
         context = unheard_context(project, store)
-        chunks, terms = store.chunks(), content_terms(context.need(LexicalInfo).info.language)
-        judged, seed = query_sets(context, chunks)[0], context.settings.training.seed
+        chunks = store.chunks()
+        terms = content_terms(context.need(LexicalInfo).info.language)
+        judged = query_sets(context, chunks)[0]
+        seed = context.settings.training.seed
         trial = make_trial(judged, chunks, terms, seed)
         if trial is None:
             return
@@ -65,31 +84,46 @@ def _perturbed(project: ProjectFolder) -> Labelled:
         shown = {row["original"] for row in rows}
         places = [row for row in judged.usable() if judged.texts[row] in shown]
         few = replace(
-            judged, judgments=[judged.judgments[row] for row in places], matches=[judged.matches[row] for row in places]
+            judged,
+            judgments=[judged.judgments[row] for row in places],
+            matches=[judged.matches[row] for row in places],
         )
         asked = make_trial(few, chunks, terms, seed, lambda words: _other_words(context, words))
     substituted = {}
     if asked is not None and asked.synonyms.model:
-        substituted = {row["original"]: row.get("substituted", row["original"]) for row in _texts(asked)}
+        substituted = {
+            row["original"]: row.get("substituted", row["original"]) for row in _texts(asked)
+        }
     for number, row in enumerate(rows, 1):
         row.pop("substituted", None)
-        others = {"substituted": substituted[row["original"]]} if row["original"] in substituted else {}
+        if row["original"] in substituted:
+            others = {"substituted": substituted[row["original"]]}
+        else:
+            others = {}
         yield str(number), {**row, **others}
 
 
 def _texts(trial: Trial) -> list[dict[str, str]]:
     """Each query under the conditions of `CHANGED`, by name of the column."""
     starts = {
-        CHANGED[one.kind]: place * trial.queries for place, one in enumerate(trial.conditions) if one.kind in CHANGED
+        CHANGED[one.kind]: place * trial.queries
+        for place, one in enumerate(trial.conditions)
+        if one.kind in CHANGED
     }
     texts = trial.perturbed.texts
-    return [{name: texts[start + row] for name, start in starts.items()} for row in range(trial.queries)]
+    return [
+        {name: texts[start + row] for name, start in starts.items()} for row in range(trial.queries)
+    ]
 
 
 def _other_words(context: StageContext, words: Words) -> tuple[list[dict[str, str]], str]:
-    """The words of the project's language model, and its name; nothing where it has none, or none that can be asked."""
+    """The words of the project's language model, and its name; nothing where it has none, or
+    none that can be asked.
+    """
     try:
-        return substitutes(context, words, lambda _: None) if language_model(context) else ([], "")
+        if language_model(context):
+            return substitutes(context, words, lambda _: None)
+        return ([], "")
     except CancelledError:
         raise
     except EngineError:
@@ -97,5 +131,7 @@ def _other_words(context: StageContext, words: Words) -> tuple[list[dict[str, st
 
 
 FACTS: dict[str, Callable[[ProjectFolder], Labelled]] = {
-    "statistics": _statistics, "questions": _questions, "perturbed": _perturbed,
-}  # fmt: skip
+    "statistics": _statistics,
+    "questions": _questions,
+    "perturbed": _perturbed,
+}

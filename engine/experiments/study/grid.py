@@ -21,9 +21,12 @@ _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One training. `number` from 1; `changes`: "section.key" → value, None for the default. Cells of one `key` train and
-    are measured exactly the same. `label`: its name among those of its base `model` (empty: the project's); of several with the
-    same the `seed` differs."""
+    """One training.
+
+    `number` from 1; `changes`: "section.key" → value, None for the default. Cells of one `key`
+    train and are measured exactly the same. `label`: its name among those of its base `model`
+    (empty: the project's); of several with the same the `seed` differs.
+    """
 
     number: int
     changes: Mapping[str, Any]
@@ -36,28 +39,43 @@ class Cell:
     def name(self) -> str:
         """For people."""
         seed = "" if self.seed is None else f"seed {self.seed}"
-        return ", ".join(part for part in (self.model, self.label, seed) if part) or str(self.number)
+        return ", ".join(part for part in (self.model, self.label, seed) if part) or str(
+            self.number
+        )
 
 
 def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cell, ...]:
-    """The product of `axes` ("section.key=value,value"). Cells that share BM25 rankings follow one another.
+    """The product of `axes` ("section.key=value,value").
 
-    `chunks`: how many the corpus has: a deeper ranking than that is none. Raises UsageError without any axis or value, and
-    SettingsError for a setting or value that is none, which names the nearest, and for a cell that cannot be trained.
+    Cells that share BM25 rankings follow one another.
+
+    `chunks`: how many the corpus has: a deeper ranking than that is none. Raises UsageError without
+        any axis or value, and
+    SettingsError for a setting or value that is none, which names the nearest, and for a cell that
+    cannot be trained.
     """
     wanted = dict(_axis(text) for text in axes)
     if len(wanted) < len(axes):
         raise UsageError(
-            "A setting is in two grids.", "Its values belong together.", "Put them into one grid.",
+            "A setting is in two grids.",
+            "Its values belong together.",
+            "Put them into one grid.",
             code="grid-setting-twice",
-        )  # fmt: skip
+        )
     if not wanted:
-        raise UsageError("The sweep has no grid.", "It would train nothing.", _EXAMPLE, code="grid-invalid")
+        raise UsageError(
+            "The sweep has no grid.", "It would train nothing.", _EXAMPLE, code="grid-invalid"
+        )
     depths = wanted.get("ranking.k", [None])
     changes = sorted(combinations(wanted), key=lambda one: depths.index(one.get("ranking.k")))
     varied = [name for name, values in wanted.items() if len(values) > 1] or list(wanted)
     return tuple(
-        Cell(number, one, cell_key(one, settings, chunks), label_of({name: one[name] for name in varied}))
+        Cell(
+            number,
+            one,
+            cell_key(one, settings, chunks),
+            label_of({name: one[name] for name in varied}),
+        )
         for number, one in enumerate(changes, 1)
     )
 
@@ -74,7 +92,9 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 def label_of(varied: Mapping[str, Any]) -> str:
     """Settings without their sections, for reading."""
-    return ", ".join(f"{name.partition('.')[2].replace('_', ' ')} {value}" for name, value in varied.items())
+    return ", ".join(
+        f"{name.partition('.')[2].replace('_', ' ')} {value}" for name, value in varied.items()
+    )
 
 
 def _axis(text: str) -> tuple[str, list[Any]]:
@@ -83,9 +103,11 @@ def _axis(text: str) -> tuple[str, list[Any]]:
     parts = [part.strip() for part in values.split(",")]
     if not all(parts):
         raise UsageError(
-            f"'{text}' is not a grid.", "A grid is a setting, '=' and values separated by commas.", _EXAMPLE,
+            f"'{text}' is not a grid.",
+            "A grid is a setting, '=' and values separated by commas.",
+            _EXAMPLE,
             code="grid-invalid",
-        )  # fmt: skip
+        )
     section, _, key = name.rpartition(".")
     found = [value_of(part) for part in parts]
     for value in found:
@@ -93,21 +115,34 @@ def _axis(text: str) -> tuple[str, list[Any]]:
     if section not in SECTIONS:
         raise SettingsError(
             f"'{name}' is no setting that a sweep can change.",
-            f"It trains a model for each value; {name} is not among [ranking] and [training], which say how.",
-            "To compare its values, set one after the other in project.toml, and run 'engine adapt' each time.",
+            f"It trains a model for each value; {name} is not among [ranking] and [training], which"
+            " say how.",
+            "To compare its values, set one after the other in project.toml, and run 'engine adapt'"
+            " each time.",
             code="grid-setting-untrained",
-        )  # fmt: skip
+        )
     return name, list(dict.fromkeys(found))
 
 
 def cell_key(
-    changes: Mapping[str, Any], settings: Settings, chunks: int, encoder: str = "", times: Sequence[int] = ()
+    changes: Mapping[str, Any],
+    settings: Settings,
+    chunks: int,
+    encoder: str = "",
+    times: Sequence[int] = (),
 ) -> str:
-    """What the cell's figures depend on, without the settings that have no effect with its loss. `encoder`: fingerprint of a base
-    encoder that is not the project's; `times`: when files that it is measured with were changed."""
+    """What the cell's figures depend on, without the settings that have no effect with its loss.
+
+    `encoder`: fingerprint of a base encoder that is not the project's; `times`: when files that it
+    is measured with were changed.
+    """
     changed = changed_settings(settings, changes)
-    ranking, config = changed.ranking, config_of(changed)
-    lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"}) if config.uses_lists else {}
+    ranking = changed.ranking
+    config = config_of(changed)
+    if config.uses_lists:
+        lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"})
+    else:
+        lists = {}
     if config.uses_lists and not ranking.keep_evidence:
         lists["keep_evidence"] = False
     depth = min(ranking.k, max(1, chunks))
@@ -116,7 +151,9 @@ def cell_key(
         depth = min(depth, config.negative_ranks[1])
         for name in ("teacher", "teacher_temperature", "target", "target_entropy"):
             del recipe[name]
-    measured = {name: value for name, value in changes.items() if name.partition(".")[0] not in SECTIONS}
+    measured = {
+        name: value for name, value in changes.items() if name.partition(".")[0] not in SECTIONS
+    }
     return fingerprint(
         config=recipe,
         lists=lists,
@@ -144,6 +181,9 @@ def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings
     except SettingsError as error:
         named = ", ".join(f"{name} = {toml_value(value)}" for name, value in changes.items())
         raise SettingsError(
-            f"The cell {named} cannot be trained.", f"{error.what} {error.why}", error.to_do, code="cell-invalid"
+            f"The cell {named} cannot be trained.",
+            f"{error.what} {error.why}",
+            error.to_do,
+            code="cell-invalid",
         ) from None
     return changed

@@ -19,8 +19,11 @@ from engine.runs.estimate import NOMINAL, Rates, measured, workload
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A study. Of a project: how many of its `cells` are `to_do`, the `seconds` that they take, `more` where something is not
-    counted in these, and what is `missing`."""
+    """A study.
+
+    Of a project: how many of its `cells` are `to_do`, the `seconds` that they take, `more` where
+    something is not counted in these, and what is `missing`.
+    """
 
     name: str
     source: str
@@ -42,14 +45,22 @@ class Listed:
         trainings = f"{self.cells} training{'s' if self.cells > 1 else ''}"
         if self.to_do is None:
             return f"{trainings}."
-        return f"{trainings}, {self.to_do} to do in {'more than' if self.more else 'about'} {duration(self.seconds)}."
+        return (
+            f"{trainings}, {self.to_do} to do in {'more than' if self.more else 'about'}"
+            f" {duration(self.seconds)}."
+        )
 
 
 def listing(project: ProjectFolder | None) -> Iterator[Listed]:
-    """Every study; of a project, with what it would take. The speed of its encoder is measured. Raises EngineError before the
-    project has queries."""
+    """Every study; of a project, with what it would take.
+
+    The speed of its encoder is measured. Raises EngineError before the project has queries.
+    """
     basis, chunks = basis_of(project) if project else (None, 0)
-    rates = measured(project, bool) if project else NOMINAL
+    if project:
+        rates = measured(project, bool)
+    else:
+        rates = NOMINAL
     for study in catalogue().values():
         known = Listed(study.name, study.source, study.shows, study.differs, len(study.trainings))
         if project is None or basis is None:
@@ -66,7 +77,8 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
 
 def _seconds(run: StudyRun, rates: Rates) -> tuple[float, bool]:
     """What the cells that are to do take, and whether something is not counted in it."""
-    total, more = 0.0, False
+    total = 0.0
+    more = False
     with closing(run.project.store()) as store:
         for cell in run.to_do():
             settings = changed_settings(run.project.settings(), cell.changes)

@@ -1,4 +1,6 @@
-"""Mafin's tables (METHODS.md §2): a black box, a small model, and what may be made of both, on the judged queries of a project."""
+"""Mafin's tables (METHODS.md §2): a black box, a small model, and what may be made of both, on
+the judged queries of a project.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ if TYPE_CHECKING:
 LINEAR_RATE = 1e-4
 BLACK_BOX = "black box"
 TUNED = "small model, tuned"
-TRAINED = {TUNED: "small", "concatenation after tuning": "small", "Mafin": "mafin", "λ-Mafin": "lambda-mafin"}
+TRAINED = {
+    TUNED: "small",
+    "concatenation after tuning": "small",
+    "Mafin": "mafin",
+    "λ-Mafin": "lambda-mafin",
+}
 """System → the training that its small model is of."""
 SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 """Where the paper searches for ε (section 4.3)."""
@@ -42,10 +49,11 @@ def systems(
 ) -> Iterator[tuple[str, Encoder]]:
     """The rows of tables 1 to 4: names and encoders, each trained when it is asked for.
 
-    Trainings are those of the project's recipe (`training.preset = "mafin"` is the paper's), on the rankings of the stage `rank`;
-    what differs is what is trained and what the loss sees. Checkpoints and adapters are kept in `folder`: a second call trains none
-    of these again. `rank`: of the second linear map. `steps`: gets the step that each trained small
-    model is of. Raises UsageError without encoder.small_model, and what training raises.
+    Trainings are those of the project's recipe (`training.preset = "mafin"` is the paper's), on the
+    rankings of the stage `rank`; what differs is what is trained and what the loss sees.
+    Checkpoints and adapters are kept in `folder`: a second call trains none of these again. `rank`:
+    of the second linear map. `steps`: gets the step that each trained small model is of. Raises
+    UsageError without encoder.small_model, and what training raises.
     """
     from engine.training.dataset import training_data
     from engine.training.distributed import train_together
@@ -56,24 +64,32 @@ def systems(
     source = encoder_source(chosen)
     if not isinstance(source, AugmentedSource):
         raise UsageError(
-            "There is no small model.", "encoder.small_model is empty.", "Name a model there.", code="small-model-missing",
-        )  # fmt: skip
+            "There is no small model.",
+            "encoder.small_model is empty.",
+            "Name a model there.",
+            code="small-model-missing",
+        )
     config = resolve_config(context)
-    data, hardware = training_data(context, config), training_hardware(context)
+    data = training_data(context, config)
+    hardware = training_hardware(context)
     config = fitting_checks(config, data, context.settings)
     black_box = cached(context, source.black_box.load(chosen.max_tokens, report=context.choose))
 
     def small(adapter: Path | None = None) -> Encoder:
         return cached(context, source.small.load(chosen.max_tokens, adapter))
 
-    searched = config.objective == "plackett_luce" and context.settings.training.label_smoothing is None
+    searched = (
+        config.objective == "plackett_luce" and context.settings.training.label_smoothing is None
+    )
 
     def trained(kind: Augmentation | None) -> Encoder:
         smoothing, result = tune(kind)
         if steps is not None:
             steps[kind or "small"] = result.best_step
         if searched:
-            context.choose("label smoothing", f"{smoothing:g}", "the best nDCG@10 of the validation queries")
+            context.choose(
+                "label smoothing", f"{smoothing:g}", "the best nDCG@10 of the validation queries"
+            )
         return small(result.adapter)
 
     def tune(kind: Augmentation | None) -> tuple[float, TrainResult]:
@@ -81,7 +97,14 @@ def systems(
             changed = replace(config, augmentation=kind, label_smoothing=smoothing)
             place = folder / (kind or "small") / f"{smoothing:g}"
             job = Job(
-                source.folder, data, changed, hardware, place, context.emit, context.should_stop, context.should_finish
+                source.folder,
+                data,
+                changed,
+                hardware,
+                place,
+                context.emit,
+                context.should_stop,
+                context.should_finish,
             )
             return train_together(job)
 
@@ -102,20 +125,31 @@ def systems(
     yield "λ-Mafin", AugmentedEncoder(black_box, trained("lambda-mafin"))
 
 
-def best_smoothing(train: Callable[[float], TrainResult], usual: float) -> tuple[float, TrainResult]:
-    """Return the label smoothing of `SMOOTHING` whose training did best on the validation queries, the smallest of equals, and
-    what it came to; the `usual` one where there are no validation queries."""
+def best_smoothing(
+    train: Callable[[float], TrainResult], usual: float
+) -> tuple[float, TrainResult]:
+    """Return the label smoothing of `SMOOTHING` whose training did best on the validation
+    queries, the smallest of equals, and what it came to; the `usual` one where there are no
+    validation queries.
+    """
     first = train(usual)
     if first.best_ndcg_at_10 is None:
         return usual, first
-    results = {smoothing: first if smoothing == usual else train(smoothing) for smoothing in SMOOTHING}
+    results = {
+        smoothing: first if smoothing == usual else train(smoothing) for smoothing in SMOOTHING
+    }
     best = max(results, key=lambda smoothing: results[smoothing].best_ndcg_at_10 or 0.0)
     return best, results[best]
 
 
-def measured(context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], one: QuerySet) -> dict[str, Floats]:
-    """Recall@K and nDCG@K with gain 2^rel − 1 (`MAFIN`) of each query of a set that can be measured, in [0, 1]."""
-    rankers, rows = Rankers(context, list(chunks)), one.usable()
+def measured(
+    context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], one: QuerySet
+) -> dict[str, Floats]:
+    """Recall@K and nDCG@K with gain 2^rel − 1 (`MAFIN`) of each query of a set that can be
+    measured, in [0, 1].
+    """
+    rankers = Rankers(context, list(chunks))
+    rows = one.usable()
     vectors = chunk_vectors(context, encoder, chunks)
     queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
     ids, _ = rankers.nearest(queries, vectors, rankers.allowed(one), encoder.similarity)
@@ -125,8 +159,10 @@ def measured(context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], o
 def compare_with_black_box(
     copy: ProjectFolder, key: str, emit: Callable[[Event], None], should_stop: Callable[[], bool]
 ) -> dict[str, Values]:
-    """System → its figures, and paired differences to the black box and to the tuned small model, in percent. What is trained is
-    kept under `key`, so that a comparison that was killed goes on. Raises CancelledError, and what training raises."""
+    """System → its figures, and paired differences to the black box and to the tuned small
+    model, in percent. What is trained is kept under `key`, so that a comparison that was killed
+    goes on. Raises CancelledError, and what training raises.
+    """
 
     with closing(copy.store()) as store:
         settings = copy.settings()
@@ -135,14 +171,21 @@ def compare_with_black_box(
         steps: dict[str, int] = {}
         found = systems(context, copy.path / "checkpoints" / f"mafin-{key}", steps=steps)
         values = {name: measured(context, encoder, chunks, judged) for name, encoder in found}
-    pairs = {(name, other): MAFIN for other in (BLACK_BOX, TUNED) for name in values if name != other}
-    figures, gaps = compared(values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed)
+    pairs = {
+        (name, other): MAFIN for other in (BLACK_BOX, TUNED) for name in values if name != other
+    }
+    figures, gaps = compared(
+        values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed
+    )
     rows: dict[str, Values] = {
         name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()
     }
     for name, kind in TRAINED.items():
         rows[name]["step"] = steps[kind]
     for (name, other), row in gaps.items():
-        of = "Δ " if other == BLACK_BOX else "Δ to only finetune, "
+        if other == BLACK_BOX:
+            of = "Δ "
+        else:
+            of = "Δ to only finetune, "
         rows[name] |= {f"{of}{metric}": asdict(gap) for metric, gap in row.items()}
     return rows

@@ -33,15 +33,19 @@ WIDTH = ", width of interval"
 ALL = ", all queries"
 """How a column ends that is of all queries, without bootstrap."""
 SUBSTITUTE = "substitute"
-"""How the conditions begin that give words another of the same meaning, which takes a language model."""
+"""How the conditions begin that give words another of the same meaning, which takes a language
+model.
+"""
 SPREADS = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Student's t at 97.5 % for one to nine degrees of freedom."""
 
 
 def measured(report: Mapping[str, Any]) -> dict[str, Values]:
-    """System → its figures in a report, as `read_report` gives it: on judged queries by their own names, on held-out ones with
-    `held-out` before them. Of queries that were changed the system is called `base, mask shared`. A difference to base, or to the
-    unchanged queries, is called `Δ` and its measure."""
+    """System → its figures in a report, as `read_report` gives it: on judged queries by their
+    own names, on held-out ones with `held-out` before them. Of queries that were changed the
+    system is called `base, mask shared`. A difference to base, or to the unchanged queries, is
+    called `Δ` and its measure.
+    """
     rows: dict[str, Values] = defaultdict(dict)
     for one in report["query_sets"]:
         _take(rows, one["comparison"], SETS[one["kind"]])
@@ -49,9 +53,17 @@ def measured(report: Mapping[str, Any]) -> dict[str, Values]:
     _take(rows, general, "general ")
     for before, part in (("", report["diagnostics"]), ("general ", general.get("geometry", {}))):
         for system, found in part.items():
-            rows[system] |= {before + name.removesuffix(", percent"): value for name, value in found.items()}
+            rows[system] |= {
+                before + name.removesuffix(", percent"): value for name, value in found.items()
+            }
     if pairs := report["sentences"]:
-        _take(rows, {part: {name: {"sentence pairs": one} for name, one in pairs[part].items()} for part in PARTS})
+        _take(
+            rows,
+            {
+                part: {name: {"sentence pairs": one} for name, one in pairs[part].items()}
+                for part in PARTS
+            },
+        )
     robustness = report["robustness"] or {"rows": ()}
     with_synonyms = bool(robustness["rows"] and robustness["synonyms"]["model"])
     for row in robustness["rows"]:
@@ -64,22 +76,32 @@ def measured(report: Mapping[str, Any]) -> dict[str, Values]:
         for system, loss in row["mrr_losses"].items():
             rows[system + of]["loss of MRR@10"] = loss
     for system, found in (general.get("distances") or {}).get("systems", {}).items():
-        shares = {f"distance, {share}th percentile": found[f"percentile_{share}"] for share in (5, 95)}
+        shares = {
+            f"distance, {share}th percentile": found[f"percentile_{share}"] for share in (5, 95)
+        }
         rows[system] |= {"distance, mean": found["mean"], **shares}
     return dict(rows)
 
 
-def _take(rows: dict[str, Values], table: Mapping[str, Any], before: str = "", of: str = "") -> None:
+def _take(
+    rows: dict[str, Values], table: Mapping[str, Any], before: str = "", of: str = ""
+) -> None:
     for part in PARTS:
         sign = "Δ " if part == "differences" else ""
         for system, figures in table.get(part, {}).items():
-            rows[system + of] |= {f"{sign}{before}{name}": figure for name, figure in figures.items()}
+            rows[system + of] |= {
+                f"{sign}{before}{name}": figure for name, figure in figures.items()
+            }
 
 
 def value_of(values: Values, column: str) -> Any:
-    """Return the value of a column: of names with a bar between the first that was measured, or the width of one's interval."""
+    """Return the value of a column: of names with a bar between the first that was measured, or
+    the width of one's interval.
+    """
     measure = column.removesuffix(WIDTH)
-    found = next((values[name] for name in measure.split("|") if values.get(name) is not None), None)
+    found = next(
+        (values[name] for name in measure.split("|") if values.get(name) is not None), None
+    )
     if measure == column:
         return found
     if not isinstance(found, Mapping) or found.get("low") is None or found.get("high") is None:
@@ -89,13 +111,20 @@ def value_of(values: Values, column: str) -> Any:
 
 def number(value: Any) -> float | None:
     """The mean of a figure; None for what is no number."""
-    value = value["value"] if isinstance(value, Mapping) else value
-    return float(value) if isinstance(value, (int, float)) else None
+    if isinstance(value, Mapping):
+        value = value["value"]
+    else:
+        value = value
+    if isinstance(value, (int, float)):
+        return float(value)
+    return None
 
 
 def over_seeds(trainings: Sequence[Values]) -> Values:
-    """The mean of each measure, with the 95 % interval of a mean over trainings that differ by seed (Student's t). What is the
-    same in all of them keeps its interval over queries. A training that lacks a measure counts for the others only."""
+    """The mean of each measure, with the 95 % interval of a mean over trainings that differ by
+    seed (Student's t). What is the same in all of them keeps its interval over queries. A
+    training that lacks a measure counts for the others only.
+    """
     found = {}
     for name in dict.fromkeys(name for one in trainings for name in one):
         values = [one[name] for one in trainings if one.get(name) is not None]
@@ -104,26 +133,38 @@ def over_seeds(trainings: Sequence[Values]) -> Values:
             found[name] = values[0] if values else None
             continue
         mean = sum(known) / len(known)
-        spread = math.sqrt(sum((value - mean) ** 2 for value in known) / (len(known) - 1) / len(known))
+        spread = math.sqrt(
+            sum((value - mean) ** 2 for value in known) / (len(known) - 1) / len(known)
+        )
         half = SPREADS[len(known) - 2] * spread
         found[name] = {"value": mean, "low": mean - half, "high": mean + half, "seeds": known}
     return found
 
 
 def over_sets(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A study's page of the mean over data sets, one from each: of the rows and numbers that all of them have."""
+    """A study's page of the mean over data sets, one from each: of the rows and numbers that all
+    of them have.
+    """
     tables = [{row["label"]: row["values"] for row in page["rows"]} for page in pages]
     rows = []
     for label in tables[0]:
         found = [table[label] for table in tables if label in table]
-        values = {column: [number(one.get(column)) for one in found] for column in pages[0]["columns"]}
+        values = {
+            column: [number(one.get(column)) for one in found] for column in pages[0]["columns"]
+        }
         means = {
             column: sum(known) / len(pages)
             for column, some in values.items()
             if len(known := [one for one in some if one is not None]) == len(pages)
         }
         rows += [{"label": label, "values": means}] if means else []
-    return {**pages[0], "project": f"mean of {len(pages)}", "rows": rows, "similarities_of": None, "correlations": []}
+    return {
+        **pages[0],
+        "project": f"mean of {len(pages)}",
+        "rows": rows,
+        "similarities_of": None,
+        "correlations": [],
+    }
 
 
 def accuracy_of(found: Similarities, judgments: Sequence[Judgment]) -> float:
@@ -133,33 +174,52 @@ def accuracy_of(found: Similarities, judgments: Sequence[Judgment]) -> float:
 
 
 def transformed_systems(context: StageContext) -> dict[str, dict[str, Any]]:
-    """Figures of encoders whose vectors are transformed ("… evaluated", tables 3, 5 and 7): `base, whitened` and so on → figures
-    as report.json has them. Of each encoder as it is, the accuracy over all queries, without bootstrap (tables 2 and 9).
+    """Figures of encoders whose vectors are transformed ("… evaluated", tables 3, 5 and 7):
+    `base, whitened` and so on → figures as report.json has them. Of each encoder as it is, the
+    accuracy over all queries, without bootstrap (tables 2 and 9).
 
-    What is learnt of chunks transforms queries, too; of principal components a hundredth of the dimensions goes (Mu &
-    Viswanath 2018). Raises CancelledError.
+    What is learnt of chunks transforms queries, too; of principal components a hundredth of the
+    dimensions goes (Mu & Viswanath 2018). Raises CancelledError.
     """
-    chunks, sampling = context.store.chunks(), sampling_of(context.settings)
+    chunks = context.store.chunks()
+    sampling = sampling_of(context.settings)
     found: dict[str, dict[str, Any]] = {}
-    rankers, basis = Rankers(context, chunks), basis_of(query_sets(context, chunks))
+    rankers = Rankers(context, chunks)
+    basis = basis_of(query_sets(context, chunks))
     owners = rankers.document_of(rankers.ids)
-    weights = (0.0, *sorted(context.settings.evaluation.interpolation_weights), 1.0) if rankers.adapter else (0.0,)
+    if rankers.adapter:
+        weights = (0.0, *sorted(context.settings.evaluation.interpolation_weights), 1.0)
+    else:
+        weights = (0.0,)
     for candidate in map(rankers.candidate, weights):
         if basis is None or not candidate.similarity.of_unit_vectors:
             continue
-        queries, vectors = candidate.query_vectors(basis.texts), candidate.chunk_vectors(chunks)
+        queries = candidate.query_vectors(basis.texts)
+        vectors = candidate.chunk_vectors(chunks)
         top = remove_top(vectors, max(1, vectors.shape[1] // 100))
-        ranked = Ranked(queries, *rank_all(queries, vectors, rankers.ids, context.settings.evaluation.depth))
-        similarities = similarities_of(ranked, basis.judgments, vectors, rankers.ids, sampling, owners)
+        ranked = Ranked(
+            queries, *rank_all(queries, vectors, rankers.ids, context.settings.evaluation.depth)
+        )
+        similarities = similarities_of(
+            ranked, basis.judgments, vectors, rankers.ids, sampling, owners
+        )
         if similarities:
-            found[candidate.name] = {f"accuracy@{sampling.top}{ALL}": accuracy_of(similarities, basis.judgments)}
+            found[candidate.name] = {
+                f"accuracy@{sampling.top}{ALL}": accuracy_of(similarities, basis.judgments)
+            }
         ways = {"standardised": standardise(vectors), "whitened": whiten(vectors), "PCA": top}
         for way, transform in ways.items():
-            asked, moved = transform(queries), transform(vectors)
-            ranked = Ranked(asked, *rank_all(asked, moved, rankers.ids, context.settings.evaluation.depth))
-            similarities = similarities_of(ranked, basis.judgments, moved, rankers.ids, sampling, owners)
+            asked = transform(queries)
+            moved = transform(vectors)
+            ranked = Ranked(
+                asked, *rank_all(asked, moved, rankers.ids, context.settings.evaluation.depth)
+            )
+            similarities = similarities_of(
+                ranked, basis.judgments, moved, rankers.ids, sampling, owners
+            )
             figures = describe(ranked, similarities, basis.judgments, moved, sampling)
             found[f"{candidate.name}, {way}"] = {
-                name: asdict(figure) if isinstance(figure, Interval) else figure for name, figure in figures.items()
+                name: asdict(figure) if isinstance(figure, Interval) else figure
+                for name, figure in figures.items()
             }
     return found

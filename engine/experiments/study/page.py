@@ -1,5 +1,6 @@
-"""What a study found: NAME.json holds everything, NAME.html shows it in one self-contained page, NAME.csv and NAME.tex are
-its table."""
+"""What a study found: NAME.json holds everything, NAME.html shows it in one self-contained page,
+NAME.csv and NAME.tex are its table.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from engine.evaluation.reporting.page import density_charts, distance_chart, pag
 from engine.evaluation.reporting.report import plain
 from engine.experiments.study.catalogue import STEP, UNTRAINED, Chart, Study
 from engine.experiments.study.grid import Cell
-from engine.experiments.study.measures import ALL, SUBSTITUTE, WIDTH, Values, number, over_seeds, value_of
+from engine.experiments.study.measures import (
+    ALL,
+    SUBSTITUTE,
+    WIDTH,
+    Values,
+    number,
+    over_seeds,
+    value_of,
+)
 from engine.experiments.study.tables import column_name, shown, write_csv, write_latex
 from engine.metrics.spearman import pearson
 from engine.version import __version__
@@ -36,8 +45,9 @@ MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the table: base model, training and system (each empty where there is one only), the training's changes, and the
-    values by column."""
+    """A line of the table: base model, training and system (each empty where there is one only),
+    the training's changes, and the values by column.
+    """
 
     model: str
     training: str
@@ -56,7 +66,9 @@ def _joined(*parts: str) -> str:
 
 
 def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
-    """A row for each system of each training, over its seeds; systems that no training changes stand once for each model."""
+    """A row for each system of each training, over its seeds; systems that no training changes
+    stand once for each model.
+    """
     trainings: dict[tuple[str, str], list[tuple[Cell, Mapping[str, Values]]]] = {}
     for cell, _, kept in cells:
         if kept:
@@ -70,59 +82,92 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
             values = [found[system] for _, found in seeds if system in found]
             if not values and (untrained or "," in system):
                 continue
-            mean = over_seeds(values) if values else {}
+            if values:
+                mean = over_seeds(values)
+            else:
+                mean = {}
             shown = {column: value_of(mean, column) for column in study.measures}
             if shown.get(STEP) is None and STEP not in study.columns:
                 shown.pop(STEP, None)
             row = rows.setdefault(
-                (model, own, system), Row(model if many else "", own, label, seeds[0][0].changes, shown)
+                (model, own, system),
+                Row(model if many else "", own, label, seeds[0][0].changes, shown),
             )
             # a cell without an adapter measures less of base
-            row.values.update({name: one for name, one in shown.items() if row.values.get(name) is None})
+            row.values.update(
+                {name: one for name, one in shown.items() if row.values.get(name) is None}
+            )
     return list(rows.values())
 
 
 def write_study(
     folder: Path, project: str, study: Study, facts: Mapping[str, Values], cells: MeasuredCells
 ) -> dict[str, Any]:
-    """Write NAME.json, .html, .csv and .tex into `folder`; returns what the former says, with its `folder`.
+    """Write NAME.json, .html, .csv and .tex into `folder`; returns what the former says, with
+    its `folder`.
 
     `general_text`: the name of the general text, where the study measures with one.
-    `rows`: what each is, its `label`, and `values`: column → {value, low, high}, of a difference with its verdict; over queries,
-    or, where there are `seeds`, over trainings. `facts`: rows of the project as it is. `cells`: `number`, `label`, `model`, `seed`,
-    `changes`, `same_as` (the cell that trains exactly the same), `error`, and, of a finished one, `seconds` by stage and `reason`.
-    Raises ResourceError when the disk is full.
+    `rows`: what each is, its `label`, and `values`: column → {value, low, high}, of a difference
+        with its verdict; over queries,
+    or, where there are `seeds`, over trainings. `facts`: rows of the project as it is. `cells`:
+    `number`, `label`, `model`, `seed`, `changes`, `same_as` (the cell that trains exactly the
+    same), `error`, and, of a finished one, `seconds` by stage and `reason`. Raises ResourceError
+    when the disk is full.
     """
-    rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(study, cells)
-    basis = next((kept["similarities"] for _, _, kept in cells if kept and kept.get("similarities")), None)
-    general_text = next((kept.get("general_text") for _, _, kept in cells if kept and "general_text" in kept), None)
+    rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(
+        study, cells
+    )
+    basis = next(
+        (kept["similarities"] for _, _, kept in cells if kept and kept.get("similarities")), None
+    )
+    general_text = next(
+        (kept.get("general_text") for _, _, kept in cells if kept and "general_text" in kept), None
+    )
     kept_keys = ("seconds", "reason")
-    columns = [one for one in study.measures if any(row.values.get(one) is not None for row in rows)]
+    columns = [
+        one for one in study.measures if any(row.values.get(one) is not None for row in rows)
+    ]
     data = {
-        "schema": SCHEMA, "project": project, "version": __version__,
+        "schema": SCHEMA,
+        "project": project,
+        "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         **study.model_dump(include={"name", "source", "shows", "differs"}),
         "columns": columns,
         "finished": sum(kept is not None for _, _, kept in cells),
         "rows": [{**asdict(row), "label": row.label} for row in rows],
-        "correlations": [{"of": pair, "r": _correlation(rows, pair)} for pair in study.correlations],
-        "similarities_of": basis and {
-            "columns": [
-                one for one in columns if one.startswith(OF_SIMILARITIES) and not one.endswith((WIDTH, ALL))
-            ],
-            "name": basis["name"], "queries": basis["queries"],
-        },
-        "notes": [MASKED_ONLY] if _lacks_synonyms(study, rows) else [],
-        "general_text": (general_text or SHIPPED_TEXT) if _uses_general_text(study) and cells else None,
-        "cells": [
-            {**asdict(cell), **known, **{key: (kept or {}).get(key) for key in kept_keys}} for cell, known, kept in cells
+        "correlations": [
+            {"of": pair, "r": _correlation(rows, pair)} for pair in study.correlations
         ],
-    }  # fmt: skip
+        "similarities_of": (
+            basis
+            and {
+                "columns": [
+                    one
+                    for one in columns
+                    if one.startswith(OF_SIMILARITIES) and not one.endswith((WIDTH, ALL))
+                ],
+                "name": basis["name"],
+                "queries": basis["queries"],
+            }
+        ),
+        "notes": [MASKED_ONLY] if _lacks_synonyms(study, rows) else [],
+        "general_text": (
+            (general_text or SHIPPED_TEXT) if _uses_general_text(study) and cells else None
+        ),
+        "cells": [
+            {**asdict(cell), **known, **{key: (kept or {}).get(key) for key in kept_keys}}
+            for cell, known, kept in cells
+        ],
+    }
     found: dict[str, Any] = plain(data)
     charts = [svg for chart in study.charts for svg in _drawn(chart, study, rows, cells) if svg]
     with disk_errors("The page of the study could not be written."):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_text(folder / f"{study.name}.json", json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))
+        write_text(
+            folder / f"{study.name}.json",
+            json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False),
+        )
         write_text(folder / f"{study.name}.html", _render(found, charts))
         write_text(folder / f"{study.name}.csv", write_csv(found))
         write_text(folder / f"{study.name}.tex", write_latex(found))
@@ -146,7 +191,9 @@ def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
     """Pearson's r of two columns; None of fewer than three rows."""
     points = [[number(row.values[name]) for name in pair] for row in rows]
     known = [point for point in points if None not in point]
-    return pearson(*zip(*known, strict=True)) if len(known) > 2 else None
+    if len(known) > 2:
+        return pearson(*zip(*known, strict=True))
+    return None
 
 
 def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
@@ -160,20 +207,28 @@ def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
 
 def _drawn(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells) -> Iterator[str]:
     """The charts of a kind, as SVG; empty where there is nothing to draw."""
-    x_name, y_name = chart.x.partition("|")[0], chart.y.partition("|")[0]
+    x_name = chart.x.partition("|")[0]
+    y_name = chart.y.partition("|")[0]
     measured = [(row, y) for row in rows if (y := number(row.values.get(chart.y))) is not None]
     match chart.kind:
         case "line":
-            inverse, name = "1/" if x_name.startswith("1/") else "", x_name.partition(".")[2].replace("_", " ")
-            yield line_chart(f"{y_name} by {inverse}{name}", _series(chart, measured), inverse + name, y_name)
+            inverse = "1/" if x_name.startswith("1/") else ""
+            name = x_name.partition(".")[2].replace("_", " ")
+            yield line_chart(
+                f"{y_name} by {inverse}{name}", _series(chart, measured), inverse + name, y_name
+            )
         case "scatter":
             points = [(row.label, number(row.values[chart.x]), y) for row, y in measured]
-            dots = [Line(name, [(x, y)], at) for at, (name, x, y) in enumerate(points) if x is not None]
+            dots = [
+                Line(name, [(x, y)], at) for at, (name, x, y) in enumerate(points) if x is not None
+            ]
             yield line_chart(f"{y_name} by {x_name}", dots, x_name, y_name)
         case "gap":
             gaps = [(row.label, row.values[chart.y]) for row, _ in measured if row.training]
             bars = [
-                Bar(label, gap["value"], gap["low"], gap["high"], COLOURS.get(gap.get("verdict"), 0))
+                Bar(
+                    label, gap["value"], gap["low"], gap["high"], COLOURS.get(gap.get("verdict"), 0)
+                )
                 for label, gap in gaps
             ]
             yield gap_chart(f"{y_name}, in points", bars)

@@ -1,4 +1,6 @@
-"""The cells of a study or sweep, one after the other: a training and an evaluation each, in a copy of the project."""
+"""The cells of a study or sweep, one after the other: a training and an evaluation each, in a
+copy of the project.
+"""
 
 from __future__ import annotations
 
@@ -48,20 +50,34 @@ OnEvent = Callable[[Event], None]
 
 
 class StudyRun:
-    """A study of `cells`. Killed and started again it goes on: finished cells are kept, a half-trained one resumes."""
+    """A study of `cells`.
+
+    Killed and started again it goes on: finished cells are kept, a half-trained one resumes.
+    """
 
     def __init__(
-        self, project: ProjectFolder, study: Study, cells: Sequence[Cell], basis: Basis, folder: Path | None = None
+        self,
+        project: ProjectFolder,
+        study: Study,
+        cells: Sequence[Cell],
+        basis: Basis,
+        folder: Path | None = None,
     ) -> None:
         """`folder`: where the page goes, in the project's own `studies` where None."""
         settings = changed_settings(project.settings(), cells[0].changes if cells else NONE)
-        self.project, self.study, self.cells = project, study.at(settings.evaluation.top_k), cells
-        self._basis, self._folder = basis, folder or project.path / "studies"
+        self.project = project
+        self.study = study.at(settings.evaluation.top_k)
+        self.cells = cells
+        self._basis = basis
+        self._folder = folder or project.path / "studies"
         self.workspace = Workspace(project, basis)
         self.failed: dict[int, EngineError] = {}
 
     def forget(self) -> None:
-        """Remove what was measured before, and the copy. Raises ProjectBusyError while a study goes on."""
+        """Remove what was measured before, and the copy.
+
+        Raises ProjectBusyError while a study goes on.
+        """
         with self.project.locked("sweep"):
             self.workspace.forget(self._basis)
 
@@ -70,7 +86,9 @@ class StudyRun:
         twin = twin_of(self.cells, cell)
         if twin:
             return f"same as cell {twin.number}"
-        return "done" if self.workspace.figures(cell.key) else "to do"
+        if self.workspace.figures(cell.key):
+            return "done"
+        return "to do"
 
     def to_do(self) -> list[Cell]:
         """The cells that are still to be trained, in order."""
@@ -82,11 +100,13 @@ class StudyRun:
         should_stop: Callable[[], bool] | None = None,
         on_cell: Callable[[Cell], None] | None = None,
     ) -> dict[str, Any]:
-        """Train and measure what is to do; returns what the page's JSON says (see `write_study`), with its `folder`.
+        """Train and measure what is to do; returns what the page's JSON says (see
+        `write_study`), with its `folder`.
 
-        The page is written, too, when the study is stopped. A cell whose training fails is in `failed` and tried
-        again the next time. Raises CancelledError, ProjectBusyError, ResourceError; DatasetError where a study measures with judged
-        questions, and the documents answer none.
+        The page is written, too, when the study is stopped. A cell whose training fails is in
+        `failed` and tried again the next time. Raises CancelledError, ProjectBusyError,
+        ResourceError; DatasetError where a study measures with judged questions, and the documents
+        answer none.
         """
         with self.project.locked("sweep"):
             if "judged questions" in self.study.needs and self.to_do():
@@ -104,7 +124,9 @@ class StudyRun:
                 self.workspace.close()
         return report
 
-    def _try(self, cell: Cell, on_event: OnEvent | None, should_stop: Callable[[], bool] | None) -> None:
+    def _try(
+        self, cell: Cell, on_event: OnEvent | None, should_stop: Callable[[], bool] | None
+    ) -> None:
         copy = self.workspace.open(cell.changes)
         spent: dict[str, float] = {}
 
@@ -114,9 +136,12 @@ class StudyRun:
             if on_event:
                 on_event(event)
 
-        project, black_box = Project(copy), self.study.by == "black box"
+        project = Project(copy)
+        black_box = self.study.by == "black box"
         try:
-            project.run(STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop)
+            project.run(
+                STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop
+            )
             if black_box:
                 rows = compare_with_black_box(copy, cell.key, watch, should_stop or (lambda: False))
                 kept: dict[str, Any] = {"rows": rows, "reason": ""}
@@ -135,22 +160,36 @@ class StudyRun:
             for server in known_servers(copy.path):  # for 'engine purge', once the copy is gone
                 note_server(self.project.path, server)
         self.workspace.keep(cell.key, {**kept, "seconds": spent})
-        with closing(copy.store()) as store:  # of all vectors only the untouched encoder's are of use to the next cells
+        with closing(
+            copy.store()
+        ) as store:  # of all vectors only the untouched encoder's are of use to the next cells
             snapshot = ProjectSnapshot(copy, copy.settings(), store)
             open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
 
     def _report(self) -> dict[str, Any]:
-        facts = FACTS[self.study.facts](self.project) if self.study.facts else ()
+        if self.study.facts:
+            facts = FACTS[self.study.facts](self.project)
+        else:
+            facts = ()
         cells = []
         for cell in self.cells:
-            twin, failed = twin_of(self.cells, cell), self.failed.get(cell.number)
-            known = {"same_as": twin.number if twin else None, "error": failed.as_dict() if failed else None}
+            twin = twin_of(self.cells, cell)
+            failed = self.failed.get(cell.number)
+            known = {
+                "same_as": twin.number if twin else None,
+                "error": failed.as_dict() if failed else None,
+            }
             cells.append((cell, known, self.workspace.figures(cell.key)))
         return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
 
     def _cancelled(self) -> CancelledError:
-        command = "sweep" if self.study.name.startswith("sweep") else "study"
-        return CancelledError(f"The {command} was cancelled.", "", "The same command resumes it.", command=command)
+        if self.study.name.startswith("sweep"):
+            command = "sweep"
+        else:
+            command = "study"
+        return CancelledError(
+            f"The {command} was cancelled.", "", "The same command resumes it.", command=command
+        )
 
 
 def study_cells(
@@ -161,47 +200,70 @@ def study_cells(
     seeds: int = 1,
     settings: Changes = NONE,
 ) -> list[Cell]:
-    """The cells of a study, whose recipe is the preset's, not the project's: for each of the base `models` in place of the
-    project's, with several `seeds`, and further `settings` of them all.
+    """The cells of a study, whose recipe is the preset's, not the project's: for each of the
+    base `models` in place of the project's, with several `seeds`, and further `settings` of them
+    all.
 
-    Raises DatasetError where the project lacks what the study measures with; ModelError, SettingsError.
+    Raises DatasetError where the project lacks what the study measures with; ModelError,
+    SettingsError.
     """
     settings = {**settings, **_absolute_files(project, settings)}
     _check_needs(project, study, settings)
-    own, cells = project.settings(), list[Cell]()
+    own = project.settings()
+    cells = list[Cell]()
     if fixed := [name for name in settings if name.partition(".")[0] in DATA_SECTIONS]:
         raise SettingsError(
-            f"{fixed[0]} is not a training setting.", "A study takes the chunks and queries that the project has.",
-            "Set it in project.toml and run 'engine adapt' first.", code="study-setting-of-the-data",
-        )  # fmt: skip
-    beside = ("vectors",) if "small model" in study.needs else ("vectors", "small_model")
+            f"{fixed[0]} is not a training setting.",
+            "A study takes the chunks and queries that the project has.",
+            "Set it in project.toml and run 'engine adapt' first.",
+            code="study-setting-of-the-data",
+        )
+    if "small model" in study.needs:
+        beside = ("vectors",)
+    else:
+        beside = ("vectors", "small_model")
     fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
     fresh |= {f"encoder.{name}": None for name in beside if name in own.encoder.model_fields_set}
     if "sentence pairs" in study.needs and (pairs := pairs_file(project, own)):
         fresh["evaluation.sentence_pairs"] = str(pairs.absolute())
     if own.evaluation.general_set:
-        fresh["evaluation.general_set"] = str((project.path / Path(own.evaluation.general_set).expanduser()).absolute())
+        fresh["evaluation.general_set"] = str(
+            (project.path / Path(own.evaluation.general_set).expanduser()).absolute()
+        )
     names = {model: folder_name(Path(model)) for model in models or ("",)}
     for model, (label, changes), seed in itertools.product(names, study.trainings, range(seeds)):
-        base = {f"encoder.{name}": None for name in OF_MODELS if name in own.encoder.model_fields_set} | {
-            "encoder.model": model
+        base = {
+            f"encoder.{name}": None for name in OF_MODELS if name in own.encoder.model_fields_set
+        } | {"encoder.model": model}
+        every = {
+            **fresh,
+            **(base if model else {}),
+            **changes,
+            **settings,
+            "training.seed": own.training.seed + seed,
         }
-        every = {**fresh, **(base if model else {}), **changes, **settings, "training.seed": own.training.seed + seed}
         encoder = changed_settings(own, every).encoder
         source = encoder_source(encoder)
         vectors = source.fingerprint + source.vectors_fingerprint(encoder.max_tokens)
         if study.by == "black box" and every.get("training.label_smoothing") is None:
-            vectors += SEARCHED  # a smoothing that is set, be it the usual one, is another comparison
+            vectors += (
+                SEARCHED  # a smoothing that is set, be it the usual one, is another comparison
+            )
         key = cell_key(every, own, chunks, vectors, _times(every))
-        name = names[model] if [*names.values()].count(names[model]) == 1 else model
+        if [*names.values()].count(names[model]) == 1:
+            name = names[model]
+        else:
+            name = model
         cells.append(Cell(len(cells) + 1, every, key, label, name, every["training.seed"]))
     return cells
 
 
 def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:
-    """Return the `settings` of `FILES` as absolute paths: a study works in a copy, from which a relative one leads elsewhere.
+    """Return the `settings` of `FILES` as absolute paths: a study works in a copy, from which a
+    relative one leads elsewhere.
 
-    As in project.toml, a relative path starts at the project; where nothing is there, at the current folder.
+    As in project.toml, a relative path starts at the project; where nothing is there, at the
+    current folder.
     """
     found = {}
     for name in FILES:
@@ -215,7 +277,11 @@ def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:
 
 def _times(changes: Changes) -> list[int]:
     named = [Path(path) for name in FILES if (path := changes.get(name))]
-    files = [file for path in named for file in (path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv"))]
+    files = [
+        file
+        for path in named
+        for file in (path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv"))
+    ]
     return [file.stat().st_mtime_ns for file in files if file.is_file()]
 
 
@@ -229,7 +295,9 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
         "small model": chosen.encoder.small_model,
     }
     get = {
-        "judged questions": f"Import some ('engine import-judgments {project.argument} FILE'), or judge hits.",
+        "judged questions": (
+            f"Import some ('engine import-judgments {project.argument} FILE'), or judge hits."
+        ),
         "sentence pairs": "Name a file with sentence pairs in evaluation.sentence_pairs.",
         "small model": "Name one in encoder.small_model.",
     }
@@ -248,15 +316,19 @@ def _check_answers(project: ProjectFolder, study: Study) -> None:
 
 def _lacking(project: ProjectFolder, study: Study, what: str, to_do: str) -> DatasetError:
     return DatasetError(
-        f"The project {project.name} has no {what}.", f"{study.name} measures with them.", to_do,
-        code="study-data-missing", command="judge",
-    )  # fmt: skip
+        f"The project {project.name} has no {what}.",
+        f"{study.name} measures with them.",
+        to_do,
+        code="study-data-missing",
+        command="judge",
+    )
 
 
 def figures_of(project: Project, stage_seconds: float | None) -> dict[str, Any]:
     """What is kept of the copy's last evaluation and training.
 
-    `stage_seconds`: what the stage `train` took in this run. It counts only where the adapter does not say how long it
+    `stage_seconds`: what the stage `train` took in this run. It counts only where the adapter does
+        not say how long it
     was trained, over all runs.
     """
     from engine.evaluation.reporting.report import read_report
@@ -264,16 +336,25 @@ def figures_of(project: Project, stage_seconds: float | None) -> dict[str, Any]:
     report = read_report(project.report().folder)
     with closing(project.folder.store()) as store:
         context = unheard_context(project.folder, store)
-        adapter, transformed = context.need(AdapterInfo).info, transformed_systems(context)
+        adapter = context.need(AdapterInfo).info
+        transformed = transformed_systems(context)
     diagnostics = report["diagnostics"]
     together = {
-        name: {**diagnostics.get(name, {}), **transformed.get(name, {})} for name in {**diagnostics, **transformed}
+        name: {**diagnostics.get(name, {}), **transformed.get(name, {})}
+        for name in {**diagnostics, **transformed}
     }
     rows = measured({**report, "diagnostics": together})
     seconds = adapter.seconds or stage_seconds
     if "adapted" in rows:
-        rows["adapted"] |= {"steps": adapter.steps, "best step": adapter.best_step, "training seconds": seconds}
-        step = adapter.steps if adapter.best_step is None else adapter.best_step
+        rows["adapted"] |= {
+            "steps": adapter.steps,
+            "best step": adapter.best_step,
+            "training seconds": seconds,
+        }
+        if adapter.best_step is None:
+            step = adapter.steps
+        else:
+            step = adapter.best_step
         for system, values in rows.items():
             if system.partition(",")[0] not in UNTRAINED:
                 values["step"] = step
@@ -294,5 +375,8 @@ def failure(failed: Mapping[int, EngineError]) -> StageError:
     numbers = ", ".join(map(str, failed))
     first = next(iter(failed.values()))
     return StageError(
-        f"{len(failed)} cells could not be trained: {numbers}.", f"{first.what} {first.why}",
-        "The same command retries them.", code="cells-failed")  # fmt: skip
+        f"{len(failed)} cells could not be trained: {numbers}.",
+        f"{first.what} {first.why}",
+        "The same command retries them.",
+        code="cells-failed",
+    )

@@ -40,20 +40,29 @@ def shown(value: Any) -> str:
     """A value for reading: a dash for none, more digits where it is small."""
     found = number(value)
     if found is None or isinstance(value, int):
-        return "–" if value is None else str(value)
+        if value is None:
+            return "–"
+        return str(value)
     return f"{found:.{3 if abs(found) < 10 else 2}f}"
 
 
 def shown_interval(value: Any) -> str:
-    """Return the interval of a value in parentheses; empty where it has none, or none with a width."""
-    bounds = [value.get("low"), value.get("high")] if isinstance(value, Mapping) else [None, None]
+    """Return the interval of a value in parentheses; empty where it has none, or none with a
+    width.
+    """
+    if isinstance(value, Mapping):
+        bounds = [value.get("low"), value.get("high")]
+    else:
+        bounds = [None, None]
     if None in bounds or bounds[0] == bounds[1]:
         return ""
     return f"({shown(bounds[0])} to {shown(bounds[1])})"
 
 
 def write_csv(study: Mapping[str, Any]) -> str:
-    """Return the table of a study, as its JSON gives it: of each column the value and the ends of its interval."""
+    """Return the table of a study, as its JSON gives it: of each column the value and the ends
+    of its interval.
+    """
     head = ["row"]
     for column in study["columns"]:
         name = column_name(column)
@@ -66,15 +75,31 @@ def write_csv(study: Mapping[str, Any]) -> str:
         for column in study["columns"]:
             value = row["values"].get(column)
             if isinstance(value, Mapping):
-                cells += ["" if value.get(part) is None else str(value[part]) for part in ("value", "low", "high")]
+                cells += [
+                    "" if value.get(part) is None else str(value[part])
+                    for part in ("value", "low", "high")
+                ]
             else:
-                cells += [_as_text(value) if isinstance(value, str) else "" if value is None else str(value), "", ""]
+                cells += [
+                    (
+                        _as_text(value)
+                        if isinstance(value, str)
+                        else ""
+                        if value is None
+                        else str(value)
+                    ),
+                    "",
+                    "",
+                ]
         writer.writerow(cells)
     return text.getvalue()
 
 
 def write_latex(study: Mapping[str, Any]) -> str:
-    """Return the table of a study as a LaTeX tabular, which needs the package booktabs. Intervals are small behind their values."""
+    """Return the table of a study as a LaTeX tabular, which needs the package booktabs.
+
+    Intervals are small behind their values.
+    """
     lines = [
         rf"% {study['name']}, made by bmembed {study['version']}",
         r"\begin{tabular}{l" + "r" * len(study["columns"]) + "}",

@@ -1,4 +1,6 @@
-"""Where studies and sweeps work: a copy of the project as it was when they began, and the figures of the finished cells."""
+"""Where studies and sweeps work: a copy of the project as it was when they began, and the
+figures of the finished cells.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,25 @@ from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesI
 
 FOLDER = "sweep"
 _COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
-_MEASURED_BY = ("heldout_share", "max_heldout", "bootstrap_samples", "depth", "top_k", "samples", "sample_size", "psi")
+_MEASURED_BY = (
+    "heldout_share",
+    "max_heldout",
+    "bootstrap_samples",
+    "depth",
+    "top_k",
+    "samples",
+    "sample_size",
+    "psi",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What all cells of a sweep share. `data`: the documents, queries and base model, and how it is measured; `judged`:
-    the judged queries, which may grow while a sweep goes on."""
+    """What all cells of a sweep share.
+
+    `data`: the documents, queries and base model, and how it is measured; `judged`: the judged
+    queries, which may grow while a sweep goes on.
+    """
 
     data: str
     judged: str
@@ -38,13 +52,17 @@ class Basis:
 
 
 def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
-    """The basis of the project as it is now, and its number of chunks. Raises NotBuiltError where queries are missing."""
+    """The basis of the project as it is now, and its number of chunks.
+
+    Raises NotBuiltError where queries are missing.
+    """
     from engine.runs.pipeline import stage_of
 
     settings = project.settings()
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, settings, store)
-        queries, lexical = snapshot.need(QueriesInfo), snapshot.need(LexicalInfo)
+        queries = snapshot.need(QueriesInfo)
+        lexical = snapshot.need(LexicalInfo)
         data = fingerprint(
             corpus=snapshot.need(CorpusInfo).fingerprint,
             lexical=lexical.fingerprint,
@@ -60,12 +78,18 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
 
 
 def copied(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:
-    """A new project in `place` with the settings, the database and the `names` of folders of `project`: whole or absent.
+    """A new project in `place` with the settings, the database and the `names` of folders of
+    `project`: whole or absent.
 
-    Its runs are not copied. Raises ProjectBusyError while a run holds the project, ResourceError when the disk is full.
+    Its runs are not copied. Raises ProjectBusyError while a run holds the project, ResourceError
+    when the disk is full.
     """
     building = complete_folder(place.with_name(f".tmp-{place.name}"), place)
-    with project.locked(), disk_errors(f"The project {project.name} could not be copied."), building as temporary:
+    with (
+        project.locked(),
+        disk_errors(f"The project {project.name} could not be copied."),
+        building as temporary,
+    ):
         for name in names:
             if (project.path / name).is_dir():
                 shutil.copytree(project.path / name, temporary / name)
@@ -84,7 +108,7 @@ class Workspace:
         begun = next((copy.parent for copy in _copies(source, f"{basis.data}-")), None)
         self.folder = begun or self._root / basis.name
         self.judged_since = begun is not None and begun.name != basis.name
-        """Whether the project's judged queries are no longer those that this sweep measures with."""
+        """Whether the project's judged queries are no longer those that this sweep measures with."""  # noqa: E501
 
     @property
     def copy(self) -> ProjectFolder:
@@ -92,12 +116,16 @@ class Workspace:
         return ProjectFolder(self.folder / "project")
 
     def forget(self, basis: Basis) -> None:
-        """Remove the copies and the figures of all sweeps of this project; the next one has this basis."""
+        """Remove the copies and the figures of all sweeps of this project; the next one has this
+        basis.
+        """
         shutil.rmtree(self._root, ignore_errors=True)
-        self.folder, self.judged_since = self._root / basis.name, False
+        self.folder = self._root / basis.name
+        self.judged_since = False
 
     def open(self, changes: Mapping[str, Any] | None = None) -> ProjectFolder:
-        """The copy, made where it is missing, with the project's present settings and a cell's `changes` of them.
+        """The copy, made where it is missing, with the project's present settings and a cell's
+        `changes` of them.
 
         Copies and figures of other states of the project are removed.
         """
@@ -115,8 +143,9 @@ class Workspace:
         return self.copy
 
     def _measuring(self) -> dict[str, Any]:
-        """Base and adapted alone are compared, judged queries choose nothing, fusion is that of BMEmbed; a relative path of a model
-        still leads to it."""
+        """Base and adapted alone are compared, judged queries choose nothing, fusion is that of
+        BMEmbed; a relative path of a model still leads to it.
+        """
         changes: dict[str, Any] = {
             "evaluation.interpolation_weights": [],
             "evaluation.sentence_pairs": "",
@@ -129,7 +158,9 @@ class Workspace:
         }
         if path := self._source.settings().training.cross_encoder:
             with suppress(RuntimeError):  # a home that is not known: the training says so
-                changes["training.cross_encoder"] = str((self._source.path / Path(path).expanduser()).absolute())
+                changes["training.cross_encoder"] = str(
+                    (self._source.path / Path(path).expanduser()).absolute()
+                )
         return changes
 
     def close(self) -> None:
@@ -137,29 +168,42 @@ class Workspace:
         shutil.rmtree(self.copy.path, ignore_errors=True)
 
     def figures(self, key: str) -> dict[str, Any] | None:
-        """What the cell of that key came to; None while it is not finished, or where its file was damaged."""
+        """What the cell of that key came to; None while it is not finished, or where its file
+        was damaged.
+        """
         with suppress(OSError, ValueError):
             found = json.loads((self.folder / "cells" / f"{key}.json").read_text(encoding="utf-8"))
-            return found if isinstance(found, dict) and found.get("key") == key else None
+            if isinstance(found, dict) and found.get("key") == key:
+                return found
+            return None
         return None
 
     def keep(self, key: str, figures: Mapping[str, Any]) -> None:
         """Put a finished cell's figures on the disk."""
         with disk_errors("The figures of a finished cell could not be kept."):
             (self.folder / "cells").mkdir(mode=0o700, exist_ok=True)
-            write_text(self.folder / "cells" / f"{key}.json", json.dumps({"key": key, **figures}, ensure_ascii=False))
+            write_text(
+                self.folder / "cells" / f"{key}.json",
+                json.dumps({"key": key, **figures}, ensure_ascii=False),
+            )
 
 
 def sweeping(project: ProjectFolder) -> ProjectFolder:
-    """What is to be steered: the copy in which a sweep of the project is at work where no run holds the project itself."""
+    """What is to be steered: the copy in which a sweep of the project is at work where no run
+    holds the project itself.
+    """
     if project.is_running():
         return project
-    return next((copy for copy in map(ProjectFolder, _copies(project)) if copy.is_running()), project)
+    return next(
+        (copy for copy in map(ProjectFolder, _copies(project)) if copy.is_running()), project
+    )
 
 
 def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
-    """The sweep that goes on, or was broken off: whether it is `running`, the number of its `finished` cells, its `folder`; None
-    where there is none. Raises EngineError where nothing may be written."""
+    """The sweep that goes on, or was broken off: whether it is `running`, the number of its
+    `finished` cells, its `folder`; None where there is none. Raises EngineError where nothing
+    may be written.
+    """
     folder = next((copy.parent for copy in _copies(project)), None)
     if folder is None:
         return None
@@ -168,9 +212,15 @@ def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
             running = False
     except ProjectBusyError:
         running = True
-    return {"running": running, "finished": len([*folder.glob("cells/*.json")]), "folder": str(folder)}
+    return {
+        "running": running,
+        "finished": len([*folder.glob("cells/*.json")]),
+        "folder": str(folder),
+    }
 
 
 def _copies(project: ProjectFolder, data: str = "") -> list[Path]:
     """The copies of the project's sweeps, of a basis' `data` or of all."""
-    return [path for path in sorted((project.path / FOLDER).glob(f"{data}*/project")) if path.is_dir()]
+    return [
+        path for path in sorted((project.path / FOLDER).glob(f"{data}*/project")) if path.is_dir()
+    ]

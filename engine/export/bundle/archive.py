@@ -23,21 +23,46 @@ from engine.endpoint.servers import RECORD as SERVERS
 from engine.project.folder import ARTIFACT_ROOTS
 
 FORMAT = 1
-MANIFEST, SETTINGS, DATABASE, MODELS = "manifest.json", "project.toml", "project.db", "models"
+MANIFEST = "manifest.json"
+SETTINGS = "project.toml"
+DATABASE = "project.db"
+MODELS = "models"
 COPIED = ("imports", "cache", "studies", SERVERS)
 TOP = {SETTINGS, DATABASE, MODELS, *ARTIFACT_ROOTS, *COPIED}
-SEAL, DIGITS = b"sha256:", 64
-MAX_RATIO, MAX_MANIFEST = 200, 1 << 24  # what is written per byte of the bundle: a bomb has 1,000; bytes
-MAX_FOLDERS, MAX_DEPTH = 1_000, 20
+SEAL = b"sha256:"
+DIGITS = 64
+MAX_RATIO = 200  # what is written per byte of the bundle: a bomb has 1,000; bytes
+MAX_MANIFEST = 1 << 24
+MAX_FOLDERS = 1_000
+MAX_DEPTH = 20
 BLOCK = 1 << 20
-_DENSE = (".usearch", ".vec", ".npy", ".safetensors", ".onnx", ".gguf")  # vectors and weights, which hardly shrink
+_DENSE = (
+    ".usearch",
+    ".vec",
+    ".npy",
+    ".safetensors",
+    ".onnx",
+    ".gguf",
+)  # vectors and weights, which hardly shrink
 _PART = re.compile(
-    r"""(?!(con|prn|aux|nul|com\d|lpt\d)(\.|$))[^\x00-\x1f\x7f/\\:*?"<>|]*[^\x00-\x20\x7f/\\:*?"<>|.]""", re.I
+    r"""(?!(con|prn|aux|nul|com\d|lpt\d)(\.|$))[^\x00-\x1f\x7f/\\:*?"<>|]*[^\x00-\x20\x7f/\\:*?"<>|.]""",
+    re.I,
 )
 _MALFORMED = (
-    BadZipFile, LargeZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OverflowError, IndexError, KeyError,
-    MessageError, struct.error, zlib.error, OSError,
-)  # fmt: skip
+    BadZipFile,
+    LargeZipFile,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    OverflowError,
+    IndexError,
+    KeyError,
+    MessageError,
+    struct.error,
+    zlib.error,
+    OSError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +75,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`folders`: those without files. `models`: what settings and indexes call a model → its place here. `project`: its name."""
+    """`folders`: those without files.
+
+    `models`: what settings and indexes call a model → its place here. `project`: its name.
+    """
 
     format: int
     program: str
@@ -76,7 +104,9 @@ def unsafe(why: str) -> InputError:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """What the libraries raise for a malformed file, and the system for a place that is not in it, as `damaged`."""
+    """What the libraries raise for a malformed file, and the system for a place that is not in
+    it, as `damaged`.
+    """
     try:
         yield
     except _MALFORMED as error:
@@ -84,16 +114,26 @@ def reading() -> Iterator[None]:
 
 
 def add(archive: ZipFile, name: str, path: Path) -> Entry:
-    """Write a file into an archive. Raises OSError; InputError for a name that `unbundle` would refuse."""
+    """Write a file into an archive.
+
+    Raises OSError; InputError for a name that `unbundle` would refuse.
+    """
     check_name(name)
-    archive.compression = ZIP_STORED if path.suffix in _DENSE else ZIP_DEFLATED
+    if path.suffix in _DENSE:
+        archive.compression = ZIP_STORED
+    else:
+        archive.compression = ZIP_DEFLATED
     with path.open("rb") as source, archive.open(name, "w", force_zip64=True) as target:
         return copied(source, target)
 
 
 def copied(source: IO[bytes], target: IO[bytes] | None) -> Entry:
-    """Copy to the end; without a `target` only look. Raises DamagedError where the source is a damaged archive's."""
-    digest, size = hashlib.sha256(), 0
+    """Copy to the end; without a `target` only look.
+
+    Raises DamagedError where the source is a damaged archive's.
+    """
+    digest = hashlib.sha256()
+    size = 0
     while True:
         with reading():
             block = source.read(BLOCK)
@@ -124,7 +164,8 @@ def seal(path: Path) -> str:
 
 
 def _digest(file: IO[bytes]) -> bytes:
-    digest, left = hashlib.sha256(), file.seek(0, os.SEEK_END) - DIGITS
+    digest = hashlib.sha256()
+    left = file.seek(0, os.SEEK_END) - DIGITS
     file.seek(0)
     while left > 0 and (block := file.read(min(BLOCK, left))):
         digest.update(block)
@@ -133,24 +174,33 @@ def _digest(file: IO[bytes]) -> bytes:
 
 
 def sealed(file: IO[bytes]) -> str:
-    """The sha256 that a bundle ends with. Raises DamagedError where it is not that of the bytes before."""
+    """The sha256 that a bundle ends with.
+
+    Raises DamagedError where it is not that of the bytes before.
+    """
     length = len(SEAL) + DIGITS
     if file.seek(0, os.SEEK_END) < length:
         raise damaged("it is too short")
     file.seek(-length, os.SEEK_END)
     end = file.read()
     if not end.startswith(SEAL):
-        raise damaged("it does not end as bundles do", "The file is no bundle, or its end is missing.")
+        raise damaged(
+            "it does not end as bundles do", "The file is no bundle, or its end is missing."
+        )
     if _digest(file) != end[len(SEAL) :]:
         raise damaged("its sha256 is not the one that it was written with")
     return end[len(SEAL) :].decode()
 
 
 def entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
-    """What is in an archive of so many bytes, by name. Raises InputError for what no bundle holds."""
+    """What is in an archive of so many bytes, by name.
+
+    Raises InputError for what no bundle holds.
+    """
     found = dict[str, ZipInfo]()
     for info in archive.infolist():
-        name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
+        name = info.orig_filename
+        kind = stat.S_IFMT(info.external_attr >> 16)
         if kind not in (0, stat.S_IFREG) or name.endswith("/") or info.external_attr & 0x10:
             raise unsafe(f"{name!r} is a link, a folder or a device")
         if name in found:
@@ -165,7 +215,10 @@ def entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
 
 
 def read_manifest(archive: ZipFile, found: dict[str, ZipInfo]) -> Manifest:
-    """The manifest, after it was compared with what is in the archive. Raises DamagedError, InputError."""
+    """The manifest, after it was compared with what is in the archive.
+
+    Raises DamagedError, InputError.
+    """
     if MANIFEST not in found:
         raise damaged(f"it has no {MANIFEST}")
     if found[MANIFEST].file_size > MAX_MANIFEST:
@@ -175,12 +228,17 @@ def read_manifest(archive: ZipFile, found: dict[str, ZipInfo]) -> Manifest:
             data = json.loads(archive.read(MANIFEST))
         except RecursionError:
             raise damaged(f"{MANIFEST} is nested too deeply") from None
-        version = data.get("format") if isinstance(data, dict) else None
+        if isinstance(data, dict):
+            version = data.get("format")
+        else:
+            version = None
         if isinstance(version, int) and version != FORMAT:
             raise InputError(
-                f"The bundle has version {version}; this program reads {FORMAT}.", "Another version of this program wrote it.",
-                "Unpack it with that version.", code="bundle-version",
-            )  # fmt: skip
+                f"The bundle has version {version}; this program reads {FORMAT}.",
+                "Another version of this program wrote it.",
+                "Unpack it with that version.",
+                code="bundle-version",
+            )
         manifest = from_json(Manifest, data, strict=True)
     sizes = {name: info.file_size for name, info in found.items() if name != MANIFEST}
     if (
@@ -193,7 +251,9 @@ def read_manifest(archive: ZipFile, found: dict[str, ZipInfo]) -> Manifest:
 
 
 def _check_names(manifest: Manifest) -> None:
-    """Also what is not the same name here may be on a disk that does not tell capitals, or forms of a letter, apart."""
+    """Also what is not the same name here may be on a disk that does not tell capitals, or forms
+    of a letter, apart.
+    """
     if len(manifest.folders) > MAX_FOLDERS:
         raise unsafe(f"It lists {len(manifest.folders):,} folders without files")
     spelled = dict[str, str]()
@@ -214,8 +274,12 @@ def _check_names(manifest: Manifest) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raises InputError for a name that does not lie in a project, or could not on another system."""
+    """Raises InputError for a name that does not lie in a project, or could not on another
+    system.
+    """
     parts = name.split("/")
-    fits = all(_PART.fullmatch(part) and len(part.encode("utf-8", "replace")) < 256 for part in parts)
+    fits = all(
+        _PART.fullmatch(part) and len(part.encode("utf-8", "replace")) < 256 for part in parts
+    )
     if not fits or len(name) > 1000 or len(parts) > MAX_DEPTH or parts[0] not in TOP:
         raise unsafe(f"{name[:200]!r} is no file of a project")

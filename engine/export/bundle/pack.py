@@ -1,4 +1,7 @@
-"""A project → one file. A run may write meanwhile: what is bundled is what search used at one moment."""
+"""A project → one file.
+
+A run may write meanwhile: what is bundled is what search used at one moment.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +62,10 @@ def bundle_project(
 ) -> Bundled:
     """Write a project into `target`, a file that is complete or absent.
 
-    `search_only`: what search reads alone. `with_model`: with the encoder's model; one that lies in the project is always in it.
-    Raises UsageError for a target that is taken, NotBuiltError where there is nothing to search, ModelError, ProjectBusyError,
-    ResourceError when the disk is full.
+    `search_only`: what search reads alone. `with_model`: with the encoder's model; one that lies in
+        the project is always in it.
+    Raises UsageError for a target that is taken, NotBuiltError where there is nothing to search,
+    ModelError, ProjectBusyError, ResourceError when the disk is full.
     """
     if password is not None:
         check_password(password)
@@ -73,12 +77,15 @@ def bundle_project(
                 break
         else:
             raise ProjectBusyError(
-                f"A run changes {project.name} faster than it can be copied.", "Each copy was outdated before it was complete.",
-                f"Try again after the run: 'engine status {project.argument}'.", command="status",
-            )  # fmt: skip
+                f"A run changes {project.name} faster than it can be copied.",
+                "Each copy was outdated before it was complete.",
+                f"Try again after the run: 'engine status {project.argument}'.",
+                command="status",
+            )
         digest = seal(made)
         if password is not None:
-            plain, made = made, work / "encrypted"
+            plain = made
+            made = work / "encrypted"
             encrypt(plain, made, password)
             digest = seal(made)
         size = made.stat().st_size
@@ -115,11 +122,17 @@ def _write(
             before = in_use(copy)
             if not before and not any(copy.counts().values()):
                 raise NotBuiltError(
-                    f"There is nothing in the project {project.name} yet.", "Its documents were not read.",
-                    f"Run 'engine run {project.argument}' first.", stage="ingest",
-                )  # fmt: skip
-            names = _search_half(project, copy) if search_only else sorted(before)
-            vectors, lacking = copy.artifact(VectorsInfo), unfinished(copy)
+                    f"There is nothing in the project {project.name} yet.",
+                    "Its documents were not read.",
+                    f"Run 'engine run {project.argument}' first.",
+                    stage="ingest",
+                )
+            if search_only:
+                names = _search_half(project, copy)
+            else:
+                names = sorted(before)
+            vectors = copy.artifact(VectorsInfo)
+            lacking = unfinished(copy)
             if search_only:
                 copy.keep_search_only()
                 copy.backup(work / "half.db")
@@ -140,24 +153,42 @@ def _write(
                 places = {named: place for named, (place, _) in models.items()}
                 created = datetime.now(UTC).isoformat(timespec="seconds")
                 program = f"bmembed-tui {__version__}"
-                manifest = Manifest(FORMAT, program, created, search_only, files, tuple(folders), places, project.name)
-                archive.writestr(MANIFEST, json.dumps(to_json(manifest), ensure_ascii=False, indent=1), ZIP_DEFLATED)
+                manifest = Manifest(
+                    FORMAT,
+                    program,
+                    created,
+                    search_only,
+                    files,
+                    tuple(folders),
+                    places,
+                    project.name,
+                )
+                archive.writestr(
+                    MANIFEST,
+                    json.dumps(to_json(manifest), ensure_ascii=False, indent=1),
+                    ZIP_DEFLATED,
+                )
         except (FileNotFoundError, DamagedError):
             if in_use(store) == before:
                 raise
         if in_use(store) != before:
             return None
-        return manifest, lacking + _notes(vectors.info if vectors else None, settings.search.reranker, places)
+        return manifest, lacking + _notes(
+            vectors.info if vectors else None, settings.search.reranker, places
+        )
 
 
 def _search_half(project: ProjectFolder, store: Store) -> list[str]:
     """The folders that search reads."""
-    lexical, vectors = store.artifact(LexicalInfo), store.artifact(VectorsInfo)
+    lexical = store.artifact(LexicalInfo)
+    vectors = store.artifact(VectorsInfo)
     if lexical is None:
         raise NotBuiltError(
-            f"The project {project.name} has no keyword index yet.", "Without it there is nothing to search.",
-            f"Run 'engine run {project.argument}'.", stage="index",
-        )  # fmt: skip
+            f"The project {project.name} has no keyword index yet.",
+            "Without it there is nothing to search.",
+            f"Run 'engine run {project.argument}'.",
+            stage="index",
+        )
     folders = [lexical.folder]
     for made in (vectors, store.artifact(SemanticVectorsInfo)):
         if made is not None:
@@ -165,9 +196,14 @@ def _search_half(project: ProjectFolder, store: Store) -> list[str]:
     return list(dict.fromkeys(folders))
 
 
-def _found(project: ProjectFolder, names: list[str], search_only: bool) -> Iterator[tuple[str, Path]]:
+def _found(
+    project: ProjectFolder, names: list[str], search_only: bool
+) -> Iterator[tuple[str, Path]]:
     """The files, and the folders that have none, of what is bundled: its name, and where it is."""
-    reports = () if search_only else sorted(path.name for path in project.path.glob(f"reports/{KEPT}*"))
+    if search_only:
+        reports = ()
+    else:
+        reports = sorted(path.name for path in project.path.glob(f"reports/{KEPT}*"))
     for name in (*names, *(f"reports/{one}" for one in reports), *(() if search_only else COPIED)):
         top = project.path / name
         if top.is_file():
@@ -177,7 +213,11 @@ def _found(project: ProjectFolder, names: list[str], search_only: bool) -> Itera
             project.folder_of(Artifact(ArtifactInfo(), "", name))  # raises where it is gone
         for path in sorted(top.rglob("*")):
             unfinished = name in COPIED and path.name.startswith(".")
-            if not unfinished and not path.is_symlink() and (path.is_file() or not any(path.iterdir())):
+            if (
+                not unfinished
+                and not path.is_symlink()
+                and (path.is_file() or not any(path.iterdir()))
+            ):
                 folder = path.parent.relative_to(project.path)
                 for file in files_in_place_of(path):
                     yield (folder / file.name).as_posix(), file
@@ -186,10 +226,16 @@ def _found(project: ProjectFolder, names: list[str], search_only: bool) -> Itera
 def _models(
     project: ProjectFolder, settings: Settings, info: VectorsInfo | None, wanted: bool
 ) -> dict[str, tuple[str, Path]]:
-    """The models to bundle: as they are named → the place in the bundle, and where they are. Raises ModelError where they are
-    `wanted` and not there."""
-    chosen, found = info or settings.encoder, dict[str, tuple[str, Path]]()
-    for role, named in (("model", "" if chosen.endpoint else chosen.model), ("small_model", chosen.small_model)):
+    """The models to bundle: as they are named → the place in the bundle, and where they are.
+
+    Raises ModelError where they are `wanted` and not there.
+    """
+    chosen = info or settings.encoder
+    found = dict[str, tuple[str, Path]]()
+    for role, named in (
+        ("model", "" if chosen.endpoint else chosen.model),
+        ("small_model", chosen.small_model),
+    ):
         if not named or named in BUNDLED_NAMES:
             continue
         try:
@@ -218,8 +264,10 @@ def _of_models(models: dict[str, tuple[str, Path]]) -> Iterator[tuple[str, Path]
 
 def unfinished(store: Store) -> tuple[ExportNote, ...]:
     """What a run has yet to do, by the database of a bundled project: read, index or embed."""
-    corpus, chunks = store.artifact(CorpusInfo), store.counts()["chunks"]
-    lexical, vectors = store.artifact(LexicalInfo), store.artifact(VectorsInfo)
+    corpus = store.artifact(CorpusInfo)
+    chunks = store.counts()["chunks"]
+    lexical = store.artifact(LexicalInfo)
+    vectors = store.artifact(VectorsInfo)
     embedded = vectors.info.chunks if vectors else 0
     lacking = []
     if corpus is None or corpus.fingerprint == INCOMPLETE:
@@ -230,21 +278,33 @@ def unfinished(store: Store) -> tuple[ExportNote, ...]:
     if semantic is not None and not semantic.info.shared:
         embedded = min(embedded, semantic.info.chunks)
     if embedded < chunks:
-        lacking.append(f"{embedded:,} of {chunks:,} chunks are embedded: search by meaning finds no others.")
+        lacking.append(
+            f"{embedded:,} of {chunks:,} chunks are embedded: search by meaning finds no others."
+        )
     to_do = "'engine run' completes the project; then bundle it again."
-    return (ExportNote(code="bundle-unfinished", what=" ".join(lacking), to_do=to_do),) if lacking else ()
+    if lacking:
+        return (ExportNote(code="bundle-unfinished", what=" ".join(lacking), to_do=to_do),)
+    return ()
 
 
-def _notes(info: VectorsInfo | None, reranker: str, places: dict[str, str]) -> tuple[ExportNote, ...]:
+def _notes(
+    info: VectorsInfo | None, reranker: str, places: dict[str, str]
+) -> tuple[ExportNote, ...]:
     """Which models the other machine must have."""
-    named = [] if info is None else ["" if info.endpoint else info.model, info.small_model, info.given_vectors]
+    if info is None:
+        named = []
+    else:
+        named = ["" if info.endpoint else info.model, info.small_model, info.given_vectors]
     missing = [name for name in named if name and name not in BUNDLED_NAMES and name not in places]
-    what, to_do = (
-        "It is not in the bundle: {}.",
-        "Have it on the other machine ('engine unbundle --model'), or add --with-model.",
-    )
-    notes = [ExportNote(code="bundle-without-model", what=what.format(name), to_do=to_do) for name in missing]
+    what = "It is not in the bundle: {}."
+    to_do = "Have it on the other machine ('engine unbundle --model'), or add --with-model."
+    notes = [
+        ExportNote(code="bundle-without-model", what=what.format(name), to_do=to_do)
+        for name in missing
+    ]
     if reranker and not is_server(reranker):
         to_do = "Have it on the other machine, and name its folder there in search.reranker."
-        notes.append(ExportNote(code="bundle-without-model", what=what.format(reranker), to_do=to_do))
+        notes.append(
+            ExportNote(code="bundle-without-model", what=what.format(reranker), to_do=to_do)
+        )
     return tuple(notes)

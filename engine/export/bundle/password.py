@@ -1,4 +1,6 @@
-"""Bundles with a password, in age's format: `key.age` is a key that the password opens, and opens `project.zip.age`."""
+"""Bundles with a password, in age's format: `key.age` is a key that the password opens, and
+opens `project.zip.age`.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,18 @@ from engine.core.errors import UsageError
 from engine.core.extras import check_extra
 from engine.export.bundle.archive import damaged, new_archive, reading, unsafe
 
-KEY, BODY = "key.age", "project.zip.age"
+KEY = "key.age"
+BODY = "project.zip.age"
 _MAX_KEY = 4096  # bytes
 
 
 def check_password(password: str) -> None:
     """Raises UsageError for an empty one, or where the library is missing."""
-    check_extra("age", "Bundles with a password cannot be used", "It is optional: other bundles do not need it.")
+    check_extra(
+        "age",
+        "Bundles with a password cannot be used",
+        "It is optional: other bundles do not need it.",
+    )
     if not password:
         raise UsageError("The password is empty.", "", "Give one.", code="bundle-password")
 
@@ -39,7 +46,10 @@ def encrypt(plain: Path, target: Path, password: str) -> None:
 
 
 def is_encrypted(found: dict[str, ZipInfo]) -> bool:
-    """Whether an archive with these entries is a bundle with a password. Raises InputError for what none holds."""
+    """Whether an archive with these entries is a bundle with a password.
+
+    Raises InputError for what none holds.
+    """
     if KEY not in found:
         return False
     if (
@@ -52,7 +62,10 @@ def is_encrypted(found: dict[str, ZipInfo]) -> bool:
 
 
 def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
-    """Write the bundle that an encrypted one holds. Raises UsageError for a wrong password, DamagedError, OSError."""
+    """Write the bundle that an encrypted one holds.
+
+    Raises UsageError for a wrong password, DamagedError, OSError.
+    """
     import pyrage
 
     with reading():

@@ -27,7 +27,7 @@ from engine.export.bundle.archive import (
     reading,
     sealed,
     unsafe,
-)  # fmt: skip
+)
 from engine.export.bundle.pack import unfinished
 from engine.export.bundle.password import BODY, check_password, decrypt, is_encrypted
 from engine.export.folder import workplace
@@ -38,7 +38,11 @@ from engine.project.store.schema import foreign_part
 from engine.project.store.store import Store
 from engine.reranking.chosen import reranker_of
 
-_ALLOW_PUBLIC = ("encoder.endpoint_allow_public", "queries.endpoint_allow_public", "search.reranker_allow_public")
+_ALLOW_PUBLIC = (
+    "encoder.endpoint_allow_public",
+    "queries.endpoint_allow_public",
+    "search.reranker_allow_public",
+)
 Password = Callable[[], str | None]
 """Asked for a password once a bundle is found to have one; None: there is none to be had."""
 
@@ -52,7 +56,10 @@ class _Opened:
     manifest: Manifest | None
 
     def copy(self, name: str, target: IO[bytes] | None) -> None:
-        """Copy a file of the bundle. Raises DamagedError where it is not the one in the manifest, OSError."""
+        """Copy a file of the bundle.
+
+        Raises DamagedError where it is not the one in the manifest, OSError.
+        """
         assert self.manifest is not None
         with reading():
             source = self.archive.open(self.found[name])
@@ -63,8 +70,9 @@ class _Opened:
 
 @contextmanager
 def _opened(file: Path, password: Password, place: Path | None = None) -> Iterator[_Opened]:
-    """A bundle whose seal, names and sizes were checked; `place`: the folder in which it may be decrypted. Without a password for
-    one that has one, there is no manifest."""
+    """A bundle whose seal, names and sizes were checked; `place`: the folder in which it may be
+    decrypted. Without a password for one that has one, there is no manifest.
+    """
     if not file.is_file():
         raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
     with file.open("rb") as raw:
@@ -95,7 +103,8 @@ def _entries(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
 
 
 def verify(file: Path, password: Password = lambda: None) -> Bundled:
-    """Read a whole bundle and compare it with its digests; of one with a password, without that, the outer one alone.
+    """Read a whole bundle and compare it with its digests; of one with a password, without that,
+    the outer one alone.
 
     Raises DamagedError, InputError, UsageError for a wrong password.
     """
@@ -107,9 +116,13 @@ def verify(file: Path, password: Password = lambda: None) -> Bundled:
         if manifest is None:
             return found
         return replace(
-            found, files=len(manifest.files), search_only=manifest.search_only, notes=_unfinished(bundle), project=manifest.project,
+            found,
+            files=len(manifest.files),
+            search_only=manifest.search_only,
+            notes=_unfinished(bundle),
+            project=manifest.project,
             created=manifest.created,
-        )  # fmt: skip
+        )
 
 
 def _unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:
@@ -130,12 +143,15 @@ def _check_tables(database: Path) -> None:
         raise unsafe(f"Its database holds {part}, which no project has")
 
 
-def unbundle(file: Path, name: str, *, model: str = "", password: Password = lambda: None) -> Unbundled:
-    """Make the project `name` (a name or a path) of a bundle: whole, or nothing of it. `model`: the folder or file here of the
-    encoder's model.
+def unbundle(
+    file: Path, name: str, *, model: str = "", password: Password = lambda: None
+) -> Unbundled:
+    """Make the project `name` (a name or a path) of a bundle: whole, or nothing of it.
 
-    Raises InputError for what is not safe, DamagedError, UsageError for a project that is there or a password that is wrong,
-    ResourceError when the disk is full.
+    `model`: the folder or file here of the encoder's model.
+
+    Raises InputError for what is not safe, DamagedError, UsageError for a project that is there or
+    a password that is wrong, ResourceError when the disk is full.
     """
     final = locate(name)
     ProjectFolder.check_new(final, {})
@@ -143,7 +159,10 @@ def unbundle(file: Path, name: str, *, model: str = "", password: Password = lam
         final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not final.parent.is_dir():
         raise InputError(
-            f"{final.parent} is not a folder.", "The project goes into it.", "Create it.", code="path-missing"
+            f"{final.parent} is not a folder.",
+            "The project goes into it.",
+            "Create it.",
+            code="path-missing",
         )
     with (
         disk_errors(f"{file} could not be unpacked."),
@@ -153,9 +172,11 @@ def unbundle(file: Path, name: str, *, model: str = "", password: Password = lam
         manifest = bundle.manifest
         if manifest is None:
             raise UsageError(
-                f"{file} has a password.", "None was given.", "Use --password-file, or a terminal, where it asks.",
+                f"{file} has a password.",
+                "None was given.",
+                "Use --password-file, or a terminal, where it asks.",
                 code="bundle-password-missing",
-            )  # fmt: skip
+            )
         size = sum(entry.bytes for entry in manifest.files.values())
         check_room(work, size)
         project = ProjectFolder(work / "project")
@@ -169,11 +190,15 @@ def unbundle(file: Path, name: str, *, model: str = "", password: Password = lam
         sync_tree(project.path)
         project.path.rename(final)
         sync(final.parent)
-    return Unbundled(final, len(manifest.files), size, manifest.search_only, tuple(_notes(ProjectFolder(final))))
+    return Unbundled(
+        final, len(manifest.files), size, manifest.search_only, tuple(_notes(ProjectFolder(final)))
+    )
 
 
 def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
-    for name in sorted(files, key=lambda name: (name == SETTINGS, name)):  # without settings it is no project
+    for name in sorted(
+        files, key=lambda name: (name == SETTINGS, name)
+    ):  # without settings it is no project
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as target:
@@ -182,8 +207,11 @@ def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
 
 
 def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
-    """Check settings and database, and name the models as they are here. Public servers are not allowed any more, and a server is
-    no reranker in use: it would get passages without being asked for. The next evaluation decides."""
+    """Check settings and database, and name the models as they are here.
+
+    Public servers are not allowed any more, and a server is no reranker in use: it would get
+    passages without being asked for. The next evaluation decides.
+    """
     settings = project.settings()
     chosen = settings.encoder
     with closing(project.store(check=True)) as store:
@@ -195,17 +223,27 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
             named = vectors.info.model if vectors else chosen.model
             moved = {**moved, named: str(Path(model).expanduser().absolute())}
         models = {"model": chosen.model, "small_model": chosen.small_model}
-        changes = {f"encoder.{key}": moved[named] for key, named in models.items() if named in moved}
+        changes = {
+            f"encoder.{key}": moved[named] for key, named in models.items() if named in moved
+        }
         project.change_settings({**changes, **dict.fromkeys(_ALLOW_PUBLIC)})
         evaluation = store.artifact(EvaluationInfo)
-        if evaluation is not None and evaluation.info.reranker is not None and is_server(settings.search.reranker):
-            store.put_artifact(replace(evaluation, info=replace(evaluation.info, reranker=None), fingerprint=""))
+        if (
+            evaluation is not None
+            and evaluation.info.reranker is not None
+            and is_server(settings.search.reranker)
+        ):
+            store.put_artifact(
+                replace(evaluation, info=replace(evaluation.info, reranker=None), fingerprint="")
+            )
         for made in (vectors, store.artifact(SemanticVectorsInfo)):
             if made is not None and moved:
                 info = made.info
                 model = moved.get(info.model, info.model)
                 small_model = moved.get(info.small_model, info.small_model)
-                store.put_artifact(replace(made, info=replace(info, model=model, small_model=small_model)))
+                store.put_artifact(
+                    replace(made, info=replace(info, model=model, small_model=small_model))
+                )
     (project.path / "settings.lock").unlink(missing_ok=True)
 
 
@@ -216,50 +254,77 @@ def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
         vectors = store.artifact(VectorsInfo)
         semantic = store.artifact(SemanticVectorsInfo)
         yield from unfinished(store)
-    embedding, reranker = settings.encoder.endpoint, settings.search.reranker
+    embedding = settings.encoder.endpoint
+    reranker = settings.search.reranker
     servers = [("encoder.endpoint", embedding), ("queries.endpoint", settings.queries.endpoint)]
     if is_server(reranker):
         servers.append(("search.reranker", reranker))
     for key, url in servers:
         if url:
-            what, to_do = f"{key} sends text to {url}.", "Empty it unless you know that server."
+            what = f"{key} sends text to {url}."
+            to_do = "Empty it unless you know that server."
             yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
     if vectors is not None and vectors.info.endpoint not in ("", embedding):
-        what = f"Search by meaning sends queries to {vectors.info.endpoint}, which made the vectors."
-        to_do = "Unless you know that server, set encoder.model and run 'engine embed --force' first."
+        what = (
+            f"Search by meaning sends queries to {vectors.info.endpoint}, which made the vectors."
+        )
+        to_do = (
+            "Unless you know that server, set encoder.model and run 'engine embed --force' first."
+        )
         yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
     try:
         if not is_server(reranker):
             reranker_of(project, settings)
     except EngineError as error:
-        yield ExportNote(code="model-missing", what=error.what, to_do="Name the reranker in search.reranker.")
+        yield ExportNote(
+            code="model-missing", what=error.what, to_do="Name the reranker in search.reranker."
+        )
     for source in project.sources(settings):
         if source.exists():
-            what, to_do = f"'engine run' will read {source}.", "If these are not the documents, set corpus.paths first."
+            what = f"'engine run' will read {source}."
+            to_do = "If these are not the documents, set corpus.paths first."
             yield ExportNote(code="bundle-reads", what=what, to_do=to_do)
         else:
-            what = f"The documents in {source} are not here: search works without them, 'engine run' does not."
+            what = (
+                f"The documents in {source} are not here: search works without them, 'engine run'"
+                " does not."
+            )
             to_do = "To bring it up to date here, set corpus.paths."
             yield ExportNote(code="path-missing", what=what, to_do=to_do)
     if vectors is not None:
         yield from _of_model(project, [vectors] if semantic is None else [vectors, semantic])
 
 
-def _of_model(project: ProjectFolder, indexes: Sequence[Artifact[VectorsInfo]]) -> Iterator[ExportNote]:
-    """Whether the model is here that the `indexes` of the search modes, the first of hybrid search, were made with."""
+def _of_model(
+    project: ProjectFolder, indexes: Sequence[Artifact[VectorsInfo]]
+) -> Iterator[ExportNote]:
+    """Whether the model is here that the `indexes` of the search modes, the first of hybrid
+    search, were made with.
+    """
     from engine.encoders.for_project import source_of
     from engine.encoders.graph.query_graph import QueryGraph
 
     info = indexes[0].info
-    adapter = project.path / info.adapter if info.adapter else None
+    if info.adapter:
+        adapter = project.path / info.adapter
+    else:
+        adapter = None
     graphs = [QueryGraph.open(project.path / made.folder, made.info.encoder) for made in indexes]
-    search = "can search by meaning" if all(graphs) else "cannot search by meaning"
+    if all(graphs):
+        search = "can search by meaning"
+    else:
+        search = "cannot search by meaning"
     if any(graphs) and not all(graphs):
         search = f"can search by meaning only in {'hybrid' if graphs[0] else 'semantic'} search"
-    to_do = f"The project {search} without it. Put the model there, or name its folder with --model."
+    to_do = (
+        f"The project {search} without it. Put the model there, or name its folder with --model."
+    )
     try:
         source = source_of(info, project.settings())
-        if source.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight) != info.encoder:
+        if (
+            source.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
+            != info.encoder
+        ):
             what = f"The model {info.model} is not the one that the documents were embedded with."
             yield ExportNote(code="model-changed", what=what, to_do=to_do)
     except EngineError as error:

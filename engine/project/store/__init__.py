@@ -1,1 +1,3 @@
-"""The only SQL: files, documents, chunks, queries, judgments and artifacts of one project, in SQLite (WAL)."""
+"""The only SQL: files, documents, chunks, queries, judgments and artifacts of one project, in
+SQLite (WAL).
+"""

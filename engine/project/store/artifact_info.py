@@ -22,17 +22,24 @@ FORMER_KEYS = {
 
 @dataclass(frozen=True)
 class Record:
-    """A dataclass with a JSON form. Lists are read as tuples; keys that no field has are left out."""
+    """A dataclass with a JSON form.
+
+    Lists are read as tuples; keys that no field has are left out.
+    """
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read the JSON form."""
         values = {}
         for one in fields(cls):
-            key = one.name if one.name in data else FORMER_KEYS.get(one.name, one.name)
+            if one.name in data:
+                key = one.name
+            else:
+                key = FORMER_KEYS.get(one.name, one.name)
             if key not in data:
                 continue
-            value, record = data[key], _RECORDS.get(one.name)
+            value = data[key]
+            record = _RECORDS.get(one.name)
             if record and value is not None:
                 value = record.from_dict(value)
             elif one.name == "adapter_scope":
@@ -47,7 +54,9 @@ class Record:
 
 @dataclass(frozen=True)
 class ArtifactInfo(Record):
-    """Base of the classes below: the kind of artifact, the stage that makes it, and how messages call it."""
+    """Base of the classes below: the kind of artifact, the stage that makes it, and how messages
+    call it.
+    """
 
     kind: ClassVar[str] = ""
     stage: ClassVar[str] = ""
@@ -62,11 +71,17 @@ class ArtifactInfo(Record):
 
 @dataclass(frozen=True)
 class CorpusInfo(ArtifactInfo):
-    """`passwords`, `ocr` and `limits` show when files that could not be read are worth another try. `tokenizer`: fingerprint of the
-    one that chunks were measured by; empty before 0.2, when the encoder's fingerprint stood for it. `files_left`: not read yet,
-    as those read before them are to be indexed first."""
+    """`passwords`, `ocr` and `limits` show when files that could not be read are worth another try.
 
-    kind, stage, called, plural = "corpus", "ingest", "chunks", True
+    `tokenizer`: fingerprint of the one that chunks were measured by; empty before 0.2, when the
+    encoder's fingerprint stood for it. `files_left`: not read yet, as those read before them are to
+    be indexed first.
+    """
+
+    kind = "corpus"
+    stage = "ingest"
+    called = "chunks"
+    plural = True
     chunks: str = ""
     passwords: tuple[int, ...] | None = None
     ocr: str = ""
@@ -77,10 +92,13 @@ class CorpusInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class LexicalInfo(ArtifactInfo):
-    """`language`: the main one of the BM25 index; `languages`: the others that documents are stemmed in. `detection`: the version
-    of how the documents' languages were found."""
+    """`language`: the main one of the BM25 index; `languages`: the others that documents are
+    stemmed in. `detection`: the version of how the documents' languages were found.
+    """
 
-    kind, stage, called = "lexical", "index", "keyword index"
+    kind = "lexical"
+    stage = "index"
+    called = "keyword index"
     language: str = "none"
     languages: tuple[str, ...] = ()
     chunks: int = 0
@@ -91,7 +109,9 @@ class LexicalInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class WriterInfo(Record):
-    """The file of the language model that wrote the queries: as project.toml names it, and its `content_identity`."""
+    """The file of the language model that wrote the queries: as project.toml names it, and its
+    `content_identity`.
+    """
 
     named: str = ""
     identity: str = ""
@@ -99,11 +119,16 @@ class WriterInfo(Record):
 
 @dataclass(frozen=True)
 class QueriesInfo(ArtifactInfo):
-    """`corpus` and `recipe`: fingerprints of what the queries were made from; `content`: that of the queries themselves.
-    `encoder`: what the consistency filter encoded with, as the fingerprint of a model and its length limit; None before 0.2.
-    `defaults`: those of the program that made them (engine/queries/recipe.py); empty before they were noted."""
+    """`corpus` and `recipe`: fingerprints of what the queries were made from; `content`: that of
+    the queries themselves. `encoder`: what the consistency filter encoded with, as the
+    fingerprint of a model and its length limit; None before 0.2. `defaults`: those of the
+    program that made them (engine/queries/recipe.py); empty before they were noted.
+    """
 
-    kind, stage, called, plural = "queries", "generate", "queries", True
+    kind = "queries"
+    stage = "generate"
+    called = "queries"
+    plural = True
     corpus: str = ""
     recipe: str = ""
     made: int = 0
@@ -117,10 +142,13 @@ class QueriesInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class QueryBackendInfo(ArtifactInfo):
-    """The backend that makes the queries, and why; where `auto` has found a language model, its file and `content_identity` of
-    it. As an artifact: what `auto` has chosen, empty where project.toml names a backend."""
+    """The backend that makes the queries, and why; where `auto` has found a language model, its
+    file and `content_identity` of it. As an artifact: what `auto` has chosen, empty where
+    project.toml names a backend.
+    """
 
-    kind, stage = "query-backend", "generate"
+    kind = "query-backend"
+    stage = "generate"
     backend: str = ""
     reason: str = ""
     model: str = ""
@@ -131,7 +159,10 @@ class QueryBackendInfo(ArtifactInfo):
 class RankingsInfo(ArtifactInfo):
     """`queries`: `QueriesInfo.content` of the queries ranked."""
 
-    kind, stage, called, plural = "rankings", "rank", "rankings", True
+    kind = "rankings"
+    stage = "rank"
+    called = "rankings"
+    plural = True
     queries: str = ""
     k: int = 0
 
@@ -146,11 +177,15 @@ class TrainingHistory(Record):
 
 @dataclass(frozen=True)
 class AdapterInfo(ArtifactInfo):
-    """`adapter`: its folder; None, with a `reason`, where none was trained. `model`: fingerprint of the base model. `seconds`: what
-    training took over all its runs; 0 where that is not known. `history`: the curve of a training before 0.2
-    (engine/training/history.py)."""
+    """`adapter`: its folder; None, with a `reason`, where none was trained.
 
-    kind, stage, called = "adapter", "train", "adapter"
+    `model`: fingerprint of the base model. `seconds`: what training took over all its runs; 0 where
+    that is not known. `history`: the curve of a training before 0.2 (engine/training/history.py).
+    """
+
+    kind = "adapter"
+    stage = "train"
+    called = "adapter"
     adapter: str | None = None
     reason: str = ""
     steps: int = 0
@@ -165,9 +200,11 @@ class AdapterInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class InUseInfo(Record):
-    """The encoder that evaluation chose for a search mode: its name, its interpolation weight, and the adapter it needs.
+    """The encoder that evaluation chose for a search mode: its name, its interpolation weight,
+    and the adapter it needs.
 
-    `standing`: whether its gain is proved on the documents, or expected by experience; base where it is the base encoder.
+    `standing`: whether its gain is proved on the documents, or expected by experience; base where
+        it is the base encoder.
     """
 
     name: str = "base"
@@ -185,18 +222,27 @@ class InUseInfo(Record):
         proved = (
             found.name != "base" and "standing" not in data
         )  # nothing else came into use before there were expectations
-        return replace(found, standing="proved") if proved else found
+        if proved:
+            return replace(found, standing="proved")
+        return found
 
     def to_former_dict(self) -> dict[str, Any]:
         """The JSON form of before 0.2."""
-        scale, side = self.interpolation_weight, former_scope(self.adapter_scope)
-        return {"name": former_name(self.name), "scale": scale, "adapter": self.adapter, "side": side}
+        scale = self.interpolation_weight
+        side = former_scope(self.adapter_scope)
+        return {
+            "name": former_name(self.name),
+            "scale": scale,
+            "adapter": self.adapter,
+            "side": side,
+        }
 
 
 @dataclass(frozen=True)
 class ContenderInfo(Record):
-    """The candidate of a search mode that is most worth comparing with the reference: its name, its interpolation weight, and its
-    share in hybrid search (None: RRF, or semantic search)."""
+    """The candidate of a search mode that is most worth comparing with the reference: its name,
+    its interpolation weight, and its share in hybrid search (None: RRF, or semantic search).
+    """
 
     name: str = "adapted"
     interpolation_weight: float = 1.0
@@ -213,7 +259,9 @@ class FusionInfo(Record):
     @classmethod
     def of_share(cls, share: float | None) -> FusionInfo:
         """Return a weighted sum with a share of the semantic score; RRF where there is none."""
-        return cls("rrf") if share is None else cls("weighted", share)
+        if share is None:
+            return cls("rrf")
+        return cls("weighted", share)
 
 
 @dataclass(frozen=True)
@@ -226,15 +274,21 @@ class ThresholdInfo(Record):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """One that was learnt for similarities corrected for hubness, which search had once, says nothing of cosines."""
-        found, corrected = super().from_dict(data), data.get("hubness_key") or data.get("hubs")
-        return replace(found, similarity=None, reason="'engine evaluate' learns it anew") if corrected else found
+        """One that was learnt for similarities corrected for hubness, which search had once,
+        says nothing of cosines.
+        """
+        found = super().from_dict(data)
+        corrected = data.get("hubness_key") or data.get("hubs")
+        if corrected:
+            return replace(found, similarity=None, reason="'engine evaluate' learns it anew")
+        return found
 
 
 @dataclass(frozen=True)
 class RerankerInfo(Record):
-    """Whether the reranker of that `fingerprint` is `used`, in the search mode and within the `seconds` a search that it was
-    measured in, and why."""
+    """Whether the reranker of that `fingerprint` is `used`, in the search mode and within the
+    `seconds` a search that it was measured in, and why.
+    """
 
     used: bool = False
     reason: str = ""
@@ -245,11 +299,15 @@ class RerankerInfo(Record):
 
 @dataclass(frozen=True)
 class EvaluationInfo(ArtifactInfo):
-    """`semantic` and `hybrid`: the encoders in use; `…_contender`: the candidates whose lists people are asked to compare with
-    those of base, None where there is none. `model`: fingerprint of the base model; `judgments`: that of the judgments,
-    empty before 0.2. `threshold` is of semantic search. `reranker`: None where project.toml named none."""
+    """`semantic` and `hybrid`: the encoders in use; `…_contender`: the candidates whose lists
+    people are asked to compare with those of base, None where there is none. `model`:
+    fingerprint of the base model; `judgments`: that of the judgments, empty before 0.2.
+    `threshold` is of semantic search. `reranker`: None where project.toml named none.
+    """
 
-    kind, stage, called = "evaluation", "evaluate", "evaluation"
+    kind = "evaluation"
+    stage = "evaluate"
+    called = "evaluation"
     semantic: InUseInfo = field(default_factory=InUseInfo)
     hybrid: InUseInfo = field(default_factory=InUseInfo)
     semantic_contender: ContenderInfo | None = None
@@ -277,7 +335,9 @@ class EvaluationInfo(ArtifactInfo):
 
     @property
     def contenders(self) -> Mapping[SearchMode, ContenderInfo]:
-        """The candidates whose lists people are asked to compare with those of base, by search mode; none where there is none."""
+        """The candidates whose lists people are asked to compare with those of base, by search
+        mode; none where there is none.
+        """
         found: dict[SearchMode, ContenderInfo | None] = {
             "semantic": self.semantic_contender,
             "hybrid": self.hybrid_contender,
@@ -292,13 +352,19 @@ class EvaluationInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class VectorsInfo(ArtifactInfo):
-    """The first vector index, which hybrid search uses, and semantic search unless it has one of its own.
+    """The first vector index, which hybrid search uses, and semantic search unless it has one of
+    its own.
 
-    `encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the adapters that they need.
-    `small_model`: the one beside `model` or `endpoint`, where its adapter is in use; `given_vectors`: the
-    file of vectors, where the map to them is. `small_dimension` of `dimension` are theirs."""
+    `encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the
+    adapters that they need.
+    `small_model`: the one beside `model` or `endpoint`, where its adapter is in use;
+        `given_vectors`: the
+    file of vectors, where the map to them is. `small_dimension` of `dimension` are theirs.
+    """
 
-    kind, stage, called = "vectors", "embed", "vector index"
+    kind = "vectors"
+    stage = "embed"
+    called = "vector index"
     model: str = ""
     max_tokens: int = 0
     prompts: tuple[str | None, str | None] = (None, None)
@@ -327,10 +393,13 @@ class VectorsInfo(ArtifactInfo):
 class SemanticVectorsInfo(VectorsInfo):
     """What semantic search uses where its encoder is another than that of hybrid search.
 
-    `shared`: whether the chunks' vectors are those of the first index, and only queries are encoded differently.
+    `shared`: whether the chunks' vectors are those of the first index, and only queries are encoded
+        differently.
     """
 
-    kind, stage, called = "semantic-vectors", "embed", "vector index for semantic search"
+    kind = "semantic-vectors"
+    stage = "embed"
+    called = "vector index for semantic search"
     shared: bool = False
 
 
@@ -341,13 +410,26 @@ def _distinct(folders: Iterable[str | None]) -> tuple[str, ...]:
 KINDS: Mapping[str, type[ArtifactInfo]] = {
     one.kind: one
     for one in (
-        CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo, RankingsInfo, AdapterInfo, EvaluationInfo, VectorsInfo,
+        CorpusInfo,
+        LexicalInfo,
+        QueriesInfo,
+        QueryBackendInfo,
+        RankingsInfo,
+        AdapterInfo,
+        EvaluationInfo,
+        VectorsInfo,
         SemanticVectorsInfo,
     )
-}  # fmt: skip
+}
 _RECORDS: Mapping[str, type[Record]] = {
-    "writer": WriterInfo, "history": TrainingHistory, "semantic": InUseInfo, "hybrid": InUseInfo,
-    "semantic_contender": ContenderInfo, "hybrid_contender": ContenderInfo, "fusion": FusionInfo,
-    "threshold": ThresholdInfo, "reranker": RerankerInfo,
-}  # fmt: skip
+    "writer": WriterInfo,
+    "history": TrainingHistory,
+    "semantic": InUseInfo,
+    "hybrid": InUseInfo,
+    "semantic_contender": ContenderInfo,
+    "hybrid_contender": ContenderInfo,
+    "fusion": FusionInfo,
+    "threshold": ThresholdInfo,
+    "reranker": RerankerInfo,
+}
 """The fields that hold a record."""

@@ -16,7 +16,9 @@ Info = TypeVar("Info", bound=ArtifactInfo, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Artifact(Generic[Info]):
-    """The current artifact of a kind: what its stage noted, its fingerprint, and its folder, relative to the project."""
+    """The current artifact of a kind: what its stage noted, its fingerprint, and its folder,
+    relative to the project.
+    """
 
     info: Info
     fingerprint: str
@@ -29,11 +31,14 @@ class ArtifactTables(Database):
     def _put_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
         info = json.dumps(artifact.info.to_dict())
         self._db.execute(
-            "INSERT OR REPLACE INTO artifacts (kind, fingerprint, folder, created, info) VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO artifacts (kind, fingerprint, folder, created, info) VALUES (?,"
+            " ?, ?, ?, ?)",
             (artifact.info.kind, artifact.fingerprint, artifact.folder, time.time(), info),
         )
 
-    def put_artifact(self, artifact: Artifact[ArtifactInfo], *, instead_of: type[ArtifactInfo] | None = None) -> None:
+    def put_artifact(
+        self, artifact: Artifact[ArtifactInfo], *, instead_of: type[ArtifactInfo] | None = None
+    ) -> None:
         """Make an artifact, already complete on disk, the current one of its kind.
 
         That of the kind `instead_of` is forgotten at the same moment; its folder is swept later.
@@ -44,22 +49,30 @@ class ArtifactTables(Database):
                 self._db.execute("DELETE FROM artifacts WHERE kind = ?", (instead_of.kind,))
 
     def mark_incomplete(self, kind: type[ArtifactInfo]) -> None:
-        """Within the transaction that begins to change what a kind stands for: it is not done until it is put again."""
+        """Within the transaction that begins to change what a kind stands for: it is not done
+        until it is put again.
+        """
         self._rows(
             """INSERT INTO artifacts (kind, fingerprint, folder, created, info) VALUES (?, ?, '', 0, '{}')
-            ON CONFLICT (kind) DO UPDATE SET fingerprint = excluded.fingerprint""",
+            ON CONFLICT (kind) DO UPDATE SET fingerprint = excluded.fingerprint""",  # noqa: E501
             (kind.kind, INCOMPLETE),
         )
 
     def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
         """The current artifact of a kind, if there is one."""
-        rows = self._rows("SELECT info, fingerprint, folder FROM artifacts WHERE kind = ?", (kind.kind,))
-        return self._artifact(kind, *rows[0]) if rows else None
+        rows = self._rows(
+            "SELECT info, fingerprint, folder FROM artifacts WHERE kind = ?", (kind.kind,)
+        )
+        if rows:
+            return self._artifact(kind, *rows[0])
+        return None
 
     def artifacts(self) -> dict[str, Artifact[ArtifactInfo]]:
         """Every current artifact by kind."""
         rows = self._rows("SELECT kind, info, fingerprint, folder FROM artifacts")
         return {kind: self._artifact(KINDS.get(kind, ArtifactInfo), *row) for kind, *row in rows}
 
-    def _artifact(self, kind: type[Info], info: str, fingerprint: str, folder: str) -> Artifact[Info]:
+    def _artifact(
+        self, kind: type[Info], info: str, fingerprint: str, folder: str
+    ) -> Artifact[Info]:
         return Artifact(kind.from_dict(self._json(info)), fingerprint, folder)

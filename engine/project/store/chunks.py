@@ -1,4 +1,6 @@
-"""Chunks; of a large corpus each is read when it is wanted: of a million, all of what they hold takes several GB."""
+"""Chunks; of a large corpus each is read when it is wanted: of a million, all of what they hold
+takes several GB.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ Position = tuple[int, int | None]
 
 
 def positions(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
-    """(line, page) of a document's `text`, both from 1, where the first visible character of each chunk (start, text) stands.
+    """(line, page) of a document's `text`, both from 1, where the first visible character of
+    each chunk (start, text) stands.
 
     Lines end with \\n, pages with \\f; the page is None where the text has no \\f.
     """
@@ -35,11 +38,25 @@ def positions(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
 
 
 IN_MEMORY = 100_000  # so many chunks are read at once; of more, each when it is wanted
-BLOCK, AHEAD = 2_000, 32  # chunks that are read at once, of all and of some
-_CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages, line, page"
+BLOCK = 2_000  # chunks that are read at once, of all and of some
+AHEAD = 32
+_CHUNK = (
+    "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id,"
+    " pages, line, page"
+)
 _NEW_CHUNK = (
-    "ordinal", "start", "end", "text", "headings", "tokens", "embedded_text", "pages", "content_hash", "line", "page",
-)  # fmt: skip
+    "ordinal",
+    "start",
+    "end",
+    "text",
+    "headings",
+    "tokens",
+    "embedded_text",
+    "pages",
+    "content_hash",
+    "line",
+    "page",
+)
 
 
 class StoredChunk(Chunk):
@@ -59,12 +76,19 @@ class StoredChunk(Chunk):
         return getattr(object.__getattribute__(self, "_read")(self.id), name)
 
 
-def drawn(total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0) -> NDArray[np.int64]:
-    """Places of chunks, ascending: all of `total`, or `most` (`IN_MEMORY`) at random and those `needed`, where −1 is none."""
+def drawn(
+    total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0
+) -> NDArray[np.int64]:
+    """Places of chunks, ascending: all of `total`, or `most` (`IN_MEMORY`) at random and those
+    `needed`, where −1 is none.
+    """
     import numpy as np
 
     found = np.concatenate(
-        [np.random.default_rng([seed, 7]).permutation(total)[: most or IN_MEMORY], *map(np.ravel, needed)]
+        [
+            np.random.default_rng([seed, 7]).permutation(total)[: most or IN_MEMORY],
+            *map(np.ravel, needed),
+        ]
     )
     return np.unique(found[found >= 0]).astype(np.int64)
 
@@ -85,11 +109,13 @@ class ChunkTables(ArtifactTables):
     def replace_chunks(self, document_id: int, chunks: Sequence[Chunk]) -> int:
         """Give a document new chunks; equal ones keep their row id. Returns how many are new.
 
-        Chunks that no longer exist stay readable (not live) until `purge_dead`, since the former index still names them.
+        Chunks that no longer exist stay readable (not live) until `purge_dead`, since the former
+        index still names them.
         """
         known: dict[str, list[int]] = {}
         former = self._rows(
-            "SELECT id, content_hash FROM chunks WHERE document_id = ? ORDER BY live DESC, id", (document_id,)
+            "SELECT id, content_hash FROM chunks WHERE document_id = ? ORDER BY live DESC, id",
+            (document_id,),
         )
         for row_id, content_hash in former:
             known.setdefault(content_hash, []).append(row_id)
@@ -98,16 +124,30 @@ class ChunkTables(ArtifactTables):
         (text,) = self._rows("SELECT text FROM documents WHERE id = ?", (document_id,))[0]
         places = positions(text, ((chunk.start, chunk.text) for chunk in chunks))
         for chunk, place in zip(chunks, places, strict=True):
-            row = (chunk.ordinal, chunk.start, chunk.end, chunk.text, json.dumps(chunk.headings), chunk.tokens,
-                   None if chunk.embedded_text == chunk.text else chunk.embedded_text, json.dumps(chunk.pages),
-                   chunk.content_hash, *place)  # fmt: skip
+            row = (
+                chunk.ordinal,
+                chunk.start,
+                chunk.end,
+                chunk.text,
+                json.dumps(chunk.headings),
+                chunk.tokens,
+                None if chunk.embedded_text == chunk.text else chunk.embedded_text,
+                json.dumps(chunk.pages),
+                chunk.content_hash,
+                *place,
+            )
             if ids := known.get(chunk.content_hash):
-                self._rows(f"UPDATE chunks SET {assigned(_NEW_CHUNK)}, live = 1 WHERE id = ?", (*row, ids.pop(0)))
+                self._rows(
+                    f"UPDATE chunks SET {assigned(_NEW_CHUNK)}, live = 1 WHERE id = ?",
+                    (*row, ids.pop(0)),
+                )
             else:
                 fresh.append((*row, document_id))
         with guarded(self.path):
             columns = ", ".join((*_NEW_CHUNK, "document_id"))
-            self._db.executemany(f"INSERT INTO chunks ({columns}) VALUES ({marks(_NEW_CHUNK)}, ?)", fresh)
+            self._db.executemany(
+                f"INSERT INTO chunks ({columns}) VALUES ({marks(_NEW_CHUNK)}, ?)", fresh
+            )
         self._rows(f"{NOTE_CONTENTS} WHERE id = ?", (document_id,))
         return len(fresh)
 
@@ -121,16 +161,30 @@ class ChunkTables(ArtifactTables):
 
     def _chunk(self, row: Any) -> Chunk:
         return Chunk(
-            row[0], row[1], row[2], row[3], row[4], tuple(self._json(row[5])), row[6],
-            row[7] if row[7] is not None else row[4], row[8], row[9],
+            row[0],
+            row[1],
+            row[2],
+            row[3],
+            row[4],
+            tuple(self._json(row[5])),
+            row[6],
+            row[7] if row[7] is not None else row[4],
+            row[8],
+            row[9],
             tuple((int(at), int(number), str(name)) for at, number, name in self._json(row[10])),
-            row[11], row[12],
-        )  # fmt: skip
+            row[11],
+            row[12],
+        )
 
     def chunk(self, chunk_id: int) -> Chunk:
-        """A chunk, live or not; the next ones are read, too. Raises DamagedError when the row is gone."""
+        """A chunk, live or not; the next ones are read, too.
+
+        Raises DamagedError when the row is gone.
+        """
         if chunk_id not in self._ahead:
-            rows = self._rows(f"SELECT {_CHUNK} FROM chunks WHERE id >= ? ORDER BY id LIMIT {AHEAD}", (chunk_id,))
+            rows = self._rows(
+                f"SELECT {_CHUNK} FROM chunks WHERE id >= ? ORDER BY id LIMIT {AHEAD}", (chunk_id,)
+            )
             self._ahead = {chunk.id: chunk for chunk in map(self._chunk, rows)}
         if chunk_id not in self._ahead:
             raise damaged(self.path, f"chunk {chunk_id} is missing")
@@ -145,7 +199,9 @@ class ChunkTables(ArtifactTables):
         """Live chunks with that content, in order of id."""
         return [
             row[0]
-            for row in self._rows("SELECT id FROM chunks WHERE live AND content_hash = ? ORDER BY id", (content_hash,))
+            for row in self._rows(
+                "SELECT id FROM chunks WHERE live AND content_hash = ? ORDER BY id", (content_hash,)
+            )
         ]
 
     def sample_chunk_texts(self, count: int) -> list[str]:
@@ -157,27 +213,48 @@ class ChunkTables(ArtifactTables):
         sql = "SELECT id, text FROM chunks WHERE live AND id >= ? ORDER BY id LIMIT 1"
         places = range(first, last + 1, max(1, (last + 1 - first) // max(1, count)))
         found = dict(self._rows(sql, (place,))[0] for place in places)
-        if 2 * len(found) < count:  # few chunks, or ids with gaps, as documents that are read again leave them
+        if (
+            2 * len(found) < count
+        ):  # few chunks, or ids with gaps, as documents that are read again leave them
             ids = self.chunk_ids().tolist()
-            return [chunk.text for chunk in self.chunks_by_id(ids[:: max(1, len(ids) // count)]).values()]
+            return [
+                chunk.text
+                for chunk in self.chunks_by_id(ids[:: max(1, len(ids) // count)]).values()
+            ]
         return list(found.values())
 
     def chunk_ids(self) -> NDArray[np.int64]:
         """The ids of all live chunks (n,), ascending."""
         import numpy as np
 
-        ((ids,),) = self._rows("SELECT group_concat(id) FROM (SELECT id FROM chunks WHERE live ORDER BY id)")
-        return np.fromstring(ids or "", np.int64, sep=",")  # a million rows as objects take three times as long
+        ((ids,),) = self._rows(
+            "SELECT group_concat(id) FROM (SELECT id FROM chunks WHERE live ORDER BY id)"
+        )
+        return np.fromstring(
+            ids or "", np.int64, sep=","
+        )  # a million rows as objects take three times as long
 
     def chunk_ids_in(self, documents: Iterable[int]) -> list[int]:
         """The ids of the live chunks of some documents."""
-        return [row[0] for row in self._among("SELECT id FROM chunks WHERE live AND document_id IN ({0})", documents)]
+        return [
+            row[0]
+            for row in self._among(
+                "SELECT id FROM chunks WHERE live AND document_id IN ({0})", documents
+            )
+        ]
 
     def chunk_keys(self, *, superseded: bool = False, first: int = 0) -> list[tuple[int, int, str]]:
-        """(id, document id, content hash) of all live chunks from id `first` on, in order of id; with `superseded`, of all that
-        `chunks_by_id` finds."""
-        which = "document_id IN (SELECT id FROM documents WHERE live)" if superseded else "live"
-        sql = f"SELECT id, document_id, content_hash FROM chunks WHERE {which} AND id >= ? ORDER BY id"
+        """(id, document id, content hash) of all live chunks from id `first` on, in order of id;
+        with `superseded`, of all that `chunks_by_id` finds.
+        """
+        if superseded:
+            which = "document_id IN (SELECT id FROM documents WHERE live)"
+        else:
+            which = "live"
+        sql = (
+            f"SELECT id, document_id, content_hash FROM chunks WHERE {which} AND id >= ? ORDER"
+            " BY id"
+        )
         return cast(list[tuple[int, int, str]], self._rows(sql, (first,)))
 
     def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
@@ -185,9 +262,14 @@ class ChunkTables(ArtifactTables):
         return {chunk.id: chunk for chunk in map(self._chunk, self._found(_CHUNK, ids))}
 
     def chunk_ids_like(self, pattern: str, most: int, *, any_case: bool) -> list[int]:
-        """Ids of the first `most` live chunks whose text fits a pattern: of LIKE for `any_case`, else of GLOB."""
+        """Ids of the first `most` live chunks whose text fits a pattern: of LIKE for `any_case`,
+        else of GLOB.
+        """
         fits = "LIKE" if any_case else "GLOB"
-        sql = f"SELECT id FROM chunks WHERE live AND coalesce(embedded_text, text) {fits} ? ORDER BY id LIMIT ?"
+        sql = (
+            f"SELECT id FROM chunks WHERE live AND coalesce(embedded_text, text) {fits} ? ORDER BY"
+            " id LIMIT ?"
+        )
         return [row[0] for row in self._rows(sql, (pattern, most))]
 
     def owners_of(self, ids: Iterable[int]) -> dict[int, int]:
@@ -196,7 +278,7 @@ class ChunkTables(ArtifactTables):
 
     def _found(self, columns: str, ids: Iterable[int]) -> Iterator[Any]:
         sql = f"""SELECT {columns} FROM chunks WHERE id IN ({{0}})
-            AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""
+            AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""  # noqa: E501
         return self._among(sql, ids)
 
     def _among(self, sql: str, ids: Iterable[int]) -> Iterator[Any]:

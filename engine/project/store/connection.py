@@ -1,4 +1,6 @@
-"""A connection to project.db: opening, checking, transactions, back-ups, and errors that a user can act on."""
+"""A connection to project.db: opening, checking, transactions, back-ups, and errors that a user
+can act on.
+"""
 
 from __future__ import annotations
 
@@ -12,38 +14,64 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from engine.core.errors import DamagedError, EngineError, InputError, ResourceError, UsageError, reason_of
+from engine.core.errors import (
+    DamagedError,
+    EngineError,
+    InputError,
+    ResourceError,
+    UsageError,
+    reason_of,
+)
 from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 
 SETTLE_SECONDS = 5.0  # so long one who may only read waits for a writer that sets up the log
 BUSY_SECONDS = 30.0  # so long a writer waits for another
-SMALL = 100_000_000  # bytes: what a copy or a check takes no notable time of; of a large database they take 10 s a GB
+# bytes: what a copy or a check takes no notable time of; of a large database they take 10 s a GB
+SMALL = 100_000_000
 KEPT_SECONDS = 7 * 86_400.0  # so long a copy of a large one will do, unless damage is met
 COPY = "project.db.bak"
 _FREE_SPACE = "Free some space on its disk and run again."
-_NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+_NO_ROOM_FOR_A_LOG = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+}
 
 
 class Database:
-    """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
+    """One connection to project.db.
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, read_as: tuple[int, ...] | None = None) -> None:
-        self._db, self.path, self._read_as = connection, path, read_as
+    Not shared between threads. Every method may raise DamagedError or ResourceError.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, read_as: tuple[int, ...] | None = None
+    ) -> None:
+        self._db = connection
+        self.path = path
+        self._read_as = read_as
 
     @classmethod
     def create(cls, path: Path) -> Self:
         """Make an empty database. Raises EngineError where one exists."""
         if path.exists():
             raise EngineError(
-                f"{path} exists already.", "A project is created only once.", "Open it, or choose another folder.",
+                f"{path} exists already.",
+                "A project is created only once.",
+                "Open it, or choose another folder.",
                 code="project-exists",
-            )  # fmt: skip
+            )
         with guarded(path):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # SQLite's other files get its mode
+            os.close(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            )  # SQLite's other files get its mode
             try:
                 connection = connect(path)
                 try:
-                    connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+                    connection.executescript(
+                        f"BEGIN; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+                    )
                 except BaseException:
                     connection.close()
                     raise
@@ -54,12 +82,18 @@ class Database:
 
     @classmethod
     def open(cls, path: Path, *, check: bool = False) -> Self:
-        """Open project.db; with `check`, verify every page first. Raises DamagedError; UsageError for a newer version's."""
+        """Open project.db; with `check`, verify every page first.
+
+        Raises DamagedError; UsageError for a newer version's.
+        """
         if not path.is_file():
             raise DamagedError(
-                f"{path} is missing.", "The project's database is gone.", "Run 'engine run' to build it again.",
-                code="database-missing", command="run",
-            )  # fmt: skip
+                f"{path} is missing.",
+                "The project's database is gone.",
+                "Run 'engine run' to build it again.",
+                code="database-missing",
+                command="run",
+            )
         until = time.monotonic() + SETTLE_SECONDS
         with guarded(path):
             while True:
@@ -77,8 +111,12 @@ class Database:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a file that was opened for reading without its log is written to since: what was read may be half of a change."""
-        return self._read_as is not None and (_file_state(self.path) != self._read_as or not _is_settled(self.path))
+        """Whether a file that was opened for reading without its log is written to since: what
+        was read may be half of a change.
+        """
+        return self._read_as is not None and (
+            _file_state(self.path) != self._read_as or not _is_settled(self.path)
+        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -98,13 +136,17 @@ class Database:
             with guarded(self.path):
                 self._db.commit()
         except BaseException:
-            with suppress(sqlite3.Error):  # a full disk may have rolled back already, or may stop even this
+            with suppress(
+                sqlite3.Error
+            ):  # a full disk may have rolled back already, or may stop even this
                 self._db.rollback()
             raise
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Within a transaction: when the block raises, its own statements are undone, those before it stay."""
+        """Within a transaction: when the block raises, its own statements are undone, those
+        before it stay.
+        """
         self._rows("SAVEPOINT inner_block")
         try:
             yield
@@ -122,7 +164,8 @@ class Database:
                 try:
                     return self._db.execute(sql, values).fetchall()
                 except sqlite3.OperationalError as error:
-                    # A reader without the right to write gets this error, too, while a commit is being written.
+                    # A reader without the right to write gets this error, too, while a commit is
+                    # being written.
                     if _primary_code(error) != sqlite3.SQLITE_READONLY or time.monotonic() > until:
                         raise
                 time.sleep(0.01)
@@ -135,15 +178,20 @@ class Database:
 
     @staticmethod
     def is_fresh(path: Path, copy: Path) -> bool:
-        """Whether the last copy of a large database is too young for another, or for a look at every page, which take as long."""
+        """Whether the last copy of a large database is too young for another, or for a look at
+        every page, which take as long.
+        """
         try:
-            size, age = path.stat().st_size, time.time() - copy.stat().st_mtime
+            size = path.stat().st_size
+            age = time.time() - copy.stat().st_mtime
         except OSError:
             return False
         return size > SMALL and 0 <= age < KEPT_SECONDS
 
     def backup(self, target: Path) -> None:
-        """Write a consistent copy to `target`, replacing a former one only when it is complete and on the disk."""
+        """Write a consistent copy to `target`, replacing a former one only when it is complete
+        and on the disk.
+        """
         temporary = target.with_suffix(".tmp")
         with guarded(self.path, temporary):
             try:
@@ -175,16 +223,24 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _sha256(text: str | None) -> str:
-    return hashlib.sha256(text.encode()).hexdigest() if text else ""
+    if text:
+        return hashlib.sha256(text.encode()).hexdigest()
+    return ""
 
 
 def connect_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a file that cannot be written to: on a full disk or a read-only one, where WAL mode has no room for its files."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    """Open a file that cannot be written to: on a full disk or a read-only one, where WAL mode
+    has no room for its files.
+    """
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None
+    )
 
 
 def _is_settled(path: Path) -> bool:
-    """Whether everything committed is in the file itself, so that it may be read without its log."""
+    """Whether everything committed is in the file itself, so that it may be read without its
+    log.
+    """
     log = Path(f"{path}-wal")
     return not log.exists() or log.stat().st_size == 0
 
@@ -207,7 +263,9 @@ def _checked(connection: sqlite3.Connection, path: Path, every_page: bool) -> sq
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
-    """Bring the tables of an earlier version of the program to those of this one, all or nothing."""
+    """Bring the tables of an earlier version of the program to those of this one, all or
+    nothing.
+    """
 
     def version() -> int:
         with closing(connection.execute("PRAGMA user_version")) as cursor:
@@ -229,7 +287,9 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 
 def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
-    """Raise UsageError for a newer version's schema, DamagedError for any other or a page that does not fit."""
+    """Raise UsageError for a newer version's schema, DamagedError for any other or a page that
+    does not fit.
+    """
     with closing(connection.execute("PRAGMA user_version")) as cursor:
         version = cursor.fetchone()[0]
     if version > SCHEMA_VERSION:
@@ -249,16 +309,28 @@ def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -
 
 
 def damaged(path: Path, detail: str) -> DamagedError:
-    """The error of a database that cannot be trusted. The next run looks at every page of it, however young the last copy is."""
+    """The error of a database that cannot be trusted.
+
+    The next run looks at every page of it, however young the last copy is.
+    """
     with suppress(OSError):
         os.utime(path.with_name(COPY), (0, 0))
     to_do = "Run 'engine run': it restores the last good copy and builds the rest again."
-    return DamagedError(f"{path} is damaged.", f"SQLite says: {detail}.", to_do, code="database-damaged", command="run")
+    return DamagedError(
+        f"{path} is damaged.",
+        f"SQLite says: {detail}.",
+        to_do,
+        code="database-damaged",
+        command="run",
+    )
 
 
 @contextmanager
 def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
-    """Turn SQLite's exceptions into errors that a user can act on. `written`: the file that is written, if it is not `path`."""
+    """Turn SQLite's exceptions into errors that a user can act on.
+
+    `written`: the file that is written, if it is not `path`.
+    """
     try:
         yield
     except sqlite3.ProgrammingError:
@@ -266,7 +338,8 @@ def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
     except UnicodeEncodeError as error:
         raise InputError(
             "A text or a file's name cannot be stored.",
-            f"It holds bytes that are not text: character {error.start + 1:,} of {len(error.object):,}.",
+            f"It holds bytes that are not text: character {error.start + 1:,} of"
+            f" {len(error.object):,}.",
             "Rename the file, or save it as UTF-8.",
             code="text-not-storable",
         ) from error
@@ -286,14 +359,23 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 
 def _explained(error: sqlite3.DatabaseError, path: Path, written: Path) -> EngineError:
-    text, code, what = str(error), _primary_code(error), f"{written} could not be written."
+    text = str(error)
+    code = _primary_code(error)
+    what = f"{written} could not be written."
     if code == sqlite3.SQLITE_FULL:
-        return ResourceError(what, f"SQLite says: {text}.", _FREE_SPACE, code="disk-full", command="run")
+        return ResourceError(
+            what, f"SQLite says: {text}.", _FREE_SPACE, code="disk-full", command="run"
+        )
     if code == sqlite3.SQLITE_IOERR:
-        return ResourceError(what, f"SQLite says: {text}.", _FREE_SPACE, code="write-failed", command="run")
+        return ResourceError(
+            what, f"SQLite says: {text}.", _FREE_SPACE, code="write-failed", command="run"
+        )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        what, to_do = "The project's database is busy.", "Try again when the other program is done."
+        what = "The project's database is busy."
+        to_do = "Try again when the other program is done."
         return EngineError(what, text, to_do, code="project-busy")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-        return EngineError(f"{path} cannot be opened.", text, "Check the folder's permissions.", code="file-access")
+        return EngineError(
+            f"{path} cannot be opened.", text, "Check the folder's permissions.", code="file-access"
+        )
     return damaged(path, text)

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """One file of the corpus as last read. `state`: read, gone, skipped (the system did not let us read it) or
-    quarantined (its content cannot be read, `kind` says in one word why); then `reason` says why.
+    """One file of the corpus as last read.
 
-    A skipped file has live documents only where it could be read before and the system has since refused to open it:
-    `content_hash` and `chunking` then say what those were made of. `ctime_ns`: when the system last noted a change of the file,
-    of its name and rights too (0: of an earlier version of the program, which did not ask).
+    `state`: read, gone, skipped (the system did not let us read it) or quarantined (its content
+    cannot be read, `kind` says in one word why); then `reason` says why.
+
+    A skipped file has live documents only where it could be read before and the system has since
+    refused to open it: `content_hash` and `chunking` then say what those were made of. `ctime_ns`:
+    when the system last noted a change of the file, of its name and rights too (0: of an earlier
+    version of the program, which did not ask).
     """
 
     source: str
@@ -40,7 +43,10 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class PartRecord:
-    """Something inside a file that gave no document, and why. `path` within the file; `state` and `kind` as of files."""
+    """Something inside a file that gave no document, and why.
+
+    `path` within the file; `state` and `kind` as of files.
+    """
 
     path: str
     state: str
@@ -50,7 +56,9 @@ class PartRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRecord:
-    """A file or folder that was not tried at all, and why: in one word, where there is one, and in a sentence."""
+    """A file or folder that was not tried at all, and why: in one word, where there is one, and
+    in a sentence.
+    """
 
     source: str
     path: str
@@ -62,7 +70,8 @@ _FILE = tuple(column.name for column in fields(FileRecord))
 UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
 _UNREAD = str(UNREAD)
 LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
-    AND files.path = left_out.path AND files.state <> 'gone')"""  # what was once tried is listed as a file
+    # what was once tried is listed as a file
+    AND files.path = left_out.path AND files.state <> 'gone')"""  # noqa: E501
 AGAIN = -1  # when a file was changed that is to be read again
 
 
@@ -76,37 +85,46 @@ class FileTables(ArtifactTables):
 
     def paths_of(self, formats: Collection[str]) -> set[tuple[str, str]]:
         """(source, path) of the files of these formats."""
-        sql = f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({marks(formats)})"
+        sql = (
+            f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({marks(formats)})"
+        )
         return {(source, path) for source, path in self._rows(sql, tuple(formats))}
 
     def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
-        """(source, path, reason) of the files that could not be read, by path; those of one state where it is named."""
+        """(source, path, reason) of the files that could not be read, by path; those of one
+        state where it is named.
+        """
         sql = f"""SELECT source, path, reason FROM files WHERE state IN {_UNREAD} AND (?1 IS NULL OR state = ?1)
-            ORDER BY path, source"""
+            ORDER BY path, source"""  # noqa: E501
         return cast(list[tuple[str, str, str]], self._rows(sql, (state,)))
 
     def unread_parts(self) -> list[tuple[str, str, str]]:
-        """(source, path, reason) of what was not read inside files, by path; the path begins with the file's."""
+        """(source, path, reason) of what was not read inside files, by path; the path begins
+        with the file's.
+        """
         sql = """SELECT source, files.path || '/' || parts.path, parts.reason FROM parts JOIN files ON files.id = parts.file_id
-            WHERE files.state <> 'gone' ORDER BY 2, 1"""
+            WHERE files.state <> 'gone' ORDER BY 2, 1"""  # noqa: E501
         return cast(list[tuple[str, str, str]], self._rows(sql))
 
     def unread_or_in_part(self) -> list[tuple[str, str]]:
         """(source, path) of the files that were not read, or not all of them."""
         sql = f"""SELECT source, path FROM files
-            WHERE state IN {_UNREAD} OR (state <> 'gone' AND id IN (SELECT file_id FROM parts)) ORDER BY path, source"""
+            WHERE state IN {_UNREAD} OR (state <> 'gone' AND id IN (SELECT file_id FROM parts)) ORDER BY path, source"""  # noqa: E501
         return cast(list[tuple[str, str]], self._rows(sql))
 
     def forget_reading(self, source: str, path: str) -> bool:
-        """Let a file that was not read, or not all of it, count as changed, so that it is read again; what was searchable
-        of it stays. Whether there is one.
+        """Let a file that was not read, or not all of it, count as changed, so that it is read
+        again; what was searchable of it stays. Whether there is one.
         """
         sql = f"""UPDATE files SET mtime_ns = {AGAIN}, content_hash = '' WHERE source = ? AND path = ?
-            AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""
+            AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""  # noqa: E501
         return bool(self._rows(sql, (source, path)))
 
     def put_left_out(self, rows: Iterable[LeftOutRecord]) -> bool:
-        """Within a transaction: replace what is noted of files that were not tried. Whether that is something else now."""
+        """Within a transaction: replace what is noted of files that were not tried.
+
+        Whether that is something else now.
+        """
         fresh = {(row.source, row.path): row for row in rows}
         former = {
             (row[0], row[1]): LeftOutRecord(*row)
@@ -128,7 +146,9 @@ class FileTables(ArtifactTables):
         return [LeftOutRecord(*row) for row in rows]
 
     def ledger(self, state: str | None = None) -> list[FileOutcome]:
-        """What became of every file and of what is inside it, by path; of one state where it is named."""
+        """What became of every file and of what is inside it, by path; of one state where it is
+        named.
+        """
         from engine.core.messages.documents import FileOutcome
 
         rows = self._rows(
@@ -141,7 +161,7 @@ class FileTables(ArtifactTables):
             FROM parts JOIN files ON files.id = parts.file_id
             WHERE files.state <> 'gone' AND (?1 IS NULL OR parts.state = ?1)
             UNION ALL SELECT source, path, '', 0, 'skipped', kind, reason, 0 {LEFT_OUT}
-            AND (?1 IS NULL OR ?1 = 'skipped') ORDER BY 2, 1""",
+            AND (?1 IS NULL OR ?1 = 'skipped') ORDER BY 2, 1""",  # noqa: E501
             (state,),
         )
         return [FileOutcome(*row) for row in rows]
@@ -151,18 +171,24 @@ class FileTables(ArtifactTables):
         self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
         with guarded(self.path):
             self._db.executemany(
-                "INSERT OR REPLACE INTO parts (file_id, path, state, kind, reason) VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO parts (file_id, path, state, kind, reason) VALUES (?, ?, ?,"
+                " ?, ?)",
                 [(file_id, part.path, part.state, part.kind, part.reason) for part in parts],
             )
 
     def parts(self, file_id: int) -> list[PartRecord]:
         """What is noted of the inside of a file, by path."""
-        rows = self._rows("SELECT path, state, kind, reason FROM parts WHERE file_id = ? ORDER BY path", (file_id,))
+        rows = self._rows(
+            "SELECT path, state, kind, reason FROM parts WHERE file_id = ? ORDER BY path",
+            (file_id,),
+        )
         return [PartRecord(*row) for row in rows]
 
     def move_file(self, former: FileRecord, record: FileRecord, titles: tuple[str, str]) -> None:
-        """A file has another name now: its documents and chunks are the same. `titles`: one that was made from the former
-        name becomes the other. What a file that is gone left under the new name stays readable until `purge_dead`.
+        """A file has another name now: its documents and chunks are the same.
+
+        `titles`: one that was made from the former name becomes the other. What a file that is gone
+        left under the new name stays readable until `purge_dead`.
         """
         place = record.source, record.path
         self._rows(
@@ -172,15 +198,24 @@ class FileTables(ArtifactTables):
         )
         self._rows("DELETE FROM files WHERE source = ? AND path = ? AND state = 'gone'", place)
         self._rows(
-            "UPDATE files SET source = ?, path = ?, size = ?, mtime_ns = ?, ctime_ns = ? WHERE id = ?",
+            "UPDATE files SET source = ?, path = ?, size = ?, mtime_ns = ?, ctime_ns = ? WHERE"
+            " id = ?",
             (*place, record.size, record.mtime_ns, record.ctime_ns, former.id),
         )
         self._rows(
             """UPDATE documents SET source = ?, path = ? || substr(path, ?), modified = ?,
-                title = CASE WHEN title = ? AND path = ? THEN ? ELSE title END WHERE file_id = ? AND live""",
-            (record.source, record.path, len(former.path) + 1, record.mtime_ns / 1e9, titles[0], former.path, titles[1],
-             former.id),
-        )  # fmt: skip
+                title = CASE WHEN title = ? AND path = ? THEN ? ELSE title END WHERE file_id = ? AND live""",  # noqa: E501
+            (
+                record.source,
+                record.path,
+                len(former.path) + 1,
+                record.mtime_ns / 1e9,
+                titles[0],
+                former.path,
+                titles[1],
+                former.id,
+            ),
+        )
 
     def put_file(self, record: FileRecord) -> int:
         """Insert or replace the record of a file, keeping its id; returns the id."""
@@ -192,17 +227,22 @@ class FileTables(ArtifactTables):
 
     def set_modified(self, file_id: int, modified: float) -> None:
         """A file has another time of change, in seconds since 1970, with the same content."""
-        self._rows("UPDATE documents SET modified = ? WHERE file_id = ? AND live", (modified, file_id))
+        self._rows(
+            "UPDATE documents SET modified = ? WHERE file_id = ? AND live", (modified, file_id)
+        )
 
     def forget_file(self, file_id: int) -> None:
         """Drop a file that is gone: its documents leave search at once."""
         self._rows(
-            "UPDATE chunks SET live = 0 WHERE document_id IN (SELECT id FROM documents WHERE file_id = ?)", (file_id,)
+            "UPDATE chunks SET live = 0 WHERE document_id IN (SELECT id FROM documents WHERE"
+            " file_id = ?)",
+            (file_id,),
         )
         self._rows("UPDATE documents SET live = 0 WHERE file_id = ?", (file_id,))
         self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
         self._rows(
-            "DELETE FROM files WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents WHERE file_id = ?)",
+            "DELETE FROM files WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents WHERE file_id"
+            " = ?)",
             (file_id, file_id),
         )
         self._rows("UPDATE files SET state = 'gone' WHERE id = ?", (file_id,))

@@ -14,22 +14,26 @@ CREATE TABLE document_queries (
     document_id INTEGER NOT NULL REFERENCES documents(id) ON DELETE CASCADE, start INTEGER NOT NULL, end INTEGER NOT NULL,
     target TEXT NOT NULL);
 CREATE INDEX document_queries_by_document ON document_queries (document_id);
-"""
+"""  # noqa: E501
 _OVERVIEWS = """
 CREATE INDEX documents_overview ON documents (
     id, live, language, file_id, path, source, external_id, format, title, content_hash, size, modified, author, created, changed);
 CREATE INDEX chunks_overview ON chunks (id, live, document_id, content_hash);
+"""  # noqa: E501
+"""All columns but the long ones: what asks for those of every row need not read the texts, which
+are most of the file.
 """
-"""All columns but the long ones: what asks for those of every row need not read the texts, which are most of the file."""
 NOTE_CONTENTS = """INSERT OR REPLACE INTO contents SELECT id, length(text),
     (SELECT sha256(group_concat(id || ':' || content_hash)) FROM
-    (SELECT id, content_hash FROM chunks WHERE document_id = documents.id AND live ORDER BY id)) FROM documents"""
+    (SELECT id, content_hash FROM chunks WHERE document_id = documents.id AND live ORDER BY id)) FROM documents"""  # noqa: E501
 _CONTENTS = """
 CREATE TABLE contents (
     document_id INTEGER PRIMARY KEY REFERENCES documents(id) ON DELETE CASCADE, characters INTEGER NOT NULL,
     chunks TEXT NOT NULL);
+"""  # noqa: E501
+"""What is asked of all documents together: the length of each one's text, and a digest of its
+live chunks, empty without any.
 """
-"""What is asked of all documents together: the length of each one's text, and a digest of its live chunks, empty without any."""
 _IMPORTED_AND_ALSO = """
 ALTER TABLE queries ADD COLUMN imported INTEGER NOT NULL DEFAULT 0;
 UPDATE queries SET imported = 1 WHERE kind = 'imported';
@@ -37,7 +41,9 @@ ALTER TABLE rejected_queries ADD COLUMN imported INTEGER NOT NULL DEFAULT 0;
 UPDATE rejected_queries SET imported = 1 WHERE kind = 'imported';
 ALTER TABLE judged_queries ADD COLUMN also TEXT NOT NULL DEFAULT '[]';
 """
-"""Imported queries keep the kind that their file names, so that it no longer says that they were imported."""
+"""Imported queries keep the kind that their file names, so that it no longer says that they were
+imported.
+"""
 SCHEMA = f"""
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
@@ -73,10 +79,16 @@ CREATE TABLE judged_queries (
 CREATE TABLE artifacts (
     kind TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, folder TEXT NOT NULL, created REAL NOT NULL, info TEXT NOT NULL);
 CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
-{_DOCUMENT_QUERIES}{_OVERVIEWS}{_CONTENTS}"""
+{_DOCUMENT_QUERIES}{_OVERVIEWS}{_CONTENTS}"""  # noqa: E501
 
-# What brings a database of a version to the next one. Version 6 was that of 0.1; older ones are built anew from the documents.
-MIGRATIONS = {6: _DOCUMENT_QUERIES, 7: _OVERVIEWS, 8: _CONTENTS + NOTE_CONTENTS, 9: _IMPORTED_AND_ALSO}
+# What brings a database of a version to the next one. Version 6 was that of 0.1; older ones are
+# built anew from the documents.
+MIGRATIONS = {
+    6: _DOCUMENT_QUERIES,
+    7: _OVERVIEWS,
+    8: _CONTENTS + NOTE_CONTENTS,
+    9: _IMPORTED_AND_ALSO,
+}
 _ALL = "SELECT type, name, rootpage FROM sqlite_master"
 _COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
 
@@ -92,13 +104,17 @@ def assigned(columns: Iterable[str]) -> str:
 
 
 def foreign_part(path: Path) -> str:
-    """What a database from elsewhere holds that no project does, as a sentence has it: a view, which can take for ever to read, a
-    trigger, virtual table, table with generated columns or other part; empty where there is none, and for what is no database at
-    all."""
+    """What a database from elsewhere holds that no project does, as a sentence has it: a view,
+    which can take for ever to read, a trigger, virtual table, table with generated columns or
+    other part; empty where there is none, and for what is no database at all.
+    """
     with closing(sqlite3.connect(":memory:")) as own:
         own.executescript(SCHEMA)
         known = {(kind, name) for kind, name, _ in own.execute(_ALL)}
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as found:
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as found,
+    ):
         for kind, name, page in found.execute(_ALL).fetchall():
             is_known = (kind, name) in known or name.startswith("sqlite_")
             if not (is_known and page) or found.execute(_COMPUTED, (name,)).fetchone():

@@ -1,4 +1,6 @@
-"""The consistency filter: a query is kept when a retriever that nobody trained on it finds its source."""
+"""The consistency filter: a query is kept when a retriever that nobody trained on it finds its
+source.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EVERYDAY_TOP = 100
-"""Depth to which an everyday query's chunk is looked for. Such a query is to ask for what neither retriever finds yet: one whose
-chunk is among the first 20 teaches little. That its chunk is among the first hundred still tells it from one that fits nothing,
-and a hundred is as deep as hybrid search fuses (`evaluation.depth`)."""
+"""Depth to which an everyday query's chunk is looked for.
+
+Such a query is to ask for what neither retriever finds yet: one whose chunk is among the first 20
+teaches little. That its chunk is among the first hundred still tells it from one that fits nothing,
+and a hundred is as deep as hybrid search fuses (`evaluation.depth`).
+"""
 
 
 def format_share(share: float) -> str:
@@ -23,12 +28,18 @@ def format_share(share: float) -> str:
     percent = f"{100 * share:.0f}"
     if percent == "100" and share < 1:
         return "over 99 %"
-    return "under 1 %" if percent == "0" and share > 0 else f"{percent} %"
+    if percent == "0" and share > 0:
+        return "under 1 %"
+    return f"{percent} %"
 
 
 def depth_of(query: Query, top: int) -> int:
-    """Return how deep the chunk of a query may be ranked where others' are to be within the first `top`."""
-    return max(top, EVERYDAY_TOP) if query.kind == "everyday" else top
+    """Return how deep the chunk of a query may be ranked where others' are to be within the
+    first `top`.
+    """
+    if query.kind == "everyday":
+        return max(top, EVERYDAY_TOP)
+    return top
 
 
 def max_depth(queries: Sequence[Query], top: int) -> int:
@@ -37,18 +48,28 @@ def max_depth(queries: Sequence[Query], top: int) -> int:
 
 
 def consistency_filter(
-    queries: Sequence[Query], rank_of: Sequence[Callable[[Sequence[Query]], NDArray[np.integer]]], top: int = 20
+    queries: Sequence[Query],
+    rank_of: Sequence[Callable[[Sequence[Query]], NDArray[np.integer]]],
+    top: int = 20,
 ) -> Filtered:
-    """Keep a query when its source chunk is within the first `top` of any of the retrievers (METHODS.md §5), an everyday one
-    when it is within the first `EVERYDAY_TOP`.
+    """Keep a query when its source chunk is within the first `top` of any of the retrievers
+    (METHODS.md §5), an everyday one when it is within the first `EVERYDAY_TOP`.
 
-    Each of `rank_of` gives the 1-based rank of every query's source chunk, 0 where it was not found, shape (n,).
-    Later retrievers are asked only about queries that the earlier ones did not find.
+    Each of `rank_of` gives the 1-based rank of every query's source chunk, 0 where it was not
+    found, shape (n,). Later retrievers are asked only about queries that the earlier ones did not
+    find.
     """
     lost = list(range(len(queries)))
     for rank in rank_of:
-        ranks = rank([queries[row] for row in lost]).tolist() if lost else []
-        lost = [row for row, found in zip(lost, ranks, strict=True) if not 0 < found <= depth_of(queries[row], top)]
+        if lost:
+            ranks = rank([queries[row] for row in lost]).tolist()
+        else:
+            ranks = []
+        lost = [
+            row
+            for row, found in zip(lost, ranks, strict=True)
+            if not 0 < found <= depth_of(queries[row], top)
+        ]
     kept = [queries[row] for row in sorted(set(range(len(queries))) - set(lost))]
     rejected = []
     for row in lost:

@@ -12,15 +12,20 @@ from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold, same_things, things, tokenize
 
 
-def deduplicate(queries: Sequence[Query], threshold: float = 0.8, check: Callable[[], None] = lambda: None) -> Filtered:
-    """Reject each query that equals an earlier kept one after folding, or is as near to it as `threshold` (Jaccard).
+def deduplicate(
+    queries: Sequence[Query], threshold: float = 0.8, check: Callable[[], None] = lambda: None
+) -> Filtered:
+    """Reject each query that equals an earlier kept one after folding, or is as near to it as
+    `threshold` (Jaccard).
 
-    Queries with other codes, numbers or names are never near: they ask about other things in the same words.
-    Shingles are runs of three words (of all words when there are fewer). Of two sets as near as that, each has one of its
-    n − ⌈threshold · n⌉ + 1 rarest shingles in common with the other's (Bayardo, Ma & Srikant 2007): only such pairs are compared.
-    `check` is called now and then: what it raises ends the work.
+    Queries with other codes, numbers or names are never near: they ask about other things in the
+    same words. Shingles are runs of three words (of all words when there are fewer). Of two sets as
+    near as that, each has one of its n − ⌈threshold · n⌉ + 1 rarest shingles in common with the
+    other's (Bayardo, Ma & Srikant 2007): only such pairs are compared. `check` is called now and
+    then: what it raises ends the work.
     """
-    shingles, about = [], []
+    shingles = []
+    about = []
     for query in queries:
         check()
         shingles.append(_shingles(query.text))
@@ -37,10 +42,14 @@ def deduplicate(queries: Sequence[Query], threshold: float = 0.8, check: Callabl
         near = (
             other
             for other in sorted({other for one in rarest for other in holders[one]})
-            if jaccard(shingles[position], shingles[other]) >= threshold and same_things(about[other], about[position])
+            if jaccard(shingles[position], shingles[other]) >= threshold
+            and same_things(about[other], about[position])
         )
         same = first.setdefault(fold(query.text), position)
-        original = same if same in kept else next(near, None)
+        if same in kept:
+            original = same
+        else:
+            original = next(near, None)
         if original is None:
             kept[position] = query
             for one in rarest:
@@ -53,7 +62,9 @@ def deduplicate(queries: Sequence[Query], threshold: float = 0.8, check: Callabl
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
     """|A ∩ B| / |A ∪ B|; 1.0 for two empty sets."""
     union = len(first | second)
-    return len(first & second) / union if union else 1.0
+    if union:
+        return len(first & second) / union
+    return 1.0
 
 
 def words_in(text: str) -> list[str]:

@@ -1,7 +1,8 @@
-"""What a language model's queries are checked for, without asking one: language, copied text, words of its document.
+"""What a language model's queries are checked for, without asking one: language, copied text,
+words of its document.
 
-Each check gives the reason why a query is left out, or nothing. The built-in generator needs none of them: it writes its
-queries from the documents' own words on purpose.
+Each check gives the reason why a query is left out, or nothing. The built-in generator needs none
+of them: it writes its queries from the documents' own words on purpose.
 """
 
 from __future__ import annotations
@@ -21,22 +22,29 @@ if TYPE_CHECKING:
 
 VERSION = 3  # raised when other queries would be left out
 MAX_RUN_LENGTH = 12  # words in a row of the chunk that no query may hold
-LONG_RUN, RUN_SHARE = 8, 0.75  # as many are too many where they are this share of the query
+LONG_RUN = 8  # as many are too many where they are this share of the query
+RUN_SHARE = 0.75
 EVERYDAY_RUN_LENGTH = 6
-"""Words in a row of the chunk that no everyday query may hold: they would be the document's. Of 3,587 by a large model none has as
-many (docs/log/queries.md)."""
-COMMON_SHARE, FEW_CHUNKS = 0.05, 5  # a word in more chunks than either is common
-OWN_SHARE, MAX_OWN_SHARE = (
-    0.5,
-    0.2,
-)  # but not, up to the latter share of all chunks, where the former is of its own document
+"""Words in a row of the chunk that no everyday query may hold: they would be the document's.
+
+Of 3,587 by a large model none has as many (docs/log/queries.md).
+"""
+COMMON_SHARE = 0.05  # a word in more chunks than either is common
+FEW_CHUNKS = 5
+OWN_SHARE = (
+    0.5  # but not, up to the latter share of all chunks, where the former is of its own document
+)
+MAX_OWN_SHARE = 0.2
 SAME_WORDS = 0.8
 LANGUAGE_MARGIN = 2.0
 WRITTEN_AS_TEXT = ("keyword", "title")  # kinds that quote their document
 
 
 class Check(NamedTuple):
-    """One filter: its name and what it asks for, in words. `detail` says why a query fails, and is empty for one that passes."""
+    """One filter: its name and what it asks for, in words.
+
+    `detail` says why a query fails, and is empty for one that passes.
+    """
 
     name: str
     asks: str
@@ -45,10 +53,15 @@ class Check(NamedTuple):
 
 
 def checks(
-    chunks: Sequence[Chunk], documents: Sequence[Document], language: str, index: LexicalIndex | None
+    chunks: Sequence[Chunk],
+    documents: Sequence[Document],
+    language: str,
+    index: LexicalIndex | None,
 ) -> list[Check]:
-    """The filters of queries about `chunks`, in the order in which they are asked; each holds what it has seen, so they serve for
-    one pass. `language` is the corpus's. Without an `index` that is up to date, nothing is said about the words' rarity."""
+    """The filters of queries about `chunks`, in the order in which they are asked; each holds
+    what it has seen, so they serve for one pass. `language` is the corpus's. Without an `index`
+    that is up to date, nothing is said about the words' rarity.
+    """
     from engine.lexical.analysis import Analyzer
     from engine.lexical.languages import UNKNOWN, language_of, margin_over
 
@@ -56,13 +69,22 @@ def checks(
     papers = {document.id: document for document in documents}
 
     def other_language(query: Query) -> str:
-        """Clearly in another language than its document where its chunk is clearly not in that one, as a list of names may be."""
-        chunk, language = by_id[query.chunk_id].text, papers[query.document_id].language
-        written, wanted = language_of(query.text), language if language not in ("", UNKNOWN) else language_of(chunk)
+        """Clearly in another language than its document where its chunk is clearly not in that
+        one, as a list of names may be.
+        """
+        chunk = by_id[query.chunk_id].text
+        language = papers[query.document_id].language
+        written = language_of(query.text)
+        if language not in ("", UNKNOWN):
+            wanted = language
+        else:
+            wanted = language_of(chunk)
         if UNKNOWN in (written, wanted) or written == wanted:
             return ""
         apart = min(margin_over(query.text, wanted), margin_over(chunk, written))
-        return f"{written} instead of {wanted}" if apart >= LANGUAGE_MARGIN else ""
+        if apart >= LANGUAGE_MARGIN:
+            return f"{written} instead of {wanted}"
+        return ""
 
     def copied(query: Query) -> str:
         if query.kind in WRITTEN_AS_TEXT:
@@ -75,23 +97,34 @@ def checks(
     asks = "a query is kept when it is written in its document's language"
     found = [Check("language check", asks, Reason.OTHER_LANGUAGE, other_language)]
     asks = (
-        f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or {LONG_RUN} that are most of it; "
-        f"of an everyday one, {EVERYDAY_RUN_LENGTH}"
+        f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or"
+        f" {LONG_RUN} that are most of it; of an everyday one, {EVERYDAY_RUN_LENGTH}"
     )
     found.append(Check("copy check", asks, Reason.COPIED, copied))
     if index is not None:
         asks = (
-            f"a query is kept when a word that it shares with its document is in at most {100 * COMMON_SHARE:.0f} % of "
-            "all chunks, or mostly in this document: else it could be answered without it; everyday queries need none"
+            "a query is kept when a word that it shares with its document is in at most"
+            f" {100 * COMMON_SHARE:.0f} % of all chunks, or mostly in this document: else it could"
+            " be answered without it; everyday queries need none"
         )
         particular = _Particular(chunks, papers, index)
 
         def nothing_own(query: Query) -> str:
-            return "" if query.kind == "everyday" else particular(query)
+            if query.kind == "everyday":
+                return ""
+            return particular(query)
 
         found.append(Check("own words check", asks, Reason.NOTHING_OWN, nothing_own))
     asks = "a query is kept unless one before it asks the same chunk with nearly the same words"
-    return [*found, Check("near duplicates", asks, Reason.REPEATED, _SameWords(Analyzer(language, stop_words=False)))]
+    return [
+        *found,
+        Check(
+            "near duplicates",
+            asks,
+            Reason.REPEATED,
+            _SameWords(Analyzer(language, stop_words=False)),
+        ),
+    ]
 
 
 def passing(
@@ -100,10 +133,16 @@ def passing(
     report: Callable[[Check, Filtered], None],
     check: Callable[[], None],
 ) -> Filtered:
-    """The queries that pass every test. `report` hears what each one leaves; `check` is called before every query."""
-    kept, rejected = list(queries), list[Rejected]()
+    """The queries that pass every test.
+
+    `report` hears what each one leaves; `check` is called before every query.
+    """
+    kept = list(queries)
+    rejected = list[Rejected]()
     for one in tests:
-        before, kept, lost = kept, [], list[Rejected]()
+        before = kept
+        kept = []
+        lost = list[Rejected]()
         for query in before:
             check()
             if detail := one.detail(query):
@@ -116,21 +155,28 @@ def passing(
 
 
 def longest_run(text: str, source: str) -> tuple[int, int]:
-    """(words of `text` that stand in a row in `source`, at most; words of `text`), case and punctuation aside."""
+    """(words of `text` that stand in a row in `source`, at most; words of `text`), case and
+    punctuation aside.
+    """
     words = words_in(text)
-    return SequenceMatcher(None, words, words_in(source), autojunk=False).find_longest_match().size, len(words)
+    return SequenceMatcher(
+        None, words, words_in(source), autojunk=False
+    ).find_longest_match().size, len(words)
 
 
 class _Particular:
     """Whether a query differs from one that any other document, or none, would answer.
 
-    A word counts that the query shares with its document (title and headings included) and that is rare: it stands in at
-    most `FEW_CHUNKS` chunks or `COMMON_SHARE` of all; or in up to `MAX_OWN_SHARE` of all, of which `OWN_SHARE` are of its own
-    document.
+    A word counts that the query shares with its document (title and headings included) and that is
+    rare: it stands in at most `FEW_CHUNKS` chunks or `COMMON_SHARE` of all; or in up to
+    `MAX_OWN_SHARE` of all, of which `OWN_SHARE` are of its own document.
     """
 
-    def __init__(self, chunks: Sequence[Chunk], documents: Mapping[int, Document], index: LexicalIndex) -> None:
-        self._documents, self._index = documents, index
+    def __init__(
+        self, chunks: Sequence[Chunk], documents: Mapping[int, Document], index: LexicalIndex
+    ) -> None:
+        self._documents = documents
+        self._index = index
         self._most = max(FEW_CHUNKS, int(COMMON_SHARE * index.count))
         self._own: tuple[int, list[frozenset[str]]] = (0, [])
         self._of_document: dict[int, list[Chunk]] = {}
@@ -144,18 +190,26 @@ class _Particular:
         if not shared:
             return "its document holds none of its words"
         found = {term: self._index.document_frequency(term) for term in shared}
-        if any(self._is_rare(number, sum(term in words for words in own)) for term, number in found.items()):
+        if any(
+            self._is_rare(number, sum(term in words for words in own))
+            for term, number in found.items()
+        ):
             return ""
         share = 100 * min(found.values()) / max(1, self._index.count)
         return f"each of its words is in {share:.0f} % of the chunks or more"
 
     def _is_rare(self, found: int, own: int) -> bool:
-        return found <= self._most or (found <= MAX_OWN_SHARE * self._index.count and own >= OWN_SHARE * found)
+        return found <= self._most or (
+            found <= MAX_OWN_SHARE * self._index.count and own >= OWN_SHARE * found
+        )
 
     def _chunks_of(self, document: int) -> list[frozenset[str]]:
         """The words of each chunk of a document; queries come document by document."""
         if self._own[0] != document:
-            self._own = document, [self._seen(chunk) for chunk in self._of_document.get(document, ())]
+            self._own = (
+                document,
+                [self._seen(chunk) for chunk in self._of_document.get(document, ())],
+            )
         return self._own[1]
 
     def _seen(self, chunk: Chunk) -> frozenset[str]:
@@ -172,15 +226,18 @@ class _Particular:
 
 
 class _SameWords:
-    """All words count, so that *when* and *who* differ; their order and their endings do not. With other codes,
-    numbers or names a query is another one."""
+    """All words count, so that *when* and *who* differ; their order and their endings do not.
+
+    With other codes, numbers or names a query is another one.
+    """
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
         self._seen: dict[tuple[int, str], list[tuple[frozenset[str], Things, str]]] = {}
 
     def __call__(self, query: Query) -> str:
-        words, about = frozenset(self._analyzer.analyse(query.text)), things(query.text)
+        words = frozenset(self._analyzer.analyse(query.text))
+        about = things(query.text)
         seen = self._seen.setdefault((query.chunk_id, query.kind), [])
         for other, others, text in seen:
             if words and jaccard(words, other) >= SAME_WORDS and same_things(about, others):

@@ -31,9 +31,12 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What was made of one chunk. `problem` says why nothing came of it; empty when all went well.
+    """What was made of one chunk.
 
-    `lasting`: whether another try would meet the same problem: a bad answer is one, a time limit is none. `refused`: a
+    `problem` says why nothing came of it; empty when all went well.
+
+    `lasting`: whether another try would meet the same problem: a bad answer is one, a time limit is
+        none. `refused`: a
     server found fault with the message itself. `seconds`: its share of the time that was spent.
     """
 

@@ -15,7 +15,9 @@ Hear = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message, and what is wanted: an answer in `shape` with at most `most` entries and `limit` tokens; `hear` hears it grow."""
+    """A message, and what is wanted: an answer in `shape` with at most `most` entries and
+    `limit` tokens; `hear` hears it grow.
+    """
 
     message: Message
     shape: Shape
@@ -27,8 +29,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's text. `cut`: its limit ended it within its last entry, which was closed if the text is whole at all, or
-    before the first. `seconds`: its share of the time that was spent."""
+    """A model's text.
+
+    `cut`: its limit ended it within its last entry, which was closed if the text is whole at all,
+    or before the first. `seconds`: its share of the time that was spent.
+    """
 
     text: str
     cut: bool = False
@@ -38,15 +43,24 @@ class Reply:
 def ended(text: str, shape: Shape) -> Reply:
     """The reply whose `text` its limit has ended, made whole where it can be."""
     whole = shape.closed(text)
-    return Reply(text, True) if whole is None else Reply(*whole)
+    if whole is None:
+        return Reply(text, True)
+    return Reply(*whole)
 
 
 class UnansweredError(Exception):
-    """No answer to this message; its text says why. `lasting` and `refused` as in `Answer`; `seconds` were spent on it."""
+    """No answer to this message; its text says why.
 
-    def __init__(self, reason: str, lasting: bool = False, seconds: float = 0.0, refused: bool = False) -> None:
+    `lasting` and `refused` as in `Answer`; `seconds` were spent on it.
+    """
+
+    def __init__(
+        self, reason: str, lasting: bool = False, seconds: float = 0.0, refused: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.lasting, self.seconds, self.refused = lasting, seconds, refused
+        self.lasting = lasting
+        self.seconds = seconds
+        self.refused = refused
 
 
 class TooLongError(UnansweredError):
@@ -75,7 +89,9 @@ class ChatModel(Protocol):
         """Tokens of a text, at most a few too many."""
 
     def complete(self, request: Request) -> Reply:
-        """Raises UnansweredError, CancelledError, and another EngineError where no message at all could be answered."""
+        """Raises UnansweredError, CancelledError, and another EngineError where no message at
+        all could be answered.
+        """
 
     def close(self) -> None:
         """Let go of it."""

@@ -1,4 +1,6 @@
-"""A model's own chat template, with the document's text kept apart from the template's control tokens."""
+"""A model's own chat template, with the document's text kept apart from the template's control
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from typing import Any, NamedTuple
 from engine.core.subprocesses import import_path
 from engine.queries.llm.prompts import Message
 
-SECONDS, MEMORY = 20.0, 1 << 30  # that a template may take
+SECONDS = 20.0  # that a template may take
+MEMORY = 1 << 30
 
 
 class Piece(NamedTuple):
@@ -26,8 +29,9 @@ class Piece(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What a template puts before the system's text, between it and the user's, and after; and `turns`, what it puts around an
-    answer and a further message."""
+    """What a template puts before the system's text, between it and the user's, and after; and
+    `turns`, what it puts around an answer and a further message.
+    """
 
     head: str
     between: str
@@ -39,32 +43,47 @@ PLAIN = Frame("", "\n\n", "\n\nAnswer:\n")
 
 
 def rendered(template: str | None, message: Message, bos: str, eos: str) -> list[Piece]:
-    """The prompt in pieces. A template without a system role gets both texts in the user's; a model without a template,
-    or with one that cannot be followed, gets them as plain text. Marks of turns in the texts are the caller's to take apart."""
+    """The prompt in pieces.
+
+    A template without a system role gets both texts in the user's; a model without a template, or
+    with one that cannot be followed, gets them as plain text. Marks of turns in the texts are the
+    caller's to take apart.
+    """
     frame = (framed(template, bos, eos) if template else None) or PLAIN
     return [
-        Piece(frame.head, True), Piece(message.system, False), Piece(frame.between, True), Piece(message.user, False),
+        Piece(frame.head, True),
+        Piece(message.system, False),
+        Piece(frame.between, True),
+        Piece(message.user, False),
         Piece(frame.tail, True),
-    ]  # fmt: skip
+    ]
 
 
 @lru_cache(maxsize=64)
 def framed(template: str, bos: str, eos: str) -> Frame | None:
-    """What a template puts around two texts, whatever they are; None where it cannot be followed.
+    """What a template puts around two texts, whatever they are; None where it cannot be
+    followed.
 
-    It comes with the model file: it is followed in a sandbox, in a process of its own, with limits of time and memory.
+    It comes with the model file: it is followed in a sandbox, in a process of its own, with limits
+    of time and memory.
     """
     command = [sys.executable, "-P", "-m", "engine.queries.llm.chat_template"]
     asked = json.dumps([template, bos, eos]).encode()
     try:
         done = subprocess.run(
-            command, input=asked, capture_output=True, timeout=SECONDS, check=True,
+            command,
+            input=asked,
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
             env=dict(os.environ, PYTHONPATH=import_path()),
-        )  # fmt: skip
+        )
         found = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return Frame(*found) if found else None
+    if found:
+        return Frame(*found)
+    return None
 
 
 def _frame(template: str, bos: str, eos: str) -> Frame | None:
@@ -75,7 +94,11 @@ def _frame(template: str, bos: str, eos: str) -> Frame | None:
     )
     for messages in attempts:
         text = _render(template, messages, bos, eos)
-        if text.count(system) == 1 and text.count(user) == 1 and text.index(system) < text.index(user):
+        if (
+            text.count(system) == 1
+            and text.count(user) == 1
+            and text.index(system) < text.index(user)
+        ):
             head, _, rest = text.partition(system)
             between, _, tail = rest.partition(user)
             return Frame(head, between, tail, _turns(template, messages, bos, eos))
@@ -103,9 +126,21 @@ def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -
     environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
     try:
         return environment.from_string(template).render(
-            messages=messages, add_generation_prompt=True, bos_token=bos, eos_token=eos, enable_thinking=False
+            messages=messages,
+            add_generation_prompt=True,
+            bos_token=bos,
+            eos_token=eos,
+            enable_thinking=False,
         )
-    except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+    except (
+        jinja2.TemplateError,
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ):
         return ""
 
 

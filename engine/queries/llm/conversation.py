@@ -1,8 +1,10 @@
-"""What a language model is asked about one chunk, message by message, and what its answers are worth.
+"""What a language model is asked about one chunk, message by message, and what its answers are
+worth.
 
-A chunk is shown with its title and headings, in both steps. The model writes JSON of a given shape, which is read strictly:
-nothing is guessed or repaired. It is asked once more when an answer cannot be used, and an item is only kept when its evidence
-stands verbatim in the chunk. Of an answer that its limit has ended, the finished entries are kept.
+A chunk is shown with its title and headings, in both steps. The model writes JSON of a given shape,
+which is read strictly: nothing is guessed or repaired. It is asked once more when an answer cannot
+be used, and an item is only kept when its evidence stands verbatim in the chunk. Of an answer that
+its limit has ended, the finished entries are kept.
 """
 
 from __future__ import annotations
@@ -32,12 +34,17 @@ WANTED: dict[QueryKind, str] = {
     "keyword": "two to five keywords, as one types them into a search box",
     "title": "the title of a text about it",
     "claim": "a short statement of it in other words",
-    "everyday": "everyday words, as typed by somebody who half remembers the matter and does not know its terms",
+    "everyday": (
+        "everyday words, as typed by somebody who half remembers the matter and does not know its"
+        " terms"
+    ),
 }
 
 
 class _Entries(NamedTuple):
-    """What an answer holds, the entry that its limit has ended, if there is one, and those beyond what was asked for."""
+    """What an answer holds, the entry that its limit has ended, if there is one, and those
+    beyond what was asked for.
+    """
 
     finished: list[Entry]
     cut: Entry | None = None
@@ -45,14 +52,18 @@ class _Entries(NamedTuple):
 
     def left_out(self) -> list[tuple[Entry, Reason]]:
         """Those that are no items, each with the reason."""
-        return [(entry, Reason.MORE) for entry in self.more] + ([(self.cut, Reason.CUT)] if self.cut else [])
+        return [(entry, Reason.MORE) for entry in self.more] + (
+            [(self.cut, Reason.CUT)] if self.cut else []
+        )
 
 
 @dataclass
 class Asker:
-    """How chunks are asked about: in two steps or one, for which kinds of queries, at most `per_chunk` of each, with `limit`
-    tokens an answer, `room` tokens a passage, and `second_room` for it in the second step, which also lists facts. `lost`: tokens
-    by which the context turned out to be smaller since."""
+    """How chunks are asked about: in two steps or one, for which kinds of queries, at most
+    `per_chunk` of each, with `limit` tokens an answer, `room` tokens a passage, and
+    `second_room` for it in the second step, which also lists facts. `lost`: tokens by which the
+    context turned out to be smaller since.
+    """
 
     two_steps: bool
     kinds: Sequence[QueryKind]
@@ -83,10 +94,14 @@ class Asker:
         room = self.second_room - self.lost()
         if self.count(piece) <= room:
             return piece
-        return windows(piece, room, self.count)[0] if room >= MIN_ROOM else NOT_SHOWN
+        if room >= MIN_ROOM:
+            return windows(piece, room, self.count)[0]
+        return NOT_SHOWN
 
     def halved(self, piece: str) -> list[str]:
-        """Of a passage that was too long for the model although it was counted; later ones are cut to that size at once."""
+        """Of a passage that was too long for the model although it was counted; later ones are
+        cut to that size at once.
+        """
         found = halves(piece)
         largest = max(self.count(half) for half in found)
         if largest < MIN_ROOM:
@@ -97,8 +112,12 @@ class Asker:
 
 class _Talk:
     def __init__(self, asker: Asker, chunk: Chunk, title: str) -> None:
-        self._asker, self._chunk, self._title = asker, chunk, title
-        digest = hashlib.blake2b(f"{asker.seed}:{chunk.content_hash}".encode(), digest_size=4).digest()
+        self._asker = asker
+        self._chunk = chunk
+        self._title = title
+        digest = hashlib.blake2b(
+            f"{asker.seed}:{chunk.content_hash}".encode(), digest_size=4
+        ).digest()
         self._seed = int.from_bytes(digest, "big") >> 1
         self.items: list[Item] = []
         self._dropped: list[Dropped] = []
@@ -106,12 +125,17 @@ class _Talk:
         self._seconds = 0.0
 
     def answer(self) -> Answer:
-        problem = str(self._problems[0]) if self._problems and not self.items else ""
+        if self._problems and not self.items:
+            problem = str(self._problems[0])
+        else:
+            problem = ""
         lasting = all(error.lasting for error in self._problems)
         refused = bool(problem) and self._problems[0].refused
         return Answer(self.items, self._dropped, problem, lasting, refused, self._seconds)
 
-    def about(self, piece: str, number: int, most: int, whole: bool = True) -> Generator[Request, Outcome]:
+    def about(
+        self, piece: str, number: int, most: int, whole: bool = True
+    ) -> Generator[Request, Outcome]:
         """Ask about a passage; in halves, once, where the model has no room for the `whole`."""
         values = {**place_of(self._title, self._chunk.headings), "passage": piece}
         kinds = _kinds(self._asker.kinds, most, self._seed + number)
@@ -121,26 +145,36 @@ class _Talk:
             else:
                 yield from self._in_one_step(values, kinds)
         except TooLongError as error:
-            found = self._asker.halved(piece) if whole else []
+            if whole:
+                found = self._asker.halved(piece)
+            else:
+                found = []
             if not found:
                 self._problems.append(error)
-            share, until = -(-most // max(1, len(found))), len(self.items) + most
+            share = -(-most // max(1, len(found)))
+            until = len(self.items) + most
             for half in found:
                 if (left := min(share, until - len(self.items))) > 0:
                     yield from self.about(half, number, left, whole=False)
         except UnansweredError as error:
             self._problems.append(error)
 
-    def _in_one_step(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
+    def _in_one_step(
+        self, values: dict[str, Any], kinds: Sequence[QueryKind]
+    ) -> Generator[Request, Outcome]:
         """A small model is asked for one kind at a time."""
         kind = kinds[0]
         prompt = "everyday" if kind == "everyday" else "one-step"
-        pairs = yield from self._entries(prompt, PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds))
+        pairs = yield from self._entries(
+            prompt, PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds)
+        )
         self._take([(entry["question"], entry["evidence"], kind) for entry in pairs.finished])
         for pair, reason in pairs.left_out():
             self._lose(pair["question"], pair["evidence"], reason, kind)
 
-    def _in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
+    def _in_two_steps(
+        self, values: dict[str, Any], kinds: Sequence[QueryKind]
+    ) -> Generator[Request, Outcome]:
         events = yield from self._entries("events", EVENTS, values, len(kinds))
         events = _fine_grained_first(events, len(kinds))
         good = [event for event in events.finished if verbatim(event["context"], self._chunk.text)]
@@ -155,7 +189,10 @@ class _Talk:
         values["passage"] = self._asker.shown_again(values["passage"])
         questions = yield from self._entries("questions", QUESTIONS, values, len(good))
         asked: dict[int, str] = {}
-        unasked = [(questions.cut, Reason.CUT)] if questions.cut else []
+        if questions.cut:
+            unasked = [(questions.cut, Reason.CUT)]
+        else:
+            unasked = []
         for entry in (*questions.finished, *questions.more):
             number = entry["event"]
             if not 0 < number <= len(good):
@@ -166,16 +203,25 @@ class _Talk:
                 asked[number] = entry["question"]
         self._take([(asked[n], good[n - 1]["context"], kinds[n - 1]) for n in sorted(asked)])
         for entry, reason in unasked:
-            number = entry["event"] if 0 < entry["event"] <= len(good) else 0
+            if 0 < entry["event"] <= len(good):
+                number = entry["event"]
+            else:
+                number = 0
             self._lose(entry["question"], good[number - 1]["context"] if number else "", reason)
 
     def _entries(
         self, prompt: str, shape: Shape, values: dict[str, Any], most: int
     ) -> Generator[Request, Outcome, _Entries]:
-        """What is finished of an answer. A bad one is asked for once more, one without a finished entry with fewer entries."""
-        limit, found, problem = self._asker.limit, _Entries([]), UnansweredError("")
+        """What is finished of an answer.
+
+        A bad one is asked for once more, one without a finished entry with fewer entries.
+        """
+        limit = self._asker.limit
+        found = _Entries([])
+        problem = UnansweredError("")
         for attempt in range(TRIES):
-            message, found = load_prompt(prompt).filled({**values, "count": most}), _Entries([])
+            message = load_prompt(prompt).filled({**values, "count": most})
+            found = _Entries([])
             try:
                 outcome = yield Request(message, shape, most, limit, self._seed + attempt)
                 self._seconds += outcome.seconds
@@ -185,7 +231,8 @@ class _Talk:
                 if found.finished or not outcome.cut:
                     return _Entries(found.finished[:most], found.cut, found.finished[most:])
                 problem = UnansweredError(
-                    f"the answer was longer than {limit} tokens (queries.answer_tokens)", lasting=True
+                    f"the answer was longer than {limit} tokens (queries.answer_tokens)",
+                    lasting=True,
                 )
                 most = max(1, most // 2)
             except BadAnswerError as error:
@@ -209,40 +256,57 @@ class _Talk:
             else:
                 self.items.append(Item(text, words, kind))
 
-    def _lose(self, question: str, evidence: str, reason: Reason, kind: QueryKind = "question") -> None:
+    def _lose(
+        self, question: str, evidence: str, reason: Reason, kind: QueryKind = "question"
+    ) -> None:
         self._dropped.append(Dropped(Item(" ".join(question.split()), evidence, kind), reason))
 
 
 def _fine_grained_first(events: _Entries, most: int) -> _Entries:
-    """Return the entries of an answer with more than the `most` facts asked for: the fine-grained ones are taken first."""
+    """Return the entries of an answer with more than the `most` facts asked for: the
+    fine-grained ones are taken first.
+    """
     if not events.more:
         return events
-    ordered = sorted([*events.finished, *events.more], key=lambda event: event["type"] != "fine-grained")
+    ordered = sorted(
+        [*events.finished, *events.more], key=lambda event: event["type"] != "fine-grained"
+    )
     return _Entries(ordered[:most], events.cut, ordered[most:])
 
 
 def _unfound(evidence: str) -> Reason:
-    return Reason.NOT_FOUND if is_distinctive(evidence) else Reason.SHORT
+    if is_distinctive(evidence):
+        return Reason.NOT_FOUND
+    return Reason.SHORT
 
 
 def _read(shape: Shape, reply: Reply) -> _Entries:
-    """Raises BadAnswerError, but not for an answer that was cut where it could not be closed: there is nothing in it."""
+    """Raises BadAnswerError, but not for an answer that was cut where it could not be closed:
+    there is nothing in it.
+    """
     try:
         entries = shape.read(reply.text)
     except BadAnswerError:
         if reply.cut:
             return _Entries([])
         raise
-    cut = entries.pop() if reply.cut and entries else None
-    texts = [cut[field] for field, kind in shape.fields if kind == "text"] if cut else []
+    if reply.cut and entries:
+        cut = entries.pop()
+    else:
+        cut = None
+    if cut:
+        texts = [cut[field] for field, kind in shape.fields if kind == "text"]
+    else:
+        texts = []
     return _Entries(entries, cut if any(text.strip() for text in texts) else None)
 
 
 def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
-    """Return the kinds of `count` queries: those that are wanted in turn, in a seeded order; questions are twice as likely first.
+    """Return the kinds of `count` queries: those that are wanted in turn, in a seeded order;
+    questions are twice as likely first.
 
-    Every second query is an everyday one, where these are wanted: what they teach no keyword search knows, and the others
-    together teach the rest.
+    Every second query is an everyday one, where these are wanted: what they teach no keyword search
+    knows, and the others together teach the rest.
     """
     rng = random.Random(seed)
     others = [kind for kind in wanted if kind != "everyday"]
@@ -250,7 +314,9 @@ def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind
         return ["everyday"] * count
     found: list[QueryKind] = []
     while len(found) < count:
-        found += sorted(others, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0))
+        found += sorted(
+            others, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0)
+        )
     if len(others) == len(wanted):
         return found[:count]
     everyday_first = rng.random() < 0.5
@@ -263,5 +329,8 @@ def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind
 def _listed(events: list[Entry], kinds: Sequence[QueryKind]) -> Iterator[str]:
     for number, (event, kind) in enumerate(zip(events, kinds, strict=False), 1):
         topic, fact = (" ".join(event[field].split()) for field in ("topic", "event"))
-        yield f"{number}. [{topic}; {event['type']}] {fact}\n   Words: {' '.join(event['context'].split())}"
+        yield (
+            f"{number}. [{topic}; {event['type']}] {fact}\n   Words:"
+            f" {' '.join(event['context'].split())}"
+        )
         yield f"   Write: {WANTED[kind]}"

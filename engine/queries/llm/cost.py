@@ -40,7 +40,9 @@ class Pace:
 
     def plus(self, other: Pace) -> Pace:
         """Both together."""
-        return Pace(self.chunks + other.chunks, self.seconds + other.seconds, self.queries + other.queries)
+        return Pace(
+            self.chunks + other.chunks, self.seconds + other.seconds, self.queries + other.queries
+        )
 
     def chunks_within(self, budget: Budget, total: int) -> int:
         """How many of `total` chunks the budget reaches, if they are as those before them."""
@@ -54,15 +56,21 @@ class Pace:
     def summary(self) -> str:
         """In words."""
         queries = self.queries / max(1, self.chunks)
-        seconds = f"{self.each:.2f} s" if self.each >= 0.01 else "less than 0.01 s"
+        if self.each >= 0.01:
+            seconds = f"{self.each:.2f} s"
+        else:
+            seconds = "less than 0.01 s"
         return f"{seconds} and {queries:.1f} queries a chunk, timed on {self.chunks}"
 
 
 @dataclass
 class Course:
-    """How far a run is, whatever the order in which answers come. What a run before has answered counts as done, and as spent;
-    `own`, what was answered in this run but its first chunk, shows how fast the model is now: the first one may have waited
-    until the model was loaded."""
+    """How far a run is, whatever the order in which answers come.
+
+    What a run before has answered counts as done, and as spent; `own`, what was answered in this
+    run but its first chunk, shows how fast the model is now: the first one may have waited until
+    the model was loaded.
+    """
 
     budget: Budget
     done: Pace = Pace(0, 0.0, 0)
@@ -74,7 +82,10 @@ class Course:
         self.done = self.done.plus(one)
         if own:
             self.answered += 1
-            self.own = self.own.plus(one) if self.answered > 1 else self.own
+            if self.answered > 1:
+                self.own = self.own.plus(one)
+            else:
+                self.own = self.own
 
     @property
     def pace(self) -> Pace:
@@ -91,7 +102,9 @@ class Course:
 
 
 class Patience:
-    """Asks whether to stop, and knows how long it waited for the answer: while a run is paused none is given."""
+    """Asks whether to stop, and knows how long it waited for the answer: while a run is paused
+    none is given.
+    """
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
         self._should_stop = should_stop

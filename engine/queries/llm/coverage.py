@@ -1,4 +1,6 @@
-"""Which chunks to ask about when not all can be: an order whose every beginning covers the corpus, not its first files."""
+"""Which chunks to ask about when not all can be: an order whose every beginning covers the
+corpus, not its first files.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
     from engine.lexical.analysis import Analyzer
 
 VERSION = 1  # raised when the order would be another
-MAX_CLUSTERS, FITTED, ROUNDS = 256, 50_000, 8
-WIDTH, BLOCK = 256, 8192
+MAX_CLUSTERS = 256
+FITTED = 50_000
+ROUNDS = 8
+WIDTH = 256
+BLOCK = 8192
 
 
 def covering_order(
@@ -29,9 +34,10 @@ def covering_order(
 ) -> tuple[list[int], int]:
     """Positions of the distinct chunks, and the number of clusters that they form.
 
-    The chunks are parted by spherical k-means (k = √n, at most 256) over unit `vectors` (n, d). The order takes one chunk
-    of each cluster, the largest first, then a second of each …; within a cluster the documents take turns, in a seeded
-    order. `check` is called now and then: what it raises ends the work.
+    The chunks are parted by spherical k-means (k = √n, at most 256) over unit `vectors` (n, d). The
+    order takes one chunk of each cluster, the largest first, then a second of each …; within a
+    cluster the documents take turns, in a seeded order. `check` is called now and then: what it
+    raises ends the work.
     """
     places = distinct(chunks)
     if not places:
@@ -63,8 +69,12 @@ def distinct(chunks: Sequence[Chunk]) -> list[int]:
     return list(first.values())
 
 
-def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]) -> NDArray[np.float32]:
-    """TF-IDF with (1 + ln tf)·ln(N/df), terms hashed with a sign into 256 dimensions: unit vectors (n, 256)."""
+def word_vectors(
+    chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]
+) -> NDArray[np.float32]:
+    """TF-IDF with (1 + ln tf)·ln(N/df), terms hashed with a sign into 256 dimensions: unit
+    vectors (n, 256).
+    """
     frequency: Counter[str] = Counter()
     for chunk in chunks:
         check()
@@ -81,7 +91,10 @@ def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[]
 
 
 def _clusters(vectors: NDArray[np.float32], check: Callable[[], None]) -> NDArray[np.int64]:
-    """The cluster of each vector. The rows come in a random order already: the first ones are a sample."""
+    """The cluster of each vector.
+
+    The rows come in a random order already: the first ones are a sample.
+    """
     count = max(1, min(MAX_CLUSTERS, round(math.sqrt(len(vectors)))))
     fitted = vectors[:FITTED]
     centres = fitted[:count].copy()
@@ -89,7 +102,9 @@ def _clusters(vectors: NDArray[np.float32], check: Callable[[], None]) -> NDArra
         nearest = _nearest(fitted, centres, check)
         sums = np.zeros_like(centres)
         np.add.at(sums, nearest, fitted)
-        held = np.bincount(nearest, minlength=count) > 0  # a centre without members stays where it is
+        held = (
+            np.bincount(nearest, minlength=count) > 0
+        )  # a centre without members stays where it is
         centres = np.where(held[:, None], unit_rows(sums), centres)
     return _nearest(vectors, centres, check)
 

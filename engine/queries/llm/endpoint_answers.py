@@ -15,38 +15,52 @@ from engine.queries.llm.shapes import Shape
 
 # Words that an error may share with a document.
 _SERVERS_TEXT = (
-    "api available batch busy context cuda error exceed exceeded exceeds failed found gpu http input internal invalid key large "
-    "length limit loaded loading long maximum memory message messages missing model models not output prompt quota request "
-    "requested response server service size slot timeout token tokens too try unavailable unknown"
+    "api available batch busy context cuda error exceed exceeded exceeds failed found gpu http"
+    " input internal invalid key large length limit loaded loading long maximum memory message"
+    " messages missing model models not output prompt quota request requested response server"
+    " service size slot timeout token tokens too try unavailable unknown"
 )
 SERVERS_WORDS = frozenset(_SERVERS_TEXT.split())
 MAX_NUMBERS = 8
 _EXCEEDED = re.compile(
-    r"context[ _](length|size|window)|context the overflows|maximum model length|`inputs` tokens \+", re.IGNORECASE
+    r"context[ _](length|size|window)|context the overflows|maximum model length|`inputs`"
+    r" tokens \+",
+    re.IGNORECASE,
 )  # as llama.cpp, vLLM, SGLang, LM Studio and TGI have it
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
 def reply_of(body: bytes, shape: Shape) -> Reply:
-    """The first choice of a chat completion, whole or in events. Raises UnansweredError where it is none."""
+    """The first choice of a chat completion, whole or in events.
+
+    Raises UnansweredError where it is none.
+    """
     if b"\ndata:" in b"\n" + body:
         text, reason = streamed(body)
         if not reason:
             raise UnansweredError("the answer broke off")
-        return ended(text, shape) if reason == "length" else Reply(text)
+        if reason == "length":
+            return ended(text, shape)
+        return Reply(text)
     try:
         choice = json.loads(body)["choices"][0]
-        text, reason = choice["message"]["content"], choice.get("finish_reason")
+        text = choice["message"]["content"]
+        reason = choice.get("finish_reason")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise UnansweredError("the answer is not a chat completion", lasting=True) from None
     if not isinstance(text, str):
         raise UnansweredError("the answer holds no text", lasting=True)
-    return ended(text, shape) if reason == "length" else Reply(text)
+    if reason == "length":
+        return ended(text, shape)
+    return Reply(text)
 
 
 def streamed(body: bytes) -> tuple[str, str]:
-    """The text so far of a chat completion that comes in server-sent events, and why it ended; empty while it has not."""
-    text, reason = "", ""
+    """The text so far of a chat completion that comes in server-sent events, and why it ended;
+    empty while it has not.
+    """
+    text = ""
+    reason = ""
     for line in body.splitlines():
         data = line.removeprefix(b"data:").strip()
         if data == b"[DONE]":
@@ -64,7 +78,9 @@ def exceeds_context(body: bytes) -> bool:
 
 
 def error_text(body: bytes, message: Message) -> str:
-    """What a server says went wrong, on one short line; nothing where that may repeat of the text that it was sent."""
+    """What a server says went wrong, on one short line; nothing where that may repeat of the
+    text that it was sent.
+    """
     said: Any = body.decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
         said = json.loads(said)
@@ -73,25 +89,34 @@ def error_text(body: bytes, message: Message) -> str:
             said = said.get(field, said)
         elif isinstance(said, list) and said and field == 0:
             said = said[0]
-    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    if isinstance(said, str):
+        text = said
+    else:
+        text = json.dumps(said, ensure_ascii=False)
     line = " ".join(text.split())[:300]
     return "" if _repeats(line, message.user) else line
 
 
 def _repeats(line: str, sent: str) -> bool:
-    """Whether a line may hold something of a document that was sent: what a server says is logged, documents must not be.
+    """Whether a line may hold something of a document that was sent: what a server says is
+    logged, documents must not be.
 
-    That is a word, a number, or two characters of a script without spaces that stand in it but not in our prompts, and that
-    are none of `SERVERS_WORDS`; in whatever way the line strings them together. Many numbers may be tokens.
+    That is a word, a number, or two characters of a script without spaces that stand in it but not
+    in our prompts, and that are none of `SERVERS_WORDS`; in whatever way the line strings them
+    together. Many numbers may be tokens.
     """
     said = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), line)
     numbers = sum(word.isdigit() for word in re.findall(r"\w+", said))
-    return numbers >= MAX_NUMBERS or bool((_pieces(said) & _pieces(sent)) - SERVERS_WORDS - own_words())
+    return numbers >= MAX_NUMBERS or bool(
+        (_pieces(said) & _pieces(sent)) - SERVERS_WORDS - own_words()
+    )
 
 
 @cache
 def own_words() -> frozenset[str]:
-    """What stands in the prompts themselves, but those that cannot be used: whoever uses one gets its error."""
+    """What stands in the prompts themselves, but those that cannot be used: whoever uses one
+    gets its error.
+    """
     texts = []
     for name in PLACES:
         with suppress(EngineError):
@@ -102,5 +127,7 @@ def own_words() -> frozenset[str]:
 
 def _pieces(text: str) -> frozenset[str]:
     words = re.findall(r"[^\W_]+", text.casefold())
-    wide = (word[at : at + 2] for word in words if not word.isascii() for at in range(len(word) - 1))
+    wide = (
+        word[at : at + 2] for word in words if not word.isascii() for at in range(len(word) - 1)
+    )
     return frozenset(word for word in words if len(word) > 2 or word.isdigit()).union(wide)

@@ -1,4 +1,5 @@
-"""A language model on a server that speaks OpenAI's chat completions: on this machine or in a private network.
+"""A language model on a server that speaks OpenAI's chat completions: on this machine or in a
+private network.
 
 Redirects are refused, proxies ignored, and an answer has limits of time and size.
 """
@@ -34,7 +35,9 @@ def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bare(_name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """As llama-cpp-python's server has it, which answers the other form with an error of its own."""
+    """As llama-cpp-python's server has it, which answers the other form with an error of its
+    own.
+    """
     return {"type": "json_object", "schema": schema}
 
 
@@ -43,7 +46,10 @@ FORMS = (_named, _bare, None)
 
 @dataclass
 class _Pending:
-    """A message on its way, or about to be. `form`: which of `FORMS` it is sent in; `begun`: when, 0 where it is not."""
+    """A message on its way, or about to be.
+
+    `form`: which of `FORMS` it is sent in; `begun`: when, 0 where it is not.
+    """
 
     ticket: int
     request: Request
@@ -54,7 +60,10 @@ class _Pending:
 
 
 class Endpoint:
-    """A server, sent `concurrency` messages at once. Every wait ends within a tenth of a second when `should_stop` says so."""
+    """A server, sent `concurrency` messages at once.
+
+    Every wait ends within a tenth of a second when `should_stop` says so.
+    """
 
     name = "endpoint"
 
@@ -69,45 +78,69 @@ class Endpoint:
         report: Callable[[str, object, str], None] = lambda *_: None,
         sending: Callable[[], None] = lambda: None,
     ) -> None:
-        """`report`: who hears of what the server says of itself, as `Reporter.choose`. `sending`: as `Exchange`."""
-        self.model, self.context, self.concurrency = model, context, concurrency
-        self._address, self._seconds, self._patience = address, seconds, Patience(should_stop)
-        self._form, self._failures, self._key = 0, 0, server_key()
+        """`report`: who hears of what the server says of itself, as `Reporter.choose`.
+
+        `sending`: as `Exchange`.
+        """
+        self.model = model
+        self.context = context
+        self.concurrency = concurrency
+        self._address = address
+        self._seconds = seconds
+        self._patience = Patience(should_stop)
+        self._form = 0
+        self._failures = 0
+        self._key = server_key()
         self._failed_at = self._pause_until = 0.0
         self._tokens = ServersTokens(address, model, self._key, self._patience, sending)
-        self._report, self._sending, self._looked_up = report, sending, False
+        self._report = report
+        self._sending = sending
+        self._looked_up = False
         self._open: list[_Pending] = []
         self._tickets = 0
 
     def count(self, text: str) -> int:
-        """As the server counts, of a long text and where it does; else an estimate, rather too high. At the first long text
-        its context is looked up, too."""
+        """As the server counts, of a long text and where it does; else an estimate, rather too
+        high. At the first long text its context is looked up, too.
+        """
         if len(text) <= SHORT and len(text.encode("utf-8", "replace")) <= SHORT:
             return estimated(text)
         if not self._looked_up:
             self._looked_up = True
             self._look_up(text)
         found = self._tokens.count(neutral(text))
-        return estimated(text) if found is None else found
+        if found is None:
+            return estimated(text)
+        return found
 
     def _look_up(self, text: str) -> None:
         offered = self._tokens.context()
         if 0 < offered < self.context:
-            self._report("context tokens", offered, f"the server has no more; {self.context} are set")
+            self._report(
+                "context tokens", offered, f"the server has no more; {self.context} are set"
+            )
             self.context = offered
         elif self._tokens.cuts:
-            why = "Ollama says it from 0.10 on; with less (num_ctx) it would silently leave out parts of long chunks"
+            why = (
+                "Ollama says it from 0.10 on; with less (num_ctx) it would silently leave out parts"
+                " of long chunks"
+            )
             self._report("context tokens", self.context, f"as set: {why}")
         if self._tokens.count(neutral(text)) is None:
             self._report(
-                "long chunks", "by an estimate", "the server does not count tokens: they are cut rather too short"
+                "long chunks",
+                "by an estimate",
+                "the server does not count tokens: they are cut rather too short",
             )
         else:
             self._report("long chunks", "by its tokenizer", "the server counts tokens")
 
     def complete(self, request: Request) -> Reply:
-        """As `ChatModel.complete`. Raises ModelError where the server refuses the model or the key, StageError after several
-        messages in a row without an answer. Only while no other message is on its way."""
+        """As `ChatModel.complete`.
+
+        Raises ModelError where the server refuses the model or the key, StageError after several
+        messages in a row without an answer. Only while no other message is on its way.
+        """
         self.submit(request)
         ((_, outcome),) = self.step()
         if isinstance(outcome, UnansweredError):
@@ -121,7 +154,10 @@ class Endpoint:
         return self._tickets
 
     def step(self) -> list[tuple[int, Outcome]]:
-        """Go on with all answers for a moment; those that have ended, by ticket. Raises as `complete`."""
+        """Go on with all answers for a moment; those that have ended, by ticket.
+
+        Raises as `complete`.
+        """
         try:
             return self._waited()
         except BaseException:
@@ -144,7 +180,8 @@ class Endpoint:
             self._begin()
             under_way = next((one.exchange for one in self._open if one.exchange is not None), None)
             under_way.done.wait(POLL_SECONDS) if under_way else time.sleep(POLL_SECONDS / 10)
-            self._patience.check()  # does not return while the run is paused: answers may have come meanwhile
+            # does not return while the run is paused: answers may have come meanwhile
+            self._patience.check()
             for one in self._open:
                 one.seconds += (self._patience.clock() - before) / len(self._open)
             for one in list(self._open):
@@ -157,7 +194,10 @@ class Endpoint:
         return ended
 
     def _begin(self) -> None:
-        """Send what waits. After a failure the server is given a moment, more after each further one."""
+        """Send what waits.
+
+        After a failure the server is given a moment, more after each further one.
+        """
         if self._failures and time.monotonic() < self._pause_until:
             return
         for one in self._open:
@@ -166,11 +206,18 @@ class Endpoint:
 
     def _send(self, one: _Pending) -> None:
         """From a thread of its own, so that a silent server cannot hold us."""
-        body, form = self._request(one.request), FORMS[one.form]
+        body = self._request(one.request)
+        form = FORMS[one.form]
         if form is not None:
-            body["response_format"] = form(one.request.shape.name, one.request.shape.schema(one.request.most))
+            body["response_format"] = form(
+                one.request.shape.name, one.request.shape.schema(one.request.most)
+            )
         one.exchange = Exchange(
-            self._address, json.dumps(body).encode(), self._seconds, self._key, sending=self._sending
+            self._address,
+            json.dumps(body).encode(),
+            self._seconds,
+            self._key,
+            sending=self._sending,
         )
         one.begun = time.monotonic()
         one.exchange.start()
@@ -190,14 +237,18 @@ class Endpoint:
         return replace(reply, seconds=one.seconds)
 
     def _response(self, one: _Pending) -> Response | None:
-        """Servers differ in how they take a schema, if they know any; the form that one takes is kept."""
+        """Servers differ in how they take a schema, if they know any; the form that one takes is
+        kept.
+        """
         if one.exchange is None:
             return None
         if not one.exchange.done.is_set():
             if time.monotonic() <= one.begun + self._seconds:
                 return None
             one.exchange.abandon()
-            raise UnansweredError(f"no answer within {self._seconds:g} s (queries.endpoint_seconds)")
+            raise UnansweredError(
+                f"no answer within {self._seconds:g} s (queries.endpoint_seconds)"
+            )
         try:
             response = one.exchange.result()
         except ExchangeError as error:
@@ -226,8 +277,11 @@ class Endpoint:
                 {"role": "system", "content": wanted.message.system},
                 {"role": "user", "content": neutral(wanted.message.user)},
             ],
-            "temperature": TEMPERATURE, "max_tokens": wanted.limit, "seed": wanted.seed, "stream": wanted.hear is not None,
-        }  # fmt: skip
+            "temperature": TEMPERATURE,
+            "max_tokens": wanted.limit,
+            "seed": wanted.seed,
+            "stream": wanted.hear is not None,
+        }
         if self.model:
             request["model"] = self.model
         return request
@@ -238,25 +292,34 @@ class Endpoint:
             return response.body
         if 300 <= status < 400:
             raise UnansweredError(
-                f"it points elsewhere ({response.location[:200] or 'nowhere'}), which is not followed"
+                f"it points elsewhere ({response.location[:200] or 'nowhere'}), which is not"
+                " followed"
             )
         said = error_text(response.body, message)
         if status in (401, 403, 404, 405):
             raise ModelError(
                 f"The endpoint refuses the request (HTTP {status}).",
                 said or "It gives no reason.",
-                f"Check queries.endpoint, queries.endpoint_model and, if it needs a key, {KEY_HINT}",
+                "Check queries.endpoint, queries.endpoint_model and, if it needs a key,"
+                f" {KEY_HINT}",
                 code="endpoint-refused",
             )
-        kind = TooLongError if exceeds_context(response.body) else UnansweredError
+        if exceeds_context(response.body):
+            kind = TooLongError
+        else:
+            kind = UnansweredError
         raise kind(f"HTTP {status}" + (f": {said}" if said else ""), refused=400 <= status < 500)
 
     def _given_up(self, reason: UnansweredError) -> StageError:
         to_do = (
-            "Check that the server runs and that queries.endpoint names it, then run again. Answers so far are kept."
+            "Check that the server runs and that queries.endpoint names it, then run again. Answers"
+            " so far are kept."
         )
         if isinstance(reason, TooLongError):
-            to_do = "Start it with a larger context, or lower queries.context_tokens to what it has, then run again."
+            to_do = (
+                "Start it with a larger context, or lower queries.context_tokens to what it has,"
+                " then run again."
+            )
         return StageError(
             f"The endpoint {self._address.url} gave no answer {FAILURES} times in a row.",
             f"Last reason: {reason}.",
@@ -270,4 +333,6 @@ def _dislikes_form(response: Response) -> bool:
     """Whether a server may answer when the answer's form is given otherwise, or not at all."""
     if exceeds_context(response.body):
         return False
-    return response.status in (400, 422) or (response.status == 500 and b"response_format" in response.body)
+    return response.status in (400, 422) or (
+        response.status == 500 and b"response_format" in response.body
+    )

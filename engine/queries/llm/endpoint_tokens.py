@@ -1,9 +1,11 @@
-"""How many tokens a text is to a server, and how long a context it has, as far as it says so: its tokenizer is not at hand.
+"""How many tokens a text is to a server, and how long a context it has, as far as it says so:
+its tokenizer is not at hand.
 
-llama.cpp's server and vLLM count at `/tokenize`, llama-cpp-python's at `/extras/tokenize/count`. The former give their context
-at `/props` and `/v1/models`. Ollama counts nowhere, and cuts silently what is too long; from 0.10 on it gives the context of a
-model that is loaded at `/api/ps`, and an `/api/generate` without a prompt loads one. A server that has not counted a text gets no
-more such requests.
+llama.cpp's server and vLLM count at `/tokenize`, llama-cpp-python's at `/extras/tokenize/count`.
+The former give their context at `/props` and `/v1/models`. Ollama counts nowhere, and cuts silently
+what is too long; from 0.10 on it gives the context of a model that is loaded at `/api/ps`, and an
+`/api/generate` without a prompt loads one. A server that has not counted a text gets no more such
+requests.
 """
 
 from __future__ import annotations
@@ -25,8 +27,11 @@ KEPT = 16  # counts
 
 
 def estimated(text: str) -> int:
-    """Tokens, rather too many. Many tokenizers have a token for each digit and sign, and one for each byte of a script that they
-    know little of."""
+    """Tokens, rather too many.
+
+    Many tokenizers have a token for each digit and sign, and one for each byte of a script that
+    they know little of.
+    """
     signs = sum(char.isascii() and not (char.isalpha() or char.isspace()) for char in text)
     letters = sum(char.isascii() for char in text) - signs
     return signs + letters // 3 + len(text.encode("utf-8", "replace")) - letters - signs + 1
@@ -37,15 +42,24 @@ class ServersTokens:
 
     `count` and `context` raise CancelledError, and SettingsError as `Address.connect`.
 
-    `cuts`: once `context` was looked up, whether the server cuts silently what is longer, and does not say where.
+    `cuts`: once `context` was looked up, whether the server cuts silently what is longer, and does
+        not say where.
     """
 
     def __init__(
-        self, address: Address, model: str, key: str, patience: Patience, sending: Callable[[], None] = lambda: None
+        self,
+        address: Address,
+        model: str,
+        key: str,
+        patience: Patience,
+        sending: Callable[[], None] = lambda: None,
     ) -> None:
         """`sending`: as `Exchange`."""
         self._sending = sending
-        self._address, self._model, self._key, self._patience = address, model, key, patience
+        self._address = address
+        self._model = model
+        self._key = key
+        self._patience = patience
         self._root = address.path.removesuffix("/v1")
         self._ways = [self._tokenize, self._extras]
         self.count = lru_cache(KEPT)(self._count)
@@ -67,18 +81,25 @@ class ServersTokens:
         if not found[0]:
             found = self._answer(f"{self._address.path}/models")
             rows = _field(found, "data")
-            rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+            if isinstance(rows, list):
+                rows = [row for row in rows if isinstance(row, dict)]
+            else:
+                rows = []
             named = [row for row in rows if row.get("id") == self._model] or rows
             found = [_number(row.get("max_model_len")) for row in named]
         return min((one for one in found if one), default=0) or self._ollamas()
 
     def _ollamas(self) -> int:
-        """The context that Ollama has loaded the model with; 0 where it does not say, or is another server."""
+        """The context that Ollama has loaded the model with; 0 where it does not say, or is
+        another server.
+        """
         loaded = f"{self._root}/api/ps"
         found = self._answer(loaded)
         if not isinstance(_field(found, "models"), list):
             return 0
-        self._answer(f"{self._root}/api/generate", {"model": self._model, "stream": False}, LOADING_SECONDS)
+        self._answer(
+            f"{self._root}/api/generate", {"model": self._model, "stream": False}, LOADING_SECONDS
+        )
         found = self._answer(loaded)
         rows = _field(found, "models")
         names = {self._model, f"{self._model}:latest"}
@@ -92,18 +113,27 @@ class ServersTokens:
 
     def _tokenize(self, text: str) -> int:
         """`content` is llama.cpp's word for it, `prompt` vLLM's."""
-        request: dict[str, Any] = {"content": text, "prompt": text} | ({"model": self._model} if self._model else {})
+        request: dict[str, Any] = {"content": text, "prompt": text} | (
+            {"model": self._model} if self._model else {}
+        )
         found = self._answer(f"{self._root}/tokenize", request)
         tokens = _field(found, "tokens")
         return _number(_field(found, "count")) or (len(tokens) if isinstance(tokens, list) else 0)
 
     def _extras(self, text: str) -> int:
-        return _number(_field(self._answer(f"{self._root}/extras/tokenize/count", {"input": text}), "count"))
+        return _number(
+            _field(self._answer(f"{self._root}/extras/tokenize/count", {"input": text}), "count")
+        )
 
-    def _answer(self, path: str, request: dict[str, Any] | None = None, seconds: float = 0.0) -> Any:
+    def _answer(
+        self, path: str, request: dict[str, Any] | None = None, seconds: float = 0.0
+    ) -> Any:
         """The JSON of an answer; None where there is none in `seconds`, `SECONDS` if that is 0."""
         seconds = seconds or SECONDS
-        body = None if request is None else json.dumps(request).encode()
+        if request is None:
+            body = None
+        else:
+            body = json.dumps(request).encode()
         exchange = Exchange(self._address, body, seconds, self._key, path, self._sending)
         exchange.start()
         until = self._patience.clock() + seconds
@@ -116,14 +146,20 @@ class ServersTokens:
             exchange.abandon()
         with suppress(ExchangeError, ValueError, RecursionError):
             response = exchange.result()
-            return json.loads(response.body) if response.status == 200 else None
+            if response.status == 200:
+                return json.loads(response.body)
+            return None
         return None
 
 
 def _field(found: Any, name: str) -> Any:
-    return found.get(name) if isinstance(found, dict) else None
+    if isinstance(found, dict):
+        return found.get(name)
+    return None
 
 
 def _number(found: Any) -> int:
     """0 for what is none, or cannot be."""
-    return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found < 1 << 31 else 0
+    if isinstance(found, int) and not isinstance(found, bool) and 0 < found < 1 << 31:
+        return found
+    return 0

@@ -1,7 +1,10 @@
-"""A language model in a GGUF file, run by llama.cpp in this process. One thread: llama.cpp crashes when two use a model.
+"""A language model in a GGUF file, run by llama.cpp in this process.
 
-`engine/gguf/hardware.py` decides where it runs. `llama_cpp.Llama` is not used: it compiles the file's chat template in this
-process, which a hostile one never lets end, its loading cannot be stopped, and it cannot turn off `use_extra_bufts`.
+One thread: llama.cpp crashes when two use a model.
+
+`engine/gguf/hardware.py` decides where it runs. `llama_cpp.Llama` is not used: it compiles the
+file's chat template in this process, which a hostile one never lets end, its loading cannot be
+stopped, and it cannot turn off `use_extra_bufts`.
 """
 
 from __future__ import annotations
@@ -17,21 +20,42 @@ from typing import Any
 
 from engine.core.errors import ModelError
 from engine.gguf.file import check_gguf
-from engine.gguf.hardware import ALL_LAYERS, choose_layers, free_gpu_memory, free_threads, too_large, weight_of
+from engine.gguf.hardware import (
+    ALL_LAYERS,
+    choose_layers,
+    free_gpu_memory,
+    free_threads,
+    too_large,
+    weight_of,
+)
 from engine.gguf.llama import clear_log, complaint, library, load, tokenise, why_not_loaded
-from engine.queries.llm.chat_model import Reply, Reporter, Request, TooLongError, UnansweredError, ended
+from engine.queries.llm.chat_model import (
+    Reply,
+    Reporter,
+    Request,
+    TooLongError,
+    UnansweredError,
+    ended,
+)
 from engine.queries.llm.chat_template import Frame, Piece, framed, rendered
 from engine.queries.llm.cost import Patience
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.turn_marks import KNOWN, Marks, marks_in, neutral
 
-BATCH = 256  # tokens of one computation: a stop is heard between its parts, each well under a second
-TEMPERATURE, TOP_K, TOP_P = 0.3, 40, 0.95
+BATCH = (
+    256  # tokens of one computation: a stop is heard between its parts, each well under a second
+)
+TEMPERATURE = 0.3
+TOP_K = 40
+TOP_P = 0.95
 _FORBIDDEN = -1e30
 
 
 class Sampler:
-    """The choice of each next token of an answer, within a grammar. The random choices depend on its seed alone."""
+    """The choice of each next token of an answer, within a grammar.
+
+    The random choices depend on its seed alone.
+    """
 
     def __init__(self, lib: Any, vocabulary: Any, grammar: str, seed: int) -> None:
         """`lib`: llama_cpp. Raises UnansweredError for a grammar that llama.cpp does not take."""
@@ -50,9 +74,11 @@ class Sampler:
             lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_dist(seed))
 
     def next(self, context: Any) -> int:
-        """The model's choice where the grammar allows it, else its best choice among what the grammar allows.
+        """The model's choice where the grammar allows it, else its best choice among what the
+        grammar allows.
 
-        Asking the grammar about one token is thousands of times cheaper than about the whole vocabulary.
+        Asking the grammar about one token is thousands of times cheaper than about the whole
+        vocabulary.
         """
         lib = self._lib
         token = int(lib.llama_sampler_sample(self._free, context, -1))
@@ -75,10 +101,16 @@ class GgufModel:
 
     name = "gguf"
 
-    def __init__(self, path: Path, context: int, reporter: Reporter, should_stop: Callable[[], bool]) -> None:
-        """Raises ModelError with the true reason where the file cannot be loaded, CancelledError."""
+    def __init__(
+        self, path: Path, context: int, reporter: Reporter, should_stop: Callable[[], bool]
+    ) -> None:
+        """Raises ModelError with the true reason where the file cannot be loaded,
+        CancelledError.
+        """
         check_gguf(path)
-        self.model, self._path, self._patience = path.name, path, Patience(should_stop)
+        self.model = path.name
+        self._path = path
+        self._patience = Patience(should_stop)
         self._lib = library()
         self._added = int(self._lib.LLAMA_TOKEN_ATTR_USER_DEFINED)
         self._model: Any = None
@@ -89,18 +121,31 @@ class GgufModel:
             self._vocabulary = self._lib.llama_model_get_vocab(self._model)
             self._refuse_other_kinds()
             trained = int(self._lib.llama_model_n_ctx_train(self._model))
-            self.context = min(context, trained) if trained > 0 else context
+            if trained > 0:
+                self.context = min(context, trained)
+            else:
+                self.context = context
             if self.context < context:
-                reporter.choose("context tokens", trained, f"the model was trained for no more; {context} are set")
+                reporter.choose(
+                    "context tokens",
+                    trained,
+                    f"the model was trained for no more; {context} are set",
+                )
             self._open(reporter)
         except BaseException:
             self.close()
             raise
         self._template, self._bos, self._eos = self._chat_template()
-        frame = framed(self._template, self._bos, self._eos) if self._template else None
+        if self._template:
+            frame = framed(self._template, self._bos, self._eos)
+        else:
+            frame = None
         self._marks = self._marks_of(frame)
         if self._template and frame is None:
-            reporter.warn(f"The chat template of {self.model} cannot be used: the model is prompted in plain text.")
+            reporter.warn(
+                f"The chat template of {self.model} cannot be used: the model is prompted in plain"
+                " text."
+            )
 
     def close(self) -> None:
         """Free the model."""
@@ -120,9 +165,13 @@ class GgufModel:
         self._patience.check()
         prompt = self.prompt_tokens(request.message)
         if len(prompt) + request.limit > self.context:
-            reason = f"the prompt has {len(prompt)} tokens, which with the answer is more than {self.context}"
+            reason = (
+                f"the prompt has {len(prompt)} tokens, which with the answer is more than"
+                f" {self.context}"
+            )
             raise TooLongError(reason, lasting=True)
-        text, grammar = b"", request.shape.grammar(request.most)
+        text = b""
+        grammar = request.shape.grammar(request.most)
         with closing(Sampler(self._lib, self._vocabulary, grammar, request.seed)) as sampler:
             self._forget_beyond(prompt)
             self._decode(prompt[len(self._past) :])
@@ -140,7 +189,10 @@ class GgufModel:
         return ended(text.decode("utf-8", "replace"), request.shape)
 
     def _forget_beyond(self, prompt: Sequence[int]) -> None:
-        """Keep what the cache has in common with the prompt. Not every kind of model can forget its last tokens alone."""
+        """Keep what the cache has in common with the prompt.
+
+        Not every kind of model can forget its last tokens alone.
+        """
         both = zip(self._past, prompt[:-1], strict=False)
         same = len(list(takewhile(lambda pair: pair[0] == pair[1], both)))
         if self._lib.llama_memory_seq_rm(self._lib.llama_get_memory(self._context), 0, same, -1):
@@ -157,28 +209,39 @@ class GgufModel:
             self._patience.check()
             part = tokens[start : start + BATCH]
             data = (self._lib.llama_token * len(part))(*part)  # the batch points to it
-            if (code := self._lib.llama_decode(self._context, self._lib.llama_batch_get_one(data, len(part)))) != 0:
+            if (
+                code := self._lib.llama_decode(
+                    self._context, self._lib.llama_batch_get_one(data, len(part))
+                )
+            ) != 0:
                 self._forget()
                 self._patience.check()
-                raise UnansweredError(f"llama.cpp could not compute the answer (code {code}): {complaint(self._path)}")
+                raise UnansweredError(
+                    f"llama.cpp could not compute the answer (code {code}): {complaint(self._path)}"
+                )
             self._past += part
 
     def _load(self, reporter: Reporter, context: int) -> None:
-        gpus = free_gpu_memory() if self._lib.llama_supports_gpu_offload() else ()
+        if self._lib.llama_supports_gpu_offload():
+            gpus = free_gpu_memory()
+        else:
+            gpus = ()
         weight = weight_of(self._path, context)
         layers, reason = choose_layers(gpus, weight)
         if not layers and (short := too_large(weight)):
             reporter.warn(f"{self.model} {short}")
         self._model = self._loaded(layers)
         if self._model is None and layers:
-            layers, reason = 0, f"the model could not be loaded on the GPU: {complaint(self._path)}"
+            layers = 0
+            reason = f"the model could not be loaded on the GPU: {complaint(self._path)}"
             self._model = self._loaded(0)
         if self._model is None:
             self._patience.check()
             raise ModelError(
                 f"The language model {self._path} cannot be loaded.",
                 why_not_loaded(self._path),
-                "Set queries.model to another GGUF file, or download this one again; it may be incomplete.",
+                "Set queries.model to another GGUF file, or download this one again; it may be"
+                " incomplete.",
                 code="language-model-invalid",
             )
         shown = {ALL_LAYERS: "all", 0: "none"}.get(layers, str(layers))
@@ -192,7 +255,9 @@ class GgufModel:
         threads, reason = free_threads()
         reporter.choose("threads", threads, reason)
         params = self._lib.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = self.context, BATCH, BATCH
+        params.n_ctx = self.context
+        params.n_batch = BATCH
+        params.n_ubatch = BATCH
         params.n_threads = params.n_threads_batch = threads
         self._abort = self._lib.ggml_abort_callback(lambda _data: self._patience())
         params.abort_callback = self._abort
@@ -200,7 +265,8 @@ class GgufModel:
         self._context = self._lib.llama_init_from_model(self._model, params)
         if self._context is None:
             raise ModelError(
-                f"The language model {self._path} cannot be started with a context of {self.context} tokens.",
+                f"The language model {self._path} cannot be started with a context of"
+                f" {self.context} tokens.",
                 complaint(self._path),
                 "Lower queries.context_tokens, or choose a smaller model.",
                 code="context-too-large",
@@ -208,7 +274,9 @@ class GgufModel:
 
     def _bytes(self, token: int) -> bytes:
         buffer = ctypes.create_string_buffer(512)
-        length = self._lib.llama_token_to_piece(self._vocabulary, token, buffer, len(buffer), 0, False)
+        length = self._lib.llama_token_to_piece(
+            self._vocabulary, token, buffer, len(buffer), 0, False
+        )
         return buffer.raw[: max(0, length)]
 
     def _refuse_other_kinds(self) -> None:
@@ -227,19 +295,26 @@ class GgufModel:
     def _metadata(self, key: str) -> str:
         buffer = ctypes.create_string_buffer(4096)
         found = self._lib.llama_model_meta_val_str(self._model, key.encode(), buffer, len(buffer))
-        return buffer.value.decode("utf-8", "replace") if found >= 0 else ""
+        if found >= 0:
+            return buffer.value.decode("utf-8", "replace")
+        return ""
 
     def _chat_template(self) -> tuple[str | None, str, str]:
         text = self._lib.llama_model_chat_template(self._model, None)
         ends = []
         for of in (self._lib.llama_vocab_bos, self._lib.llama_vocab_eos):
             token = of(self._vocabulary)
-            shown = self._lib.llama_vocab_get_text(self._vocabulary, token) if token >= 0 else b""
+            if token >= 0:
+                shown = self._lib.llama_vocab_get_text(self._vocabulary, token)
+            else:
+                shown = b""
             ends.append((shown or b"").decode("utf-8", "replace"))
         return (text.decode("utf-8", "replace") if text else None), ends[0], ends[1]
 
     def prompt_tokens(self, message: Message) -> list[int]:
-        """The message in the model's chat template, as tokens; only the template itself yields control tokens."""
+        """The message in the model's chat template, as tokens; only the template itself yields
+        control tokens.
+        """
         pieces = rendered(self._template, message, self._bos, self._eos)
         tokens = [token for piece in pieces for token in self._tokens(piece)]
         bos = self._lib.llama_vocab_bos(self._vocabulary)
@@ -248,24 +323,32 @@ class GgufModel:
         return tokens
 
     def _marks_of(self, frame: Frame | None) -> Marks:
-        """What the template writes around turns in plain characters: signs that are tokens are kept apart by the tokenizer."""
+        """What the template writes around turns in plain characters: signs that are tokens are
+        kept apart by the tokenizer.
+        """
         if frame is None:
             return KNOWN
         found = marks_in(frame)
         return replace(
-            found, signs=frozenset(one for one in found.signs if len(self._tokenised(one, control=True)) > 1)
+            found,
+            signs=frozenset(
+                one for one in found.signs if len(self._tokenised(one, control=True)) > 1
+            ),
         )
 
     def _tokens(self, piece: Piece) -> list[int]:
-        """Without `control`, what looks like a control token is read as the characters that it is written with, and what looks
-        like a mark of the template is taken apart.
+        """Without `control`, what looks like a control token is read as the characters that it
+        is written with, and what looks like a mark of the template is taken apart.
 
-        llama.cpp does the former itself but for tokens that the file calls added by a user, which may be those of its template.
+        llama.cpp does the former itself but for tokens that the file calls added by a user, which
+        may be those of its template.
         """
         if piece.control:
             return self._tokenised(piece.text, control=True)
         found = self._tokenised(self._marks.apart(piece.text))
-        if not any(self._lib.llama_vocab_get_attr(self._vocabulary, token) & self._added for token in found):
+        if not any(
+            self._lib.llama_vocab_get_attr(self._vocabulary, token) & self._added for token in found
+        ):
             return found
         return self._tokenised(self._marks.apart(neutral(piece.text)))
 

@@ -1,4 +1,6 @@
-"""What a language model has answered so far, one JSON object a line, so that no chunk is asked about twice."""
+"""What a language model has answered so far, one JSON object a line, so that no chunk is asked
+about twice.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def passage_key(chunk: Chunk, title: str) -> str:
 
 
 class Ledger:
-    """The answers of one recipe, in `cache/answers-RECIPE.jsonl`. Each is on the disk before the next is asked for."""
+    """The answers of one recipe, in `cache/answers-RECIPE.jsonl`.
+
+    Each is on the disk before the next is asked for.
+    """
 
     def __init__(self, project: ProjectFolder, recipe: str) -> None:
         self.path = project.path / "cache" / f"answers-{recipe}.jsonl"
@@ -43,10 +48,14 @@ class Ledger:
     def get(self, key: str) -> Answer | None:
         """The answer of a chunk, if there is one that stands."""
         entry = self._entries.get(key)
-        return entry if entry is not None and entry.is_final else None
+        if entry is not None and entry.is_final:
+            return entry
+        return None
 
     def refused(self, key: str) -> bool:
-        """Whether a server refused this chunk in a run before, though it has answered others: it may well do so for good."""
+        """Whether a server refused this chunk in a run before, though it has answered others: it
+        may well do so for good.
+        """
         entry = self._entries.get(key)
         before = entry is not None and not entry.is_final and entry.refused
         return before and any(not other.problem for other in self._entries.values())
@@ -54,12 +63,21 @@ class Ledger:
     def add(self, key: str, answer: Answer) -> Answer:
         """Write an answer to the disk; returns it as it will be read back."""
         kept = replace(
-            answer, items=tuple(answer.items), dropped=tuple(answer.dropped), seconds=round(answer.seconds, 3)
+            answer,
+            items=tuple(answer.items),
+            dropped=tuple(answer.dropped),
+            seconds=round(answer.seconds, 3),
         )
         data = {
-            "key": key, "items": kept.items, "dropped": kept.counts, "lost": [[*one.item, one.reason] for one in kept.dropped],
-            "problem": kept.problem, "lasting": kept.lasting, "seconds": kept.seconds, "refused": kept.refused,
-        }  # fmt: skip
+            "key": key,
+            "items": kept.items,
+            "dropped": kept.counts,
+            "lost": [[*one.item, one.reason] for one in kept.dropped],
+            "problem": kept.problem,
+            "lasting": kept.lasting,
+            "seconds": kept.seconds,
+            "refused": kept.refused,
+        }
         line = (json.dumps(data) + "\n").encode()
         before = os.fstat(self._file).st_size
         try:
@@ -83,9 +101,12 @@ def answer_files(project: ProjectFolder) -> list[Path]:
 
 
 def forget_others(project: ProjectFolder, keys: Collection[str]) -> None:
-    """Drop the answers, of all recipes, about chunks that are no more: what they quote must not stay behind."""
+    """Drop the answers, of all recipes, about chunks that are no more: what they quote must not
+    stay behind.
+    """
     for path in answer_files(project):
-        kept, lost = [], False
+        kept = []
+        lost = False
         data = path.read_bytes()
         for key, _, line in _lines(data[: data.rfind(b"\n") + 1]):
             lost = lost or key not in keys
@@ -117,5 +138,10 @@ def _answer(data: dict[str, Any]) -> tuple[str, Answer]:
     )
     items = tuple(_item(*item) for item in data["items"])
     return str(data["key"]), Answer(
-        items, dropped, str(data["problem"]), bool(data["lasting"]), bool(data["refused"]), float(data["seconds"])
+        items,
+        dropped,
+        str(data["problem"]),
+        bool(data["lasting"]),
+        bool(data["refused"]),
+        float(data["seconds"]),
     )

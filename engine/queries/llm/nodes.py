@@ -1,4 +1,6 @@
-"""Writing on the nodes of a cluster: a GGUF file goes there once, then chunks, one a node at a time."""
+"""Writing on the nodes of a cluster: a GGUF file goes there once, then chunks, one a node at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,20 @@ class NodesWriter:
 
     name = "gguf"
 
-    def __init__(self, path: Path, settings: QuerySettings, seed: int, check: Callable[[], None]) -> None:
+    def __init__(
+        self, path: Path, settings: QuerySettings, seed: int, check: Callable[[], None]
+    ) -> None:
         """Raises as `Nodes`, and as `GgufModel`."""
         self.model = path.name
-        self.nodes = Nodes[Passage, _Numbered](open_writing, (read_tree(path), settings, seed), check)
+        self.nodes = Nodes[Passage, _Numbered](
+            open_writing, (read_tree(path), settings, seed), check
+        )
 
     def answers(self, passages: Iterable[Passage]) -> Iterator[_Numbered]:
-        """As `Prompted.answers`, in order. An answer's share of the time is what the nodes together took for it."""
+        """As `Prompted.answers`, in order.
+
+        An answer's share of the time is what the nodes together took for it.
+        """
         for number, answer in self.nodes.in_order(passages):
             yield number, replace(answer, seconds=answer.seconds / self.nodes.count)
 
@@ -44,6 +53,10 @@ def open_writing(given: _Given) -> Callable[[Passage], _Numbered]:
     files, chosen, seed = given
     with TemporaryDirectory(prefix="bmembed-") as folder:
         write_tree(files, Path(folder))
-        model = GgufModel(Path(folder) / next(iter(files)), chosen.context_tokens, NullReporter(), lambda: False)
-    backend = Prompted(model, chosen.prompt, chosen.per_chunk, chosen.answer_tokens, seed, kinds=chosen.kinds)
+        model = GgufModel(
+            Path(folder) / next(iter(files)), chosen.context_tokens, NullReporter(), lambda: False
+        )
+    backend = Prompted(
+        model, chosen.prompt, chosen.per_chunk, chosen.answer_tokens, seed, kinds=chosen.kinds
+    )
     return lambda passage: next(iter(backend.answers([passage])))

@@ -1,4 +1,6 @@
-"""A language model as a backend: chunks asked about one after the other, or as many at once as the model can answer."""
+"""A language model as a backend: chunks asked about one after the other, or as many at once as
+the model can answer.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ Talk = Generator[Request, Outcome, Answer]
 
 
 class Prompted:
-    """The backends `gguf` and `endpoint`: a model, asked in one or two steps. `clock`: seconds, pauses left out."""
+    """The backends `gguf` and `endpoint`: a model, asked in one or two steps.
+
+    `clock`: seconds, pauses left out.
+    """
 
     def __init__(
         self,
@@ -34,25 +39,35 @@ class Prompted:
         kinds: Sequence[QueryKind] = KINDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._chat, self._clock = model, clock
-        self.name, self.model = model.name, model.model
+        self._chat = model
+        self._clock = clock
+        self.name = model.name
+        self.model = model.model
         two = prompt == "two-step"
         room = space(model, _first_prompts(two, kinds), per_chunk, answer_tokens)
-        second_room = space_after_facts(model, per_chunk, answer_tokens) if two else 0
+        if two:
+            second_room = space_after_facts(model, per_chunk, answer_tokens)
+        else:
+            second_room = 0
         context = model.context
 
         def lost() -> int:
             return context - model.context
 
-        self._asker = Asker(two, kinds, per_chunk, answer_tokens, room, second_room, seed, model.count, lost)
+        self._asker = Asker(
+            two, kinds, per_chunk, answer_tokens, room, second_room, seed, model.count, lost
+        )
 
     def close(self) -> None:
         """Let go of the model."""
         self._chat.close()
 
     def answers(self, passages: Iterable[Passage]) -> Iterator[tuple[int, Answer]]:
-        """The queries of each, by number, as they come: not in order. A further one is taken from `passages` whenever the model
-        has room. Raises as `ChatModel.complete`."""
+        """The queries of each, by number, as they come: not in order.
+
+        A further one is taken from `passages` whenever the model has room. Raises as
+        `ChatModel.complete`.
+        """
         if isinstance(self._chat, Endpoint):
             yield from self._together(self._chat, iter(passages))
             return
@@ -63,14 +78,21 @@ class Prompted:
                 found = _advanced(talk, self._outcome(found))
             yield passage.number, found
 
-    def _together(self, model: Endpoint, waiting: Iterator[Passage]) -> Iterator[tuple[int, Answer]]:
+    def _together(
+        self, model: Endpoint, waiting: Iterator[Passage]
+    ) -> Iterator[tuple[int, Answer]]:
         """As many at once as the model can answer."""
         talks: dict[int, tuple[int, Talk]] = {}
         try:
             while True:
                 ready: list[tuple[int, Talk, Outcome | None]] = []
-                while len(talks) + len(ready) < model.concurrency and (passage := next(waiting, None)) is not None:
-                    ready.append((passage.number, self._asker.talk(passage.chunk, passage.title), None))
+                while (
+                    len(talks) + len(ready) < model.concurrency
+                    and (passage := next(waiting, None)) is not None
+                ):
+                    ready.append(
+                        (passage.number, self._asker.talk(passage.chunk, passage.title), None)
+                    )
                 if not (talks or ready):
                     return
                 if not ready:
@@ -95,9 +117,13 @@ class Prompted:
 
 
 def _advanced(talk: Talk, outcome: Outcome | None = None) -> Request | Answer:
-    """The next request of a conversation that is given what came of the last one; its answer where there is none."""
+    """The next request of a conversation that is given what came of the last one; its answer
+    where there is none.
+    """
     try:
-        return next(talk) if outcome is None else talk.send(outcome)
+        if outcome is None:
+            return next(talk)
+        return talk.send(outcome)
     except StopIteration as ended:
         answer: Answer = ended.value
         return answer
@@ -107,11 +133,16 @@ def _first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ..
     """Return the prompts with which a chunk may be asked about first."""
     if two_steps:
         return ("events",)
-    return ("one-step", "everyday") if "everyday" in kinds else ("one-step",)
+    if "everyday" in kinds:
+        return ("one-step", "everyday")
+    return ("one-step",)
 
 
-def space(model: ChatModel, prompts: Sequence[str], most: int, limit: int, question: str = "") -> int:
-    """Return the tokens that any of the prompts leaves for the passage, beside its `question` and the answer.
+def space(
+    model: ChatModel, prompts: Sequence[str], most: int, limit: int, question: str = ""
+) -> int:
+    """Return the tokens that any of the prompts leaves for the passage, beside its `question`
+    and the answer.
 
     Raises SettingsError where there are too few.
     """
@@ -121,9 +152,11 @@ def space(model: ChatModel, prompts: Sequence[str], most: int, limit: int, quest
 
 
 def space_after_facts(model: ChatModel, most: int, limit: int) -> int:
-    """Return the tokens that the second of two steps leaves for the passage, beside the facts of the first and its answer.
+    """Return the tokens that the second of two steps leaves for the passage, beside the facts of
+    the first and its answer.
 
-    There may be none: the facts quote the passage. Raises SettingsError where even these have no room.
+    There may be none: the facts quote the passage. Raises SettingsError where even these have no
+    room.
     """
     taken = _tokens_of(model, "questions", most) + 2 * limit + most * model.count(LONGEST_WANTED)
     _check_context(model, taken)
@@ -151,6 +184,7 @@ def _check_context(model: ChatModel, needed: int) -> None:
     raise SettingsError(
         f"A context of {model.context} tokens is too small for the prompt and its answers.",
         f"They need {needed} tokens with the current queries.answer_tokens.",
-        "Raise queries.context_tokens, lower queries.answer_tokens, or set queries.prompt to one-step.",
+        "Raise queries.context_tokens, lower queries.answer_tokens, or set queries.prompt to"
+        " one-step.",
         code="context-too-small",
     )

@@ -1,4 +1,6 @@
-"""The prompts that ship in assets/prompts: a system text and a user text with places for what is asked about."""
+"""The prompts that ship in assets/prompts: a system text and a user text with places for what is
+asked about.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from string import Template
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 
-TITLE_SHOWN, SECTION_SHOWN = 200, 300  # characters
+TITLE_SHOWN = 200  # characters
+SECTION_SHOWN = 300
 PLACES = {  # what the user part of each prompt may show
     "events": ("title", "section", "passage", "count"),
     "questions": ("title", "section", "passage", "count", "events"),
@@ -26,7 +29,9 @@ _FENCE = re.compile("={4,}")  # the prompts' own lines around a passage
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a model is asked: `system` says how to work, `user` holds the task and the document's text."""
+    """What a model is asked: `system` says how to work, `user` holds the task and the document's
+    text.
+    """
 
     system: str
     user: str
@@ -34,7 +39,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt with places ($title, $section, $passage, $count, $events). `version` is a hash over its text."""
+    """A prompt with places ($title, $section, $passage, $count, $events).
+
+    `version` is a hash over its text.
+    """
 
     name: str
     system: str
@@ -42,8 +50,13 @@ class Prompt:
     version: str
 
     def filled(self, values: Mapping[str, object]) -> Message:
-        """The message with every place filled, once: a $ in a value stays a $, and no value holds the prompts' own lines."""
-        apart = {name: _FENCE.sub(lambda found: " ".join(found[0]), str(value)) for name, value in values.items()}
+        """The message with every place filled, once: a $ in a value stays a $, and no value
+        holds the prompts' own lines.
+        """
+        apart = {
+            name: _FENCE.sub(lambda found: " ".join(found[0]), str(value))
+            for name, value in values.items()
+        }
         return Message(self.system, self.user.substitute(apart))
 
 
@@ -59,9 +72,11 @@ def load_prompt(name: str) -> Prompt:
         Template(user).substitute(dict.fromkeys(PLACES[name], ""))
     except (ValueError, KeyError) as error:
         raise EngineError(
-            f"The file assets/prompts/{name}.txt is not a prompt.", f"{error}", "Correct it, or install bmembed-tui again.",
+            f"The file assets/prompts/{name}.txt is not a prompt.",
+            f"{error}",
+            "Correct it, or install bmembed-tui again.",
             code="installation-incomplete",
-        ) from None  # fmt: skip
+        ) from None
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return Prompt(name, system.strip(), Template(user.strip()), digest)
 

@@ -1,4 +1,6 @@
-"""The JSON objects that models are asked for: as a grammar, as a JSON schema, and read back strictly."""
+"""The JSON objects that models are asked for: as a grammar, as a JSON schema, and read back
+strictly.
+"""
 
 from __future__ import annotations
 
@@ -30,36 +32,57 @@ class BadAnswerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An object with one list, `name`, of objects with `fields`: field → text, number, numbers, or the words allowed."""
+    """An object with one list, `name`, of objects with `fields`: field → text, number, numbers,
+    or the words allowed.
+    """
 
     name: str
     fields: tuple[tuple[str, str | tuple[str, ...]], ...]
 
     def grammar(self, most: int) -> str:
-        """GBNF, whose own literals are those of JSON, for at most `most` entries. Strings hold no raw control characters, so
-        the result is always JSON."""
+        """GBNF, whose own literals are those of JSON, for at most `most` entries.
+
+        Strings hold no raw control characters, so the result is always JSON.
+        """
         parts = []
         for field, kind in self.fields:
-            value = kind if isinstance(kind, str) else "(" + " | ".join(json.dumps(f'"{word}"') for word in kind) + ")"
-            parts.append(f"{json.dumps(f'{chr(34)}{field}{chr(34)}:')} ws {'string' if value == 'text' else value}")
+            if isinstance(kind, str):
+                value = kind
+            else:
+                value = "(" + " | ".join(json.dumps(f'"{word}"') for word in kind) + ")"
+            parts.append(
+                f"{json.dumps(f'{chr(34)}{field}{chr(34)}:')} ws"
+                f" {'string' if value == 'text' else value}"
+            )
         entry = ' "," ws '.join(parts)
-        more = f'("," ws entry){{0,{most - 1}}}' if most > 1 else ""
+        if most > 1:
+            more = f'("," ws entry){{0,{most - 1}}}'
+        else:
+            more = ""
         head = json.dumps(f'{{"{self.name}":')
-        return f'root ::= {head} ws "[" (entry {more})? "]" "}}"\nentry ::= "{{" {entry} "}}"\n{_STRING}'
+        return (
+            f'root ::= {head} ws "[" (entry {more})? "]" "}}"\nentry ::= "{{" {entry}'
+            f' "}}"\n{_STRING}'
+        )
 
     def schema(self, most: int) -> dict[str, Any]:
         """The JSON schema of the same object."""
         number = {"type": "integer", "minimum": 1}
         kinds = {
-            "text": {"type": "string"}, "number": number, "numbers": {"type": "array", "items": number, "maxItems": 9},
-        }  # fmt: skip
+            "text": {"type": "string"},
+            "number": number,
+            "numbers": {"type": "array", "items": number, "maxItems": 9},
+        }
         properties = {
             field: kinds[kind] if isinstance(kind, str) else {"type": "string", "enum": list(kind)}
             for field, kind in self.fields
         }
         entry = {
-            "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
-        }  # fmt: skip
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
         entries = {"type": "array", "items": entry, "maxItems": most}
         return {
             "type": "object",
@@ -71,20 +94,28 @@ class Shape:
     def read(self, text: str) -> list[dict[str, Any]]:
         """The entries of an answer. Raises BadAnswerError; nothing is guessed or repaired.
 
-        Only what models put around their answer is taken off: a fence of backticks, and thoughts in <think>. Fields that
-        were not asked for are passed over.
+        Only what models put around their answer is taken off: a fence of backticks, and thoughts in
+        <think>. Fields that were not asked for are passed over.
         """
         data = _parsed(text)
-        entries = data.get(self.name) if isinstance(data, dict) else None
+        if isinstance(data, dict):
+            entries = data.get(self.name)
+        else:
+            entries = None
         if not isinstance(entries, list):
             raise BadAnswerError(f"the answer is not an object with a list '{self.name}'")
         for entry in entries:
-            if not isinstance(entry, dict) or not all(_fits(entry.get(field), kind) for field, kind in self.fields):
-                raise BadAnswerError(f"an entry of '{self.name}' lacks a field, or has one of another type")
+            if not isinstance(entry, dict) or not all(
+                _fits(entry.get(field), kind) for field, kind in self.fields
+            ):
+                raise BadAnswerError(
+                    f"an entry of '{self.name}' lacks a field, or has one of another type"
+                )
         return [{field: well_formed(entry[field]) for field, _ in self.fields} for entry in entries]
 
     def closed(self, text: str) -> tuple[str, bool] | None:
-        """The whole answer that `text` begins, and whether its last entry was ended here, not by the model, or none was begun.
+        """The whole answer that `text` begins, and whether its last entry was ended here, not by
+        the model, or none was begun.
 
         A last entry without any text is left out. None where `text` begins no such answer.
         """
@@ -93,7 +124,8 @@ class Shape:
             return None
         try:
             entries, finished = (
-                from_json(body or "{", allow_partial=mode).get(self.name, []) for mode in ("trailing-strings", True)
+                from_json(body or "{", allow_partial=mode).get(self.name, [])
+                for mode in ("trailing-strings", True)
             )
         except (ValueError, AttributeError):
             return None
@@ -101,7 +133,9 @@ class Shape:
             return None
         cut = not entries and "]" not in body
         if entries and (cut := any(field not in finished[-1] for field, _ in self.fields)):
-            entries[-1] = {field: _completed(entries[-1].get(field), kind) for field, kind in self.fields}
+            entries[-1] = {
+                field: _completed(entries[-1].get(field), kind) for field, kind in self.fields
+            }
             if None in entries[-1].values():
                 return None
             if not any(entries[-1][field].strip() for field, kind in self.fields if kind == "text"):
@@ -111,7 +145,13 @@ class Shape:
 
 
 EVENTS = Shape(
-    "events", (("event", "text"), ("topic", "text"), ("type", ("fine-grained", "general")), ("context", "text"))
+    "events",
+    (
+        ("event", "text"),
+        ("topic", "text"),
+        ("type", ("fine-grained", "general")),
+        ("context", "text"),
+    ),
 )
 QUESTIONS = Shape("questions", (("event", "number"), ("question", "text")))
 PAIRS = Shape("questions", (("evidence", "text"), ("question", "text")))
@@ -123,14 +163,20 @@ def _parsed(text: str) -> Any:
     body = _THOUGHTS.sub("", text, count=1).strip()
     fenced = _FENCE.match(body)
     try:
-        return json.loads(fenced[1] if fenced else body, parse_constant=_refuse, object_pairs_hook=_object)
+        return json.loads(
+            fenced[1] if fenced else body, parse_constant=_refuse, object_pairs_hook=_object
+        )
     except (ValueError, RecursionError):
         raise BadAnswerError(NOT_JSON if body else "the answer is empty") from None
 
 
 def well_formed(value: Any) -> Any:
-    """A text with halves of surrogate pairs, which JSON can hold and no file, replaced; another value as it is."""
-    return _HALF.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
+    """A text with halves of surrogate pairs, which JSON can hold and no file, replaced; another
+    value as it is.
+    """
+    if isinstance(value, str):
+        return _HALF.sub("\N{REPLACEMENT CHARACTER}", value)
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -149,7 +195,11 @@ def _completed(value: Any, kind: str | tuple[str, ...]) -> Any:
     """The shortest value that begins with what is there; None where none does."""
     if isinstance(kind, tuple):
         begun = value if value is not None else ""
-        return min((word for word in kind if isinstance(begun, str) and word.startswith(begun)), key=len, default=None)
+        return min(
+            (word for word in kind if isinstance(begun, str) and word.startswith(begun)),
+            key=len,
+            default=None,
+        )
     if value is None:
         return {"text": "", "number": 1}.get(kind, [])
     return value if _fits(value, kind) else None

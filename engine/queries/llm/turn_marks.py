@@ -1,8 +1,10 @@
-"""What chat templates write around turns, and how it is taken apart in a document's text: by a space.
+"""What chat templates write around turns, and how it is taken apart in a document's text: by a
+space.
 
-Control tokens are none of a document's where its own tokenizer reads them so (`gguf_model.py`). But many templates mark turns in
-plain characters: by words (`### Response:`, `ASSISTANT:`) or by signs that are no tokens of the model (`[/INST]`). Evidence
-is compared without white space, so a passage that was taken apart is still found.
+Control tokens are none of a document's where its own tokenizer reads them so (`gguf_model.py`). But
+many templates mark turns in plain characters: by words (`### Response:`, `ASSISTANT:`) or by signs
+that are no tokens of the model (`[/INST]`). Evidence is compared without white space, so a passage
+that was taken apart is still found.
 """
 
 from __future__ import annotations
@@ -17,17 +19,20 @@ _CONTROL = re.compile(  # ]~b] and [e~[: MiniMax; [unused9]: openPangu
 )
 _SIGN = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]")
 _SPEAKER = re.compile(r"([^\W\d_]\w*)[ \t*]*[:：][ \t*]*$", re.MULTILINE)
-_HEADING = re.compile(r"^[ \t]*[#@*=]{2,}[ \t]*([^\W\d_][\w ]{0,40}?)[ \t*]*[:：]?[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(
+    r"^[ \t]*[#@*=]{2,}[ \t]*([^\W\d_][\w ]{0,40}?)[ \t*]*[:：]?[ \t]*$", re.MULTILINE
+)
 _SPEAKERS = (
-    "system user human assistant gpt bot ai model prompter prompt instruction instructions instruct input response output "
-    "question answer"
+    "system user human assistant gpt bot ai model prompter prompt instruction instructions instruct"
+    " input response output question answer"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """`signs` such as [INST]; `speakers`, words before a colon; `headings`, words that end a line which begins with two signs such
-    as ## or more. Words are meant in any case."""
+    """`signs` such as [INST]; `speakers`, words before a colon; `headings`, words that end a
+    line which begins with two signs such as ## or more. Words are meant in any case.
+    """
 
     signs: frozenset[str] = frozenset()
     speakers: frozenset[str] = frozenset()
@@ -45,19 +50,29 @@ KNOWN = Marks(speakers=frozenset(_SPEAKERS.split()), headings=frozenset(_SPEAKER
 
 
 def marks_in(texts: Sequence[str]) -> Marks:
-    """What a template writes around turns. A word is a mark where its colon ends a line or the text."""
+    """What a template writes around turns.
+
+    A word is a mark where its colon ends a line or the text.
+    """
     signs, speakers, headings = (
-        frozenset(found for text in texts for found in pattern.findall(text)) for pattern in (_SIGN, _SPEAKER, _HEADING)
+        frozenset(found for text in texts for found in pattern.findall(text))
+        for pattern in (_SIGN, _SPEAKER, _HEADING)
     )
     return Marks(signs, speakers, headings)
 
 
 def neutral(text: str) -> str:
-    """A document's text with a space in what any chat template could take for a mark of its own, such as <|im_end|> or
-    `### Response:`."""
+    """A document's text with a space in what any chat template could take for a mark of its own,
+    such as <|im_end|> or `### Response:`.
+    """
     return KNOWN.apart(
         _CONTROL.sub(
-            lambda found: f" {found[0]}" if found.start() and text[found.start() - 1] in "|｜" else f"{found[0]} ", text
+            lambda found: (
+                f" {found[0]}"
+                if found.start() and text[found.start() - 1] in "|｜"
+                else f"{found[0]} "
+            ),
+            text,
         )
     )
 

@@ -8,14 +8,16 @@ from engine.queries.rules.sentences import split_sentences
 
 
 def windows(text: str, room: int, count: Callable[[str], int]) -> list[str]:
-    """Pieces of `text` of at most `room` tokens by `count`, cut between sentences where that is possible.
+    """Pieces of `text` of at most `room` tokens by `count`, cut between sentences where that is
+    possible.
 
     Every piece is a run of characters of `text`.
     """
     if count(text) <= room:
         return [text]
     found: list[str] = []
-    sentences, first = split_sentences(text), 0
+    sentences = split_sentences(text)
+    first = 0
 
     def fits(first: int, last: int) -> bool:
         return count(text[sentences[first].start : sentences[last].end]) <= room
@@ -28,7 +30,9 @@ def windows(text: str, room: int, count: Callable[[str], int]) -> list[str]:
 
 
 def halves(text: str) -> list[str]:
-    """Two pieces of `text`, cut where the sentence begins that is nearest to its middle; of a single sentence, within it."""
+    """Two pieces of `text`, cut where the sentence begins that is nearest to its middle; of a
+    single sentence, within it.
+    """
     starts = [sentence.start for sentence in split_sentences(text)[1:]] or [_middle(text)]
     cut = min(starts, key=lambda start: abs(2 * start - len(text)))
     return [text[:cut], text[cut:]]
@@ -42,11 +46,15 @@ def _middle(text: str) -> int:
 
 
 def _last(fits: Callable[[int, int], bool], first: int, end: int) -> int:
-    """The last of `first` … `end` - 1 that fits with all from the first on, or that. Few are tried: counting may mean to ask a
-    server."""
-    last, step = first, 1
+    """The last of `first` … `end` - 1 that fits with all from the first on, or that.
+
+    Few are tried: counting may mean to ask a server.
+    """
+    last = first
+    step = 1
     while last + step < end and fits(first, last + step):
-        last, step = last + step, 2 * step
+        last = last + step
+        step = 2 * step
     while step > 1:
         step //= 2
         if last + step < end and fits(first, last + step):

@@ -1,5 +1,6 @@
-"""Claims: a salient sentence, compressed, without its ornaments: enumerators, brackets, leading connectives, quoted speech,
-subordinate tails."""
+"""Claims: a salient sentence, compressed, without its ornaments: enumerators, brackets, leading
+connectives, quoted speech, subordinate tails.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +17,28 @@ from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.verbs import AUXILIARIES, verb_form
 from engine.queries.rules.vocabulary import Language
 
-_BULLET = re.compile(r"^\s*(?:[-*•▪◦‣|#>]+\s*|\(?(?:\d{1,3}(?:\.\d{1,3})*|[a-zA-Z]|[ivxIVX]{1,4})[.)]+\s+)+")
+_BULLET = re.compile(
+    r"^\s*(?:[-*•▪◦‣|#>]+\s*|\(?(?:\d{1,3}(?:\.\d{1,3})*|[a-zA-Z]|[ivxIVX]{1,4})[.)]+\s+)+"
+)
 _BRACKETS = re.compile(r"\s*(?:\([^()]{0,300}\)|\[[^\[\]]{0,300}\])")
 _DASHED = re.compile(r"\s+[—–-]\s+[^—–]{3,120}?\s+[—–-]\s+")
 _MARKS = re.compile(r"[\"“”«»„]|(?<!\w)['‘’]|(?<![sS])['‘’](?!\w)|[*_`|#]+")
 _SPACE = re.compile(r"\s+")
 _END = " \t\n.!?…,;:-–—。！？"
 _SUBORDINATE = ("though", "although", "so", "because", "if", "while")
-MIN_WORDS, MAX_WORDS = 4, 26
+MIN_WORDS = 4
+MAX_WORDS = 26
 
 
-def claim_query(sentence: Sentence, language: Language, statistics: TermStatistics, rng: random.Random) -> str | None:
-    """The sentence without enumerators, brackets, connectives and tails; None when vague, short or a question.
+def claim_query(
+    sentence: Sentence, language: Language, statistics: TermStatistics, rng: random.Random
+) -> str | None:
+    """The sentence without enumerators, brackets, connectives and tails; None when vague, short
+    or a question.
 
-    An English sentence whose clause the rules understand keeps its subject, its verb and the first half of the rest.
-    A compressed sentence that is still longer than `MAX_WORDS` is cut at its last comma before that.
+    An English sentence whose clause the rules understand keeps its subject, its verb and the first
+    half of the rest. A compressed sentence that is still longer than `MAX_WORDS` is cut at its last
+    comma before that.
     """
     if sentence.text.rstrip().endswith(("?", ":")):
         return None
@@ -38,7 +46,10 @@ def claim_query(sentence: Sentence, language: Language, statistics: TermStatisti
     words = [word.casefold().strip(",") for word in text.split()]
     if not words or words[0] in language.vague or any(word in language.personal for word in words):
         return None
-    clause = parse_clause(text, statistics) if language.code == "en" else None
+    if language.code == "en":
+        clause = parse_clause(text, statistics)
+    else:
+        clause = None
     if clause is not None:
         clause = generalise_clause(clause, statistics, rng)
         text = f"{clause.subject} {clause.statement} {shorten(clause.rest, rng.choice((6, 9, 12)))}"
@@ -51,12 +62,16 @@ def claim_query(sentence: Sentence, language: Language, statistics: TermStatisti
         return None
     count = len(text.split())
     long_enough = count >= MIN_WORDS or (count < 2 and len(text) >= 8 and not text.isascii())
-    return text[:1].upper() + text[1:] if long_enough else None
+    if long_enough:
+        return text[:1].upper() + text[1:]
+    return None
 
 
 def _has_verb(words: Sequence[str]) -> bool:
     forms = [verb_form(word) for word in words if word not in AUXILIARIES]
-    return len(forms) < len(words) or any(form is not None and form.form in ("past", "third") for form in forms)
+    return len(forms) < len(words) or any(
+        form is not None and form.form in ("past", "third") for form in forms
+    )
 
 
 def _cut(text: str) -> str:
@@ -71,7 +86,8 @@ def _cut(text: str) -> str:
 def _leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
     joined = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in connectives)
     return re.compile(
-        rf"^(?:(?:{joined})\s*,\s*|(?:and|but|so|yet|or|und|aber|oder|mais|et|or|pero|y)\s+)+", re.IGNORECASE
+        rf"^(?:(?:{joined})\s*,\s*|(?:and|but|so|yet|or|und|aber|oder|mais|et|or|pero|y)\s+)+",
+        re.IGNORECASE,
     )
 
 
@@ -82,7 +98,9 @@ def _tail(relatives: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def clean(sentence: str, language: Language) -> str:
-    """One line without enumerators, brackets, dashed insertions, quotation marks and leading connectives."""
+    """One line without enumerators, brackets, dashed insertions, quotation marks and leading
+    connectives.
+    """
     text = _BULLET.sub("", sentence)
     text = _BRACKETS.sub("", text)
     text = _DASHED.sub(" ", text)
@@ -93,7 +111,9 @@ def clean(sentence: str, language: Language) -> str:
 
 
 def without_tail(text: str, language: Language, least: int = 5) -> str:
-    """`text` up to its first subordinate tail, when at least `least` words are left; else unchanged."""
+    """`text` up to its first subordinate tail, when at least `least` words are left; else
+    unchanged.
+    """
     if not language.relatives:
         return text
     shorter = _tail(language.relatives).sub("", text).strip(_END)
@@ -101,7 +121,9 @@ def without_tail(text: str, language: Language, least: int = 5) -> str:
 
 
 def without_lead(text: str, least: int = 5) -> str:
-    """`text` without a short first phrase that ends in a comma, when at least `least` words follow it."""
+    """`text` without a short first phrase that ends in a comma, when at least `least` words
+    follow it.
+    """
     lead, comma, rest = text.partition(", ")
     if comma and len(lead.split()) <= 6 and len(rest.split()) >= least and "," not in rest[:40]:
         return rest

@@ -13,7 +13,9 @@ from engine.queries.rules.vocabulary import ENGLISH, english_words, word_set
 DETERMINERS = english_words("determiners")
 PREPOSITIONS = english_words("prepositions")
 _BREAKS = english_words("clause_openers")
-_LEADS = PREPOSITIONS | word_set("if when while although though because unless once whenever where given despite")
+_LEADS = PREPOSITIONS | word_set(
+    "if when while although though because unless once whenever where given despite"
+)
 _ADVERBS = english_words("adverbs")
 _WITH_PREPOSITION = english_words("verbs_with_preposition")
 _TAIL_OPENERS = english_words("tail_openers")
@@ -26,10 +28,11 @@ MAX_SUBJECT = 12
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`auxiliary subject verb rest` asks it: *announced* gives (did, announce), *is* gives (is, "").
+    """`auxiliary subject verb rest` asks it: *announced* gives (did, announce), *is* gives (is,
+    "").
 
-    `statement` is the finite part as written (*announced*, *is*, *has seen* without its rest). `lead` is an adverbial
-    that stood before the subject; `insertion` an apposition cut out of it.
+    `statement` is the finite part as written (*announced*, *is*, *has seen* without its rest).
+    `lead` is an adverbial that stood before the subject; `insertion` an apposition cut out of it.
     """
 
     lead: str
@@ -47,7 +50,9 @@ class Clause:
 
 
 def parse_clause(text: str, statistics: TermStatistics) -> Clause | None:
-    """The main clause of a cleaned English sentence, or None when the rules are not sure where its verb stands."""
+    """The main clause of a cleaned English sentence, or None when the rules are not sure where
+    its verb stands.
+    """
     tokens = tokenize(text)
     lead, tokens = _split_lead(text, tokens)
     tokens, insertion = _cut_insertion(text, tokens, statistics)
@@ -55,18 +60,31 @@ def parse_clause(text: str, statistics: TermStatistics) -> Clause | None:
     if at is None:
         return None
     subject_tokens = list(tokens[:at])
-    while subject_tokens and (subject_tokens[-1].folded in _ADVERBS or _is_adverb(subject_tokens[-1])):
+    while subject_tokens and (
+        subject_tokens[-1].folded in _ADVERBS or _is_adverb(subject_tokens[-1])
+    ):
         subject_tokens.pop()
     if not _good_subject(subject_tokens):
         return None
     subject = lower_first(text[subject_tokens[0].start : subject_tokens[-1].end], statistics)
     end = _clause_end(tokens, at + 1)
-    rest = text[tokens[at].end : tokens[end - 1].end].strip() if end > at + 1 else ""
-    return _assemble(lower_first(lead, statistics), subject, tokens, at, rest, insertion, statistics)
+    if end > at + 1:
+        rest = text[tokens[at].end : tokens[end - 1].end].strip()
+    else:
+        rest = ""
+    return _assemble(
+        lower_first(lead, statistics), subject, tokens, at, rest, insertion, statistics
+    )
 
 
 def _assemble(
-    lead: str, subject: str, tokens: Sequence[Token], at: int, rest: str, insertion: str, statistics: TermStatistics
+    lead: str,
+    subject: str,
+    tokens: Sequence[Token],
+    at: int,
+    rest: str,
+    insertion: str,
+    statistics: TermStatistics,
 ) -> Clause | None:
     word = tokens[at].folded
     negated = word in NEGATED
@@ -82,10 +100,13 @@ def _assemble(
     if reading is None:
         return None
     if word == "had":
-        helper, base = "did", "have"
+        helper = "did"
+        base = "have"
     else:
         base = reading.base
-        helper = {"third": "does", "base": "do"}.get("third" if word == "has" else reading.form, "did")
+        helper = {"third": "does", "base": "do"}.get(
+            "third" if word == "has" else reading.form, "did"
+        )
     return Clause(lead, subject, helper, base, rest, tokens[at].text, insertion)
 
 
@@ -104,13 +125,21 @@ def _split_lead(text: str, tokens: list[Token]) -> tuple[str, list[Token]]:
     return "", tokens
 
 
-def _cut_insertion(text: str, tokens: list[Token], statistics: TermStatistics) -> tuple[list[Token], str]:
+def _cut_insertion(
+    text: str, tokens: list[Token], statistics: TermStatistics
+) -> tuple[list[Token], str]:
     """A subject's apposition between two commas (*X, head of Y, said*) is cut out."""
     commas = [position for position, token in enumerate(tokens[:26]) if token.text == ","]
-    if len(commas) < 2 or not 1 <= commas[0] <= 8 or _find_verb(tokens[: commas[0] + 1], statistics) is not None:
+    if (
+        len(commas) < 2
+        or not 1 <= commas[0] <= 8
+        or _find_verb(tokens[: commas[0] + 1], statistics) is not None
+    ):
         return tokens, ""
     after = commas[1] + 1
-    if after < len(tokens) and (tokens[after].folded in AUXILIARIES or verb_form(tokens[after].folded) is not None):
+    if after < len(tokens) and (
+        tokens[after].folded in AUXILIARIES or verb_form(tokens[after].folded) is not None
+    ):
         cut = text[tokens[commas[0] + 1].start : tokens[commas[1]].start]
         return tokens[: commas[0]] + tokens[after:], cut.strip()
     return tokens, ""
@@ -134,34 +163,53 @@ def _find_verb(tokens: Sequence[Token], statistics: TermStatistics) -> int | Non
 
 
 def reading_of(word: str, statistics: TermStatistics) -> VerbForm | None:
-    """A word as a verb form: from the lexicon, or a past in *-ed* whose base the corpus holds (*erased*, *erase*)."""
+    """A word as a verb form: from the lexicon, or a past in *-ed* whose base the corpus holds
+    (*erased*, *erase*).
+    """
     known = verb_form(word)
     if known is not None or not word.endswith("ed") or len(word) < 5 or not word.isalpha():
         return known
-    bases = [word[:-1], word[:-2]] + [word[:-3]] * (word[-3] == word[-4]) + [word[:-3] + "y"] * (word[-3] == "i")
+    bases = (
+        [word[:-1], word[:-2]]
+        + [word[:-3]] * (word[-3] == word[-4])
+        + [word[:-3] + "y"] * (word[-3] == "i")
+    )
     best = max(bases, key=lambda base: statistics.frequency.get(base, 0))
-    return VerbForm(best, "past") if statistics.frequency.get(best, 0) else None
+    if statistics.frequency.get(best, 0):
+        return VerbForm(best, "past")
+    return None
 
 
 def _is_order(tokens: Sequence[Token]) -> bool:
     """*use such information …*: a sentence that starts with a bare verb has no subject."""
     reading = verb_form(tokens[0].folded)
-    return reading is not None and reading.form == "base" and len(tokens) > 1 and tokens[1].folded in DETERMINERS
+    return (
+        reading is not None
+        and reading.form == "base"
+        and len(tokens) > 1
+        and tokens[1].folded in DETERMINERS
+    )
 
 
 def _is_finite(tokens: Sequence[Token], at: int, statistics: TermStatistics) -> bool:
-    token, before = tokens[at], tokens[at - 1]
+    token = tokens[at]
+    before = tokens[at - 1]
     reading = reading_of(token.folded, statistics)
     if reading is None or reading.form == "participle" or token.is_capital:
         return False
-    if before.folded in DETERMINERS or before.folded in PREPOSITIONS or before.folded in ("and", "or", "to"):
+    if (
+        before.folded in DETERMINERS
+        or before.folded in PREPOSITIONS
+        or before.folded in ("and", "or", "to")
+    ):
         return False
     after = tokens[at + 1] if at + 1 < len(tokens) else None
     if reading.form == "past":
         if after is not None and after.folded in AUXILIARIES:
             return False
         return after is None or not (
-            after.folded in ("by", "here", "above", "below", "herein", "earlier") or _is_reduced_relative(tokens, at)
+            after.folded in ("by", "here", "above", "below", "herein", "earlier")
+            or _is_reduced_relative(tokens, at)
         )
     if after is None or (after.folded in PREPOSITIONS and reading.base not in _WITH_PREPOSITION):
         return False
@@ -172,7 +220,9 @@ def _is_finite(tokens: Sequence[Token], at: int, statistics: TermStatistics) -> 
 
 
 def _is_reduced_relative(tokens: Sequence[Token], at: int) -> bool:
-    """*the deal announced on Monday is …*: a finite auxiliary follows before any comma or conjunction."""
+    """*the deal announced on Monday is …*: a finite auxiliary follows before any comma or
+    conjunction.
+    """
     if tokens[at + 1].folded not in PREPOSITIONS:
         return False
     for token in tokens[at + 2 : at + 16]:
@@ -184,10 +234,17 @@ def _is_reduced_relative(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _may_follow(token: Token) -> bool:
-    """Whether a word can open a verb's complement (a verb after it would make the verb before it a noun)."""
+    """Whether a word can open a verb's complement (a verb after it would make the verb before it
+    a noun).
+    """
     if token.folded in AUXILIARIES:
         return False
-    if token.folded in DETERMINERS or token.folded in PREPOSITIONS or token.folded in _BREAKS or token.has_digit:
+    if (
+        token.folded in DETERMINERS
+        or token.folded in PREPOSITIONS
+        or token.folded in _BREAKS
+        or token.has_digit
+    ):
         return True
     reading = verb_form(token.folded)
     return token.text[-1].isalnum() and (reading is None or reading.form == "base")
@@ -212,7 +269,8 @@ def _clause_end(tokens: Sequence[Token], begin: int) -> int:
         if mark in (";", ":", "—", "–", "(", "...", "?", "!", "|"):
             return at
         after = tokens[at + 1 : at + 6]
-        word, opens = tokens[at].folded, bool(after) and at > begin
+        word = tokens[at].folded
+        opens = bool(after) and at > begin
         if opens and (word in ("but", "so") or (word == "and" and after[0].folded in _NEW_SUBJECT)):
             return at
         if mark == "," and after and _opens_tail(after, at - begin):
@@ -221,7 +279,9 @@ def _clause_end(tokens: Sequence[Token], begin: int) -> int:
 
 
 def _opens_tail(after: Sequence[Token], length: int) -> bool:
-    """Whether what follows a comma is a tail: speech, a relative or participle, an adverb, a late aside."""
+    """Whether what follows a comma is a tail: speech, a relative or participle, an adverb, a
+    late aside.
+    """
     first = after[0]
     if any(token.folded in ("said", "says", "added", "wrote", "told") for token in after[1:]):
         return True
@@ -235,11 +295,20 @@ def _is_adverb(token: Token) -> bool:
 
 
 def lower_first(text: str, statistics: TermStatistics) -> str:
-    """The first letter in lower case when the first word is one that the corpus writes so inside sentences."""
+    """The first letter in lower case when the first word is one that the corpus writes so inside
+    sentences.
+    """
     word = text.split(" ", 1)[0].strip(".,'’").removesuffix("'s").removesuffix("’s")
-    if not word or not word[0].isupper() or word == "I" or (len(word) > 1 and word[1:] != word[1:].lower()):
+    if (
+        not word
+        or not word[0].isupper()
+        or word == "I"
+        or (len(word) > 1 and word[1:] != word[1:].lower())
+    ):
         return text
     folded = word.casefold()
-    if folded in statistics.capitalised or not (folded in ENGLISH.function_words or folded in statistics.lower_case):
+    if folded in statistics.capitalised or not (
+        folded in ENGLISH.function_words or folded in statistics.lower_case
+    ):
         return text
     return text[0].lower() + text[1:]

@@ -1,4 +1,6 @@
-"""Questions from English clauses: subject-auxiliary inversion and a question word for what is left out, or a fixed frame."""
+"""Questions from English clauses: subject-auxiliary inversion and a question word for what is
+left out, or a fixed frame.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,24 @@ _MONTH = (
 )
 _WEEKDAY = r"(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
 _DATE = re.compile(
-    r"\s*,?\s*\b(?:on|in|by|since|until|during|from|before|after|back in|as of)\s+(?:(?:early|late|mid)[- ]?)?"
+    r"\s*,?\s*\b(?:on|in|by|since|until|during|from|before|after|back in|as"
+    r" of)\s+(?:(?:early|late|mid)[- ]?)?"
     rf"(?:{_WEEKDAY}(?:,?\s+{_MONTH}\s+\d{{1,2}})?|\d{{1,2}}\s+{_MONTH}(?:\s+\d{{4}})?|(?:19|20)\d\d"
     rf"|{_MONTH}(?:\s+\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s+(?:of\s+)?\d{{4}})?)"
     r"(?:\s+of\s+(?:this|last|next)\s+year)?(?=$|[\s,.;]),?"
 )
-_REASON = re.compile(r"\s*,?\s+(?:because(?: of)?|due to|in order to|so that|as a result of|thanks to|owing to)\s.+$")
+_REASON = re.compile(
+    r"\s*,?\s+(?:because(?: of)?|due to|in order to|so that|as a result of|thanks to|owing to)\s.+$"
+)
 _CONDITION = re.compile(
-    r"\s*,?\s+(?:if|unless|provided that|except (?:as|when|if|to the extent)|to the extent that)\s.+$"
+    r"\s*,?\s+(?:if|unless|provided that|except (?:as|when|if|to the extent)|to the extent"
+    r" that)\s.+$"
 )
 _MANNER = re.compile(r"\s+by\s+\w+ing\s.+$")
-_ABOUT = r"^(?:(?:about|around|approximately|nearly|almost|over|more than|up to|at least|some|only|just|an extra)\s+)*"
+_ABOUT = (
+    r"^(?:(?:about|around|approximately|nearly|almost|over|more than|up to|at"
+    r" least|some|only|just|an extra)\s+)*"
+)
 _AMOUNT = re.compile(
     _ABOUT + r"(?:[$€£¥]\s?\d[\d.,]*(?:\s?(?:million|billion|trillion|[kmb]n?))?"
     r"|\d[\d.,]*\s?(?:%|percent|per cent))(?=$|\s|,)"
@@ -68,7 +77,9 @@ class Question(NamedTuple):
 def questions(clause: Clause, statistics: TermStatistics, rng: random.Random) -> list[Question]:
     """The questions that the rules can make of a clause, best first; empty when none fits."""
     found = [
-        question for question in _all(clause, statistics.people, rng) if 4 <= len(question.text.split()) <= MAX_WORDS
+        question
+        for question in _all(clause, statistics.people, rng)
+        if 4 <= len(question.text.split()) <= MAX_WORDS
     ]
     return sorted(found, key=lambda question: (-question.merit, question.text))
 
@@ -96,10 +107,18 @@ def _about_object(clause: Clause, rng: random.Random) -> Iterator[Question]:
     verb, complement = _complement(clause)
     merit = 1.0 + rng.random()
     if clause.is_be and not verb:
-        if complement.startswith(("a ", "an ", "the ", "one of ")) and len(clause.subject.split()) <= 6:
-            yield Question(_finish(f"what {clause.auxiliary} {clause.subject}"), "definition", merit)
+        if (
+            complement.startswith(("a ", "an ", "the ", "one of "))
+            and len(clause.subject.split()) <= 6
+        ):
+            yield Question(
+                _finish(f"what {clause.auxiliary} {clause.subject}"), "definition", merit
+            )
         return
-    base = verb_form(verb.split()[-1]) if verb else None
+    if verb:
+        base = verb_form(verb.split()[-1])
+    else:
+        base = None
     if (
         base is not None
         and base.base in _SAYING
@@ -108,7 +127,9 @@ def _about_object(clause: Clause, rng: random.Random) -> Iterator[Question]:
         topic = first_noun_phrase(complement.removeprefix("that "))
         if topic:
             yield Question(
-                _finish(f"what {clause.auxiliary} {clause.subject} {verb} about {topic}"), "speech", merit + 0.3
+                _finish(f"what {clause.auxiliary} {clause.subject} {verb} about {topic}"),
+                "speech",
+                merit + 0.3,
             )
         return
     amount = _AMOUNT.match(complement)
@@ -128,12 +149,21 @@ def _about_object(clause: Clause, rng: random.Random) -> Iterator[Question]:
             yield _ask(what_word(noun, rng), clause, f"{verb} {left}", "object", merit, bare=True)
 
 
-def _about_subject(clause: Clause, people: frozenset[str], rng: random.Random) -> Iterator[Question]:
+def _about_subject(
+    clause: Clause, people: frozenset[str], rng: random.Random
+) -> Iterator[Question]:
     rest = shorten(clause.rest)
-    if clause.is_be and not is_participle(rest.split()[0] if rest.split() else "") and len(rest.split()) < 4:
+    if (
+        clause.is_be
+        and not is_participle(rest.split()[0] if rest.split() else "")
+        and len(rest.split()) < 4
+    ):
         return
     if len(rest.split()) >= 3:
-        statement = "has" if clause.auxiliary == "have" and not clause.verb else clause.statement
+        if clause.auxiliary == "have" and not clause.verb:
+            statement = "has"
+        else:
+            statement = clause.statement
         statement = {"are": "is", "were": "was", "do": "does"}.get(statement, statement)
         if clause.auxiliary == "do" and clause.verb:
             statement = _singular(clause.statement)
@@ -145,14 +175,27 @@ def _about_subject(clause: Clause, people: frozenset[str], rng: random.Random) -
 def _open(clause: Clause, rng: random.Random) -> Iterator[Question]:
     """How, why, and yes-no: keep the content words and leave the answer open."""
     rest = shorten(clause.rest)
-    if clause.verb and clause.verb not in _STATIVE and clause.verb not in _SAYING and len(rest.split()) >= 1:
+    if (
+        clause.verb
+        and clause.verb not in _STATIVE
+        and clause.verb not in _SAYING
+        and len(rest.split()) >= 1
+    ):
         yield _ask("how" if rng.random() < 0.7 else "why", clause, rest, "open", 0.6 + rng.random())
     elif not clause.verb and clause.auxiliary in ("can", "could", "may", "must", "shall", "should"):
-        word = "must" if clause.auxiliary == "shall" else clause.auxiliary
+        if clause.auxiliary == "shall":
+            word = "must"
+        else:
+            word = clause.auxiliary
         yield Question(_finish(f"{word} {clause.subject} {rest}"), "polar", 0.9 + rng.random())
-        first = rest.split()[0] if rest else ""
+        if rest:
+            first = rest.split()[0]
+        else:
+            first = ""
         if verb_form(first) is not None and first != "be":
-            yield Question(_finish(f"how {word} {clause.subject} {rest}"), "open", 0.5 + rng.random())
+            yield Question(
+                _finish(f"how {word} {clause.subject} {rest}"), "open", 0.5 + rng.random()
+            )
     elif clause.auxiliary in _BE_HAVE and rest and _tells_event(rest.split()[0]):
         yield _ask("how" if rng.random() < 0.5 else "why", clause, rest, "open", 0.4 + rng.random())
     yield _ask("", clause, rest, "polar", 0.2 + rng.random() * 0.5)
@@ -162,10 +205,16 @@ def _tells_event(word: str) -> bool:
     return is_participle(word) and word not in _REPORTING
 
 
-def _ask(word: str, clause: Clause, rest: str, asks: str, merit: float, bare: bool = False) -> Question:
+def _ask(
+    word: str, clause: Clause, rest: str, asks: str, merit: float, bare: bool = False
+) -> Question:
     """`word auxiliary subject verb rest?`; `bare`: the verb stands in `rest` already."""
     verb = "" if bare else clause.verb
-    return Question(_finish(" ".join((word, clause.auxiliary, clause.subject, verb, shorten(rest)))), asks, merit)
+    return Question(
+        _finish(" ".join((word, clause.auxiliary, clause.subject, verb, shorten(rest)))),
+        asks,
+        merit,
+    )
 
 
 def _finish(text: str) -> str:
@@ -175,7 +224,9 @@ def _finish(text: str) -> str:
 
 
 def shorten(rest: str, most: int = 14) -> str:
-    """About `most` words, cut before a preposition or conjunction or after a comma; uncut without such a place."""
+    """About `most` words, cut before a preposition or conjunction or after a comma; uncut
+    without such a place.
+    """
     words = rest.split()
     if len(words) <= most:
         return rest
@@ -206,7 +257,8 @@ def _complement(clause: Clause) -> tuple[str, str]:
         reading = verb_form(folded)
         helper_be = clause.auxiliary in ("is", "are", "was", "were")
         if (
-            (is_participle(folded) or reading is not None) and not (helper_be and is_participle(folded))
+            (is_participle(folded) or reading is not None)
+            and not (helper_be and is_participle(folded))
         ) or folded.endswith("ing"):
             return " ".join(words[: at + 1]), " ".join(words[at + 1 :])
         break
@@ -215,35 +267,51 @@ def _complement(clause: Clause) -> tuple[str, str]:
 
 def _singular(word: str) -> str:
     reading = verb_form(word.casefold())
-    return third_person(reading.base) if reading is not None and reading.form == "base" else word
+    if reading is not None and reading.form == "base":
+        return third_person(reading.base)
+    return word
 
 
 def event_questions(clause: Clause, people: frozenset[str], rng: random.Random) -> Iterator[str]:
-    """Questions that turn the clause into a noun: *the impact of X introducing Y*, *what led X to introduce Y*."""
+    """Questions that turn the clause into a noun: *the impact of X introducing Y*, *what led X
+    to introduce Y*.
+    """
     if not clause.verb or clause.verb in _NO_ACTION:
         return
     thing = first_noun_phrase(clause.rest)
     after = clause.rest[len(thing) :].split()
-    if not thing or not clause.rest.startswith(thing) or ((after and verb_form(after[0])) or after[:1] == ["to"]):
+    if (
+        not thing
+        or not clause.rest.startswith(thing)
+        or ((after and verb_form(after[0])) or after[:1] == ["to"])
+    ):
         return
-    yield rng.choice(_EVENT).format(event=f"{clause.subject} {inflect_phrase(clause.verb, 'gerund')} {thing}")
+    yield rng.choice(_EVENT).format(
+        event=f"{clause.subject} {inflect_phrase(clause.verb, 'gerund')} {thing}"
+    )
     if who_word(clause.subject, people, clause.insertion) == "who" or clause.subject[:1].isupper():
         yield rng.choice(_AGENT).format(subject=clause.subject, action=f"{clause.verb} {thing}")
 
 
 def relation_question(phrases: Sequence[Phrase], topic: str, rng: random.Random) -> str | None:
-    """A question about two phrases of a sentence, or one and the topic; None when there is nothing to name."""
+    """A question about two phrases of a sentence, or one and the topic; None when there is
+    nothing to name.
+    """
     names = [phrase.text for phrase in phrases if _can_be_named(phrase)]
     if topic and rng.random() < 0.35 and not any(topic in name or name in topic for name in names):
         names.append(topic)
     if len(names) >= 2:
         first, second = sorted(rng.sample(range(len(names)), 2))
         return rng.choice(_RELATION).format(a=names[first], b=names[second])
-    return rng.choice(_TOPIC).format(a=names[0]) if names else None
+    if names:
+        return rng.choice(_TOPIC).format(a=names[0])
+    return None
 
 
 def _can_be_named(phrase: Phrase) -> bool:
-    """Names, codes and terms of two words or more: a lone common word makes no sense between two others."""
+    """Names, codes and terms of two words or more: a lone common word makes no sense between two
+    others.
+    """
     return phrase.text[:1].isalpha() and (
         phrase.sort in ("name", "code") or (phrase.sort == "term" and " " in phrase.text)
     )

@@ -35,15 +35,20 @@ def generate(
     statistics: TermStatistics | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> list[Query]:
-    """Queries of several kinds made from the chunks' own sentences, at most `per_chunk` of each chunk, in chunk order.
+    """Queries of several kinds made from the chunks' own sentences, at most `per_chunk` of each
+    chunk, in chunk order.
 
-    `titles` maps a document id to its title. `Query.evidence` is the sentence a query was made from, verbatim in its
-    chunk's text. What a chunk yields depends on `seed`, its content hash and the corpus statistics only. When there is
-    more to make than `max_queries`, chunks are taken in rounds over the documents, one of each document a round.
-    Chunks with the same content yield queries once. Texts are distinct after folding. `check` is called before each
+    `titles` maps a document id to its title. `Query.evidence` is the sentence a query was made
+    from, verbatim in its chunk's text. What a chunk yields depends on `seed`, its content hash and
+    the corpus statistics only. When there is more to make than `max_queries`, chunks are taken in
+    rounds over the documents, one of each document a round. Chunks with the same content yield
+    queries once. Texts are distinct after folding. `check` is called before each
     chunk: what it raises ends the work.
     """
-    table = TermStatistics.from_chunks(chunks, check=check) if statistics is None else statistics
+    if statistics is None:
+        table = TermStatistics.from_chunks(chunks, check=check)
+    else:
+        table = statistics
     writer = Writer(table, language_of(language), kinds, per_chunk, seed)
     made: list[tuple[int, Query]] = []
     seen: set[str] = set()
@@ -61,7 +66,9 @@ def generate(
 
 
 def rounds(chunks: Sequence[Chunk], seed: int) -> Iterator[int]:
-    """Positions of distinct chunks: a first chunk of every document, then a second …, each round in a seeded order."""
+    """Positions of distinct chunks: a first chunk of every document, then a second …, each round
+    in a seeded order.
+    """
     documents: dict[int, list[tuple[str, int]]] = defaultdict(list)
     known: set[str] = set()
     for position, chunk in enumerate(chunks):
@@ -76,7 +83,9 @@ def rounds(chunks: Sequence[Chunk], seed: int) -> Iterator[int]:
 
 
 def seeded_key(seed: int, chunk: Chunk) -> str:
-    """By which chunks are put into an order that depends on nothing but the seed and each one's content."""
+    """By which chunks are put into an order that depends on nothing but the seed and each one's
+    content.
+    """
     return hashlib.blake2b(f"{seed}:{chunk.content_hash}".encode(), digest_size=16).hexdigest()
 
 
@@ -84,15 +93,25 @@ class Writer:
     """Writes the queries of one chunk after the other, at most `per_chunk` each."""
 
     def __init__(
-        self, table: TermStatistics, language: Language, kinds: Sequence[QueryKind], per_chunk: int, seed: int
+        self,
+        table: TermStatistics,
+        language: Language,
+        kinds: Sequence[QueryKind],
+        per_chunk: int,
+        seed: int,
     ) -> None:
-        self.table, self.language, self.per_chunk, self.seed = table, language, per_chunk, seed
+        self.table = table
+        self.language = language
+        self.per_chunk = per_chunk
+        self.seed = seed
         asks = bool(language.questions) or language.code == "en"
         self.kinds = [kind for kind in kinds if kind in KINDS and (kind != "question" or asks)]
         self._topics: dict[int, Topic] = {}
 
     def write(self, chunk: Chunk, title: str) -> list[Query]:
-        """Each kind in a seeded order takes the best sentence not used yet that it can be made from."""
+        """Each kind in a seeded order takes the best sentence not used yet that it can be made
+        from.
+        """
         if chunk.document_id not in self._topics:
             self._topics[chunk.document_id] = topic_of(title, self.table, self.language)
         topic = self._topics[chunk.document_id]
@@ -105,24 +124,35 @@ class Writer:
         for kind in self._slots(rng):
             if len(found) >= self.per_chunk:
                 break
-            made = self._make(kind, chunk, topic, sorted(sentences, key=lambda s: (uses[s.start], -s.score)), rng)
+            made = self._make(
+                kind, chunk, topic, sorted(sentences, key=lambda s: (uses[s.start], -s.score)), rng
+            )
             if made is not None and fold(made[0]) not in {fold(query.text) for query in found}:
                 uses[made[1].start] += 1
                 found.append(Query(made[0], kind, chunk.id, chunk.document_id, made[1].text))
         return found
 
     def _slots(self, rng: random.Random) -> list[QueryKind]:
-        """Kinds in the order they get their turn: questions are twice as likely to come first; a title comes once."""
+        """Kinds in the order they get their turn: questions are twice as likely to come first; a
+        title comes once.
+        """
         slots: list[QueryKind] = []
         while len(slots) < 2 * self.per_chunk + len(self.kinds):
-            turn = sorted(self.kinds, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0))
+            turn = sorted(
+                self.kinds, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0)
+            )
             slots.extend(kind for kind in turn if kind != "title" or "title" not in slots)
             if not any(kind != "title" for kind in self.kinds):
                 break
         return slots
 
     def _make(
-        self, kind: QueryKind, chunk: Chunk, topic: Topic, sentences: Sequence[Sentence], rng: random.Random
+        self,
+        kind: QueryKind,
+        chunk: Chunk,
+        topic: Topic,
+        sentences: Sequence[Sentence],
+        rng: random.Random,
     ) -> tuple[str, Sentence] | None:
         if kind == "title":
             return title_query(topic, chunk.headings, sentences, rng)
@@ -135,21 +165,30 @@ class Writer:
             return (text, sentences[0]) if text is not None else None
         return None
 
-    def _one(self, kind: QueryKind, sentence: Sentence, topic: Topic, rng: random.Random) -> str | None:
+    def _one(
+        self, kind: QueryKind, sentence: Sentence, topic: Topic, rng: random.Random
+    ) -> str | None:
         if kind == "keyword":
             text: str | None = keyword_query(sentence, topic, rng)
         elif kind == "claim":
             text = claim_query(sentence, self.language, self.table, rng)
         elif self.language.code == "en":
             clause = parse_clause(clean(sentence.text, self.language), self.table)
-            found = questions(generalise_clause(clause, self.table, rng), self.table, rng) if clause is not None else []
+            if clause is not None:
+                found = questions(generalise_clause(clause, self.table, rng), self.table, rng)
+            else:
+                found = []
             text = found[0].text if found else None
         else:
             text = _template_question(sentence, self.language, rng)
-        return text if text is not None and len(text) > 3 else None
+        if text is not None and len(text) > 3:
+            return text
+        return None
 
     def _loosened(self, text: str, kind: QueryKind, rng: random.Random) -> str:
-        """Less specific, and with everyday words exchanged: the student must not live by exact matches alone."""
+        """Less specific, and with everyday words exchanged: the student must not live by exact
+        matches alone.
+        """
         if self.language.code != "en":
             return text
         if kind == "keyword":
@@ -158,7 +197,9 @@ class Writer:
 
 
 def _template_question(sentence: Sentence, language: Language, rng: random.Random) -> str | None:
-    """In a language without a grammar: two distinctive phrases of the sentence in a template; None when it has fewer than two."""
+    """In a language without a grammar: two distinctive phrases of the sentence in a template;
+    None when it has fewer than two.
+    """
     phrases = [phrase.text for phrase in sentence.best(3) if phrase.sort != "number"]
     if len(phrases) < 2:
         return None

@@ -16,13 +16,19 @@ SHARE = 0.6
 
 
 def generalise(
-    text: str, statistics: TermStatistics, language: Language, rng: random.Random, share: float = 0.5, begin: int = 0
+    text: str,
+    statistics: TermStatistics,
+    language: Language,
+    rng: random.Random,
+    share: float = 0.5,
+    begin: int = 0,
 ) -> str:
-    """Each phrase of two or more words loses, with probability `share`, what stands before its head.
+    """Each phrase of two or more words loses, with probability `share`, what stands before its
+    head.
 
-    A term keeps its last word (*recent funding round* → *round* only when the head is not too common), a person the
-    surname; names of places, products and organisations stay whole, and so do codes.
-    Tokens before `begin` are left alone.
+    A term keeps its last word (*recent funding round* → *round* only when the head is not too
+    common), a person the surname; names of places, products and organisations stay whole, and so do
+    codes. Tokens before `begin` are left alone.
     """
     tokens = tokenize(text)
     for phrase in reversed(find_phrases(text, tokens, statistics, language)):
@@ -40,20 +46,29 @@ def _kept_words(phrase: Phrase, text: str, statistics: TermStatistics) -> int:
     words = phrase.text.split()
     if phrase.sort == "name":
         person = words[-1].casefold().removesuffix("'s") in statistics.people
-        return 1 if person and len(words) == 2 else phrase.last - phrase.first
+        if person and len(words) == 2:
+            return 1
+        return phrase.last - phrase.first
     if phrase.sort != "term" or any(letter.isdigit() for letter in phrase.text):
         return phrase.last - phrase.first
     head = words[-1].casefold()
-    return 1 if statistics.idf(head) > 0.45 * statistics.highest_idf else min(2, phrase.last - phrase.first)
+    if statistics.idf(head) > 0.45 * statistics.highest_idf:
+        return 1
+    return min(2, phrase.last - phrase.first)
 
 
 def generalise_clause(clause: Clause, statistics: TermStatistics, rng: random.Random) -> Clause:
-    """The clause with a less specific rest, and at times another verb; a verb that opens the rest is left alone."""
+    """The clause with a less specific rest, and at times another verb; a verb that opens the
+    rest is left alone.
+    """
     begin = 0 if clause.verb or clause.is_be else 3
     rest = generalise(clause.rest, statistics, ENGLISH, rng, SHARE, begin)
     form = {"did": "past", "does": "third", "do": "base"}.get(clause.auxiliary, "")
     if not clause.verb or not form or rng.random() < 0.5:
         return replace(clause, rest=rest)
     verb = verb_synonym(clause.verb, rng)
-    statement = clause.statement if verb == clause.verb else inflect_phrase(verb, form)
+    if verb == clause.verb:
+        statement = clause.statement
+    else:
+        statement = inflect_phrase(verb, form)
     return replace(clause, rest=rest, verb=verb, statement=statement)

@@ -13,7 +13,9 @@ from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import fold, tokenize
 from engine.queries.rules.vocabulary import Language
 
-_EXTENSION = re.compile(r"\.(?:pdf|docx?|txt|html?|md|rtf|odt|pptx?|xlsx?|eml|msg|epub|csv|xml|json)$", re.IGNORECASE)
+_EXTENSION = re.compile(
+    r"\.(?:pdf|docx?|txt|html?|md|rtf|odt|pptx?|xlsx?|eml|msg|epub|csv|xml|json)$", re.IGNORECASE
+)
 _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}|[_+]+")
 
 
@@ -26,10 +28,17 @@ class Topic:
 
     @property
     def name(self) -> str:
-        """The heaviest name or code of the title, else its heaviest phrase that is no number, else an empty string."""
-        words = [phrase for phrase in self.phrases if phrase.sort != "number" and not _is_opaque(phrase.text)]
+        """The heaviest name or code of the title, else its heaviest phrase that is no number,
+        else an empty string.
+        """
+        words = [
+            phrase
+            for phrase in self.phrases
+            if phrase.sort != "number" and not _is_opaque(phrase.text)
+        ]
         return next(
-            (phrase.text for phrase in words if phrase.sort in ("name", "code")), words[0].text if words else ""
+            (phrase.text for phrase in words if phrase.sort in ("name", "code")),
+            words[0].text if words else "",
         )
 
 
@@ -46,10 +55,11 @@ def topic_of(title: str, statistics: TermStatistics, language: Language) -> Topi
 
 
 def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
-    """Two to four phrases of a sentence in text order (two to seven words), half of the time without its best one.
+    """Two to four phrases of a sentence in text order (two to seven words), half of the time
+    without its best one.
 
-    A sentence with a single phrase borrows the topic's name, and so does one in four of the others: what is left out
-    must be supplied by the student's understanding.
+    A sentence with a single phrase borrows the topic's name, and so does one in four of the others:
+    what is left out must be supplied by the student's understanding.
     """
     phrases = _distinct(sorted(sentence.phrases, key=lambda phrase: -phrase.weight)[:6])
     if len(phrases) > 2 and rng.random() < 0.5:
@@ -66,11 +76,18 @@ def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
 def title_query(
     topic: Topic, headings: Sequence[str], sentences: Sequence[Sentence], rng: random.Random
 ) -> tuple[str, Sentence] | None:
-    """A heading or part of the title, with the chunk's most distinctive phrase that the title lacks."""
+    """A heading or part of the title, with the chunk's most distinctive phrase that the title
+    lacks.
+    """
     heads = [
-        heading.strip() for heading in headings if 0 < len(heading.split()) <= 8 and fold(heading) != fold(topic.text)
+        heading.strip()
+        for heading in headings
+        if 0 < len(heading.split()) <= 8 and fold(heading) != fold(topic.text)
     ]
-    place = heads[-1] if heads and rng.random() < 0.7 else _short_title(topic, rng)
+    if heads and rng.random() < 0.7:
+        place = heads[-1]
+    else:
+        place = _short_title(topic, rng)
     if not place:
         return None
     for sentence in sentences[:3]:
@@ -85,7 +102,9 @@ def _short_title(topic: Topic, rng: random.Random) -> str:
     """The title when it is short, else its one or two heaviest phrases in their order."""
     if 0 < len(topic.text.split()) <= 5:
         return topic.text
-    chosen = [phrase for phrase in topic.phrases if phrase.sort != "number"][: rng.choice((1, 2, 2))]
+    chosen = [phrase for phrase in topic.phrases if phrase.sort != "number"][
+        : rng.choice((1, 2, 2))
+    ]
     return " ".join(phrase.text for phrase in sorted(chosen, key=lambda phrase: phrase.first))
 
 
@@ -99,4 +118,6 @@ def _distinct(phrases: Sequence[Phrase]) -> list[Phrase]:
 
 def _overlap(text: str, others: Sequence[str]) -> bool:
     words = set(fold(text).split())
-    return any(words <= set(fold(other).split()) or words >= set(fold(other).split()) for other in others)
+    return any(
+        words <= set(fold(other).split()) or words >= set(fold(other).split()) for other in others
+    )

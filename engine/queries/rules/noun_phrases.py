@@ -16,8 +16,11 @@ _PEOPLE = english_words("roles")
 
 
 def first_noun_phrase(text: str) -> str:
-    """The words up to the first preposition (except *of*), verb, conjunction or mark; may be empty."""
-    end, count = 0, 0
+    """The words up to the first preposition (except *of*), verb, conjunction or mark; may be
+    empty.
+    """
+    end = 0
+    count = 0
     for token in tokenize(text):
         folded = token.folded
         if not token.text[-1].isalnum():
@@ -36,7 +39,8 @@ def first_noun_phrase(text: str) -> str:
             return ""
         if count and _is_verb(folded, count) and not token.is_capital:
             break
-        end, count = token.end, count + 1
+        end = token.end
+        count = count + 1
         if count == MAX_WORDS:
             break
     return _without_loose_end(text[:end].strip())
@@ -46,7 +50,9 @@ def _is_verb(word: str, count: int) -> bool:
     if word in AUXILIARIES:
         return True
     reading = verb_form(word)
-    return reading is not None and (reading.form == "participle" or (reading.form in ("past", "third") and count > 1))
+    return reading is not None and (
+        reading.form == "participle" or (reading.form in ("past", "third") and count > 1)
+    )
 
 
 def _without_loose_end(text: str) -> str:
@@ -79,7 +85,13 @@ def who_word(subject: str, people: frozenset[str], insertion: str = "") -> str:
     ):
         return "who"
     head = folded[-1]
-    if words[-1].islower() and folded[0] in DETERMINERS and len(words) > 2 and head.isalpha() and not is_plural(head):
+    if (
+        words[-1].islower()
+        and folded[0] in DETERMINERS
+        and len(words) > 2
+        and head.isalpha()
+        and not is_plural(head)
+    ):
         return f"which {head}"
     return "what"
 
@@ -95,4 +107,6 @@ def _head_part(phrase: str) -> list[str]:
 
 def is_plural(word: str) -> bool:
     """Whether a noun looks plural."""
-    return word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us", "is", "'s", "ics"))
+    return (
+        word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us", "is", "'s", "ics"))
+    )

@@ -14,16 +14,22 @@ from engine.queries.rules.vocabulary import Language, english_words, word_set
 MAX_WORDS = 4
 _NUMBER = re.compile(r"[$€£¥]?\d[\d.,:]*(?:%|st|nd|rd|th|k|m|bn)?$", re.IGNORECASE)
 _DETERMINERS = english_words("determiners_before_nouns")
-_AFTER_VERB = _DETERMINERS | word_set("it them him us me you to that how what for with on in at by from up out off")
+_AFTER_VERB = _DETERMINERS | word_set(
+    "it them him us me you to that how what for with on in at by from up out off"
+)
 _BEFORE_BASE = english_words("before_bases")
-_CLOSED = _AFTER_VERB | word_set("of and or but as than under over into through between after before when while")
+_CLOSED = _AFTER_VERB | word_set(
+    "of and or but as than under over into through between after before when while"
+)
 _NAME_WORDS = english_words("words_of_names")
 _PARTICLES = word_set("ten van von der den de da di del la le al bin ibn")
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Tokens [first, last) of a sentence. `weight` ~ 0…1.5: its highest idf over the corpus's highest, and bonuses.
+    """Tokens [first, last) of a sentence.
+
+    `weight` ~ 0…1.5: its highest idf over the corpus's highest, and bonuses.
 
     `sort`: name (capitalised), code (letters with digits, or capitals inside), number, or term.
     """
@@ -38,14 +44,17 @@ class Phrase:
 def find_phrases(
     sentence: str, tokens: Sequence[Token], statistics: TermStatistics, language: Language
 ) -> list[Phrase]:
-    """Non-overlapping phrases in text order: maximal runs of content words, names kept apart, at most four words."""
+    """Non-overlapping phrases in text order: maximal runs of content words, names kept apart, at
+    most four words.
+    """
     phrases: list[Phrase] = []
     run: list[int] = []
     english = language.code == "en"
     for position, token in enumerate(tokens):
-        if (is_content(token, statistics, language) and not (english and _acts_as_verb(tokens, position))) or (
-            _is_name_word(tokens, position)
-        ):
+        if (
+            is_content(token, statistics, language)
+            and not (english and _acts_as_verb(tokens, position))
+        ) or (_is_name_word(tokens, position)):
             if run and _parts(tokens[run[-1]], token, sentence, statistics, len(run)):
                 _close(phrases, run, sentence, tokens, statistics)
             run.append(position)
@@ -67,7 +76,9 @@ def is_content(token: Token, statistics: TermStatistics, language: Language) -> 
 
 
 def _acts_as_verb(tokens: Sequence[Token], at: int) -> bool:
-    """Whether an English word works as a verb or adverb where it stands (*sees Newcastle*, *to tell*)."""
+    """Whether an English word works as a verb or adverb where it stands (*sees Newcastle*, *to
+    tell*).
+    """
     token = tokens[at]
     word = token.folded
     if token.is_capital or not token.text.isalpha():
@@ -91,13 +102,19 @@ def _acts_as_verb(tokens: Sequence[Token], at: int) -> bool:
         return before is not None and before.folded in _BEFORE_BASE
     if before is not None and before.folded in _DETERMINERS:
         return False
-    if at == 0 or (before is not None and before.folded in ("he", "she", "it", "who", "which", "that", "they")):
+    if at == 0 or (
+        before is not None and before.folded in ("he", "she", "it", "who", "which", "that", "they")
+    ):
         return True
-    return after is not None and (after.folded in _AFTER_VERB or after.is_capital or after.has_digit)
+    return after is not None and (
+        after.folded in _AFTER_VERB or after.is_capital or after.has_digit
+    )
 
 
 def _is_name_word(tokens: Sequence[Token], at: int) -> bool:
-    """*New* in *New York*, *ten* in *Erik ten Hag*: a word that belongs to the capitalised words around it."""
+    """*New* in *New York*, *ten* in *Erik ten Hag*: a word that belongs to the capitalised words
+    around it.
+    """
     token = tokens[at]
     if not token.text.isalpha() or at + 1 >= len(tokens) or not tokens[at + 1].is_capital:
         return False
@@ -106,21 +123,32 @@ def _is_name_word(tokens: Sequence[Token], at: int) -> bool:
     return token.folded in _PARTICLES and at > 0 and tokens[at - 1].is_capital
 
 
-def _parts(before: Token, token: Token, sentence: str, statistics: TermStatistics, length: int) -> bool:
+def _parts(
+    before: Token, token: Token, sentence: str, statistics: TermStatistics, length: int
+) -> bool:
     """Whether a phrase ends between two neighbouring content words."""
     if length >= MAX_WORDS or sentence[before.end : token.start].strip():
         return True
     if token.folded in _PARTICLES or before.folded in _PARTICLES:
         return False
-    return token.is_capital != before.is_capital and before.start > 0 and not (token.has_digit or before.has_digit)
+    return (
+        token.is_capital != before.is_capital
+        and before.start > 0
+        and not (token.has_digit or before.has_digit)
+    )
 
 
 def _close(
-    phrases: list[Phrase], run: list[int], sentence: str, tokens: Sequence[Token], statistics: TermStatistics
+    phrases: list[Phrase],
+    run: list[int],
+    sentence: str,
+    tokens: Sequence[Token],
+    statistics: TermStatistics,
 ) -> None:
     if not run:
         return
-    first, last = run[0], run[-1] + 1
+    first = run[0]
+    last = run[-1] + 1
     run.clear()
     words = tokens[first:last]
     text = sentence[words[0].start : words[-1].end].removesuffix("'s").removesuffix("’s")
@@ -140,5 +168,7 @@ def _sort(words: Sequence[Token], statistics: TermStatistics) -> str:
     capital = [word for word in words if word.is_capital]
     likely = capital and (len(capital) == len(words) or capital[0].folded in statistics.capitalised)
     fitting = _PARTICLES | _NAME_WORDS
-    named = all(word.folded not in statistics.lower_case or word.folded in fitting for word in words)
+    named = all(
+        word.folded not in statistics.lower_case or word.folded in fitting for word in words
+    )
     return "name" if likely and named else "term"

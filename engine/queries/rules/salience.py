@@ -11,12 +11,15 @@ from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, tokenize
 from engine.queries.rules.vocabulary import Language
 
-MIN_WORDS, MAX_WORDS = 4, 60
+MIN_WORDS = 4
+MAX_WORDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a chunk: `text == chunk.text[start:end]`, its tokens, its phrases and how much it says."""
+    """A sentence of a chunk: `text == chunk.text[start:end]`, its tokens, its phrases and how
+    much it says.
+    """
 
     text: str
     start: int
@@ -40,8 +43,14 @@ def salient_sentences(text: str, statistics: TermStatistics, language: Language)
         sentence = text[start:end]
         tokens = tuple(tokenize(sentence))
         words = sum(token.text[-1].isalnum() for token in tokens)
-        least = MIN_WORDS if sentence.isascii() or " " in sentence else 1  # where the script writes no spaces
-        letters = sum(letter.isalpha() for letter in sentence)  # of rules, dots and cells these are few
+        # where the script writes no spaces
+        if sentence.isascii() or " " in sentence:
+            least = MIN_WORDS
+        else:
+            least = 1
+        letters = sum(
+            letter.isalpha() for letter in sentence
+        )  # of rules, dots and cells these are few
         if words < least or letters < len(sentence.replace(" ", "")) / 2 or len(tokens) < 2:
             continue
         phrases = tuple(find_phrases(sentence, tokens, statistics, language))
@@ -60,13 +69,18 @@ def _score(
     statistics: TermStatistics,
     language: Language,
 ) -> float:
-    """Sum of the four heaviest phrases, lowered for length, vagueness, speech, position and boilerplate."""
+    """Sum of the four heaviest phrases, lowered for length, vagueness, speech, position and
+    boilerplate.
+    """
     score = sum(sorted((phrase.weight for phrase in phrases), reverse=True)[:4])
     if words < MIN_WORDS or words > MAX_WORDS:
         score *= 0.5
     elif words < 8:
         score *= 0.8
-    first = tokens[0].folded if tokens[0].text[-1].isalnum() or len(tokens) < 2 else tokens[1].folded
+    if tokens[0].text[-1].isalnum() or len(tokens) < 2:
+        first = tokens[0].folded
+    else:
+        first = tokens[1].folded
     if first in language.vague:
         score *= 0.6
     if any(token.folded in language.personal for token in tokens):

@@ -1,4 +1,6 @@
-"""Sentences of a text as character spans: robust to abbreviations, decimals, codes, list items and tables."""
+"""Sentences of a text as character spans: robust to abbreviations, decimals, codes, list items
+and tables.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,13 @@ llc gen gov sen rep lt col sgt capt hon rev dept est approx ca resp art sec ch p
 jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun bzw z.b d.h u.a ggf evtl usw vgl nr abs str inkl zzgl
 dipl ing hr fr mme mlle mm av env p.ex sra srta dra ud uds pág núm art.º a.m p.m u.s u.k u.n min max temp bros univ
 assn subj exh
-""")
-_OPENERS = word_set("The A An In It He She They We I But And This That These For At On As If When While His Her")
-_BLOCK = re.compile(r"\n[ \t]*\n+|\n(?=[ \t]*(?:[-*•▪◦‣|#>]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]\s))")
+""")  # noqa: E501
+_OPENERS = word_set(
+    "The A An In It He She They We I But And This That These For At On As If When While His Her"
+)
+_BLOCK = re.compile(
+    r"\n[ \t]*\n+|\n(?=[ \t]*(?:[-*•▪◦‣|#>]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]\s))"
+)
 _STOP = re.compile(r"(?:[.!?…]+|[。！？｡])[\"'”’»)\]]*")
 _ENUMERATOR = re.compile(r"(?:^|\s)\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})\.$")
 _WORD_BEFORE = re.compile(r"([^\s(\[\"'“”‘’«]+)$")
@@ -29,12 +35,14 @@ class Span(NamedTuple):
 
 
 def split_sentences(text: str) -> list[Span]:
-    """Spans of the sentences of `text`, without surrounding white space, in order and not overlapping.
+    """Spans of the sentences of `text`, without surrounding white space, in order and not
+    overlapping.
 
-    Paragraphs, list items and table rows end a sentence; a single line break inside a paragraph does so only when it
-    looks like a heading or cell (both lines short). A full stop ends one when the next word starts with a capital,
-    digit, quote or bracket (or when a space stands before the stop, as in tokenised collections), unless it belongs to
-    an abbreviation, an initial, a decimal, an ordinal or an enumerator.
+    Paragraphs, list items and table rows end a sentence; a single line break inside a paragraph
+    does so only when it looks like a heading or cell (both lines short). A full stop ends one when
+    the next word starts with a capital, digit, quote or bracket (or when a space stands before the
+    stop, as in tokenised collections), unless it belongs to an abbreviation, an initial, a decimal,
+    an ordinal or an enumerator.
     """
     spans: list[Span] = []
     for block in _blocks(text):
@@ -59,16 +67,27 @@ def _blocks(text: str) -> list[Span]:
 
 
 def _lines(text: str, start: int, end: int) -> list[Span]:
-    """A paragraph is one block, but a short line that does not flow into the next (a heading, a cell) stands alone."""
+    """A paragraph is one block, but a short line that does not flow into the next (a heading, a
+    cell) stands alone.
+    """
     blocks: list[Span] = []
     begin = start
     position = text.find("\n", start, end)
     while position != -1:
         line = text[
-            text.rfind("\n", start, position) + 1 if text.rfind("\n", start, position) != -1 else start : position
+            (
+                text.rfind("\n", start, position) + 1
+                if text.rfind("\n", start, position) != -1
+                else start
+            ) : position
         ]
         after = text[position + 1 : min(end, position + 80)].lstrip()
-        if len(line) < 60 and after and not after[0].islower() and not line.rstrip().endswith((",", ";", "-")):
+        if (
+            len(line) < 60
+            and after
+            and not after[0].islower()
+            and not line.rstrip().endswith((",", ";", "-"))
+        ):
             blocks.append(Span(begin, position))
             begin = position + 1
         position = text.find("\n", position + 1, end)
@@ -77,7 +96,8 @@ def _lines(text: str, start: int, end: int) -> list[Span]:
 
 
 def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool:
-    mark, after = stop.group(), text[stop.end() : min(end, stop.end() + 12)]
+    mark = stop.group()
+    after = text[stop.end() : min(end, stop.end() + 12)]
     if mark[0] in "。！？｡":
         return True
     if not after[:1].isspace():
@@ -102,7 +122,9 @@ def _abbreviated(before: str, mark: str, after: str) -> bool:
         return True
     if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):
         return not after[0].isupper()
-    return _ENUMERATOR.search(before + ".") is not None and (not before.strip() or len(before.strip()) <= 4)
+    return _ENUMERATOR.search(before + ".") is not None and (
+        not before.strip() or len(before.strip()) <= 4
+    )
 
 
 def _append(spans: list[Span], text: str, start: int, end: int) -> None:

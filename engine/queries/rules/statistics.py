@@ -1,4 +1,6 @@
-"""What the corpus says about its words and sentences: rarity, names, abbreviations and boilerplate."""
+"""What the corpus says about its words and sentences: rarity, names, abbreviations and
+boilerplate.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ _SHORT_FORM = re.compile(r"\(\s*[\"“”']?([A-Z][A-Za-z&-]{1,6}[A-Z]s?|[A-Z]{2
 class TermStatistics:
     """Document frequencies over chunks, and what else one pass over them shows.
 
-    `chunks` is the number of distinct chunks seen. `frequency[term]` counts chunks that hold a folded term,
-    `repeated[sentence]` chunks that hold a folded sentence (only those in two or more). `capitalised`: terms that are
-    mostly capitalised inside sentences, `lower_case`: mostly not. `people`: words that follow a given name. `long_forms`:
-    abbreviation → the words that the corpus spells it out with.
+    `chunks` is the number of distinct chunks seen. `frequency[term]` counts chunks that hold a
+    folded term, `repeated[sentence]` chunks that hold a folded sentence (only those in two or
+    more). `capitalised`: terms that are mostly capitalised inside sentences, `lower_case`: mostly
+    not. `people`: words that follow a given name. `long_forms`: abbreviation → the words that the
+    corpus spells it out with.
     """
 
     chunks: int
@@ -40,7 +43,8 @@ class TermStatistics:
     def from_chunks(
         cls, chunks: Sequence[Chunk], sample: int = SAMPLE, check: Callable[[], None] = lambda: None
     ) -> TermStatistics:
-        """One pass over the distinct chunks; of more than `sample`, those with the lowest content hashes are read.
+        """One pass over the distinct chunks; of more than `sample`, those with the lowest
+        content hashes are read.
 
         `check` is called before each chunk: what it raises ends the pass.
         """
@@ -55,7 +59,9 @@ class TermStatistics:
         return counter.result()
 
     def idf(self, term: str) -> float:
-        """ln(1 + (N − n + ½)/(n + ½)) of a folded term found in n of N chunks: BM25's, never negative."""
+        """ln(1 + (N − n + ½)/(n + ½)) of a folded term found in n of N chunks: BM25's, never
+        negative.
+        """
         found = self.frequency.get(term, 0)
         return math.log(1 + (self.chunks - found + 0.5) / (found + 0.5))
 
@@ -65,7 +71,9 @@ class TermStatistics:
         return math.log(1 + max(0.0, self.chunks - 0.5) / 1.5) or 1.0
 
     def is_common(self, term: str) -> bool:
-        """Whether a term stands in so many chunks (a tenth, of fifty or more) that it works like a function word."""
+        """Whether a term stands in so many chunks (a tenth, of fifty or more) that it works like
+        a function word.
+        """
         return self.chunks >= 50 and self.frequency.get(term, 0) > self.chunks / 10
 
     def is_boilerplate(self, sentence: str) -> bool:
@@ -114,7 +122,9 @@ class _Counter:
             before = [token for token in tokens if token.end <= match.start()]
             found = _spelled_out(match.group(1), before)
             if found is not None and not sentence[found.start : before[-1].end].isupper():
-                self.long_forms.setdefault(match.group(1), Counter())[sentence[found.start : before[-1].end]] += 1
+                self.long_forms.setdefault(match.group(1), Counter())[
+                    sentence[found.start : before[-1].end]
+                ] += 1
 
     def result(self) -> TermStatistics:
         named = {term for term, count in self.capital.items() if count > self.small[term]}
@@ -130,7 +140,9 @@ class _Counter:
 
 
 def _spelled_out(short: str, before: Sequence[Token]) -> Token | None:
-    """The first word of the words before "(ABC)" whose initials give ABC, small words such as *of* skipped."""
+    """The first word of the words before "(ABC)" whose initials give ABC, small words such as
+    *of* skipped.
+    """
     initials = [letter.casefold() for letter in short.rstrip("s") if letter.isupper()]
     position = len(before) - 1
     for wanted in reversed(initials):
@@ -143,4 +155,6 @@ def _spelled_out(short: str, before: Sequence[Token]) -> Token | None:
         if position < 0 or before[position].folded[0] != wanted:
             return None
         position -= 1
-    return before[position + 1] if len(initials) > 1 else None
+    if len(initials) > 1:
+        return before[position + 1]
+    return None

@@ -23,12 +23,19 @@ def _table(name: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def paraphrase(
-    text: str, statistics: TermStatistics, rng: random.Random, share: float = 0.6, most: int = 3, begin: int = 1
+    text: str,
+    statistics: TermStatistics,
+    rng: random.Random,
+    share: float = 0.6,
+    most: int = 3,
+    begin: int = 1,
 ) -> str:
-    """`text` with up to `most` everyday words replaced by a synonym, each with probability `share`.
+    """`text` with up to `most` everyday words replaced by a synonym, each with probability
+    `share`.
 
     Names, codes, words beside a capitalised word and tokens before `begin` are left alone. An
-    abbreviation that the corpus spells out is spelled out, and a spelled-out form shortened, with probability one half.
+    abbreviation that the corpus spells out is spelled out, and a spelled-out form shortened, with
+    probability one half.
     """
     text = _swap_abbreviation(text, statistics, rng)
     tokens = tokenize(text)
@@ -38,7 +45,12 @@ def paraphrase(
     changes: dict[int, str] = {}
     for position in places:
         other = _other_word(tokens, position, rng)
-        if len(changes) < most and other is not None and rng.random() < share and other.split()[0] not in present:
+        if (
+            len(changes) < most
+            and other is not None
+            and rng.random() < share
+            and other.split()[0] not in present
+        ):
             changes[position] = other
     for position in sorted(changes, reverse=True):
         token = tokens[position]
@@ -65,18 +77,28 @@ def agree(text: str) -> str:
 
 def _other_word(tokens: Sequence[Token], at: int, rng: random.Random) -> str | None:
     """A synonym in the same form: a verb's inflection and a noun's plural are carried over."""
-    word, before = tokens[at].folded, tokens[at - 1].folded
+    word = tokens[at].folded
+    before = tokens[at - 1].folded
     reading = verb_form(word)
-    if reading is not None and reading.base in _table("verb_synonyms") and _reads_as_verb(reading.form, before):
+    if (
+        reading is not None
+        and reading.base in _table("verb_synonyms")
+        and _reads_as_verb(reading.form, before)
+    ):
         helped = any(token.folded in AUXILIARIES for token in tokens[max(0, at - 6) : at])
-        form = "participle" if reading.form == "past" and helped else reading.form
+        if reading.form == "past" and helped:
+            form = "participle"
+        else:
+            form = reading.form
         return inflect_phrase(verb_synonym(reading.base, rng), form)
     nouns = _table("word_synonyms")
     if word in nouns:
         return rng.choice(nouns[word])
     if word.endswith("s") and word[:-1] in nouns:
         other = rng.choice(nouns[word[:-1]])
-        return other if other.endswith("s") or " " in other else _plural(other)
+        if other.endswith("s") or " " in other:
+            return other
+        return _plural(other)
     return None
 
 
@@ -94,7 +116,12 @@ def _plural(word: str) -> str:
 
 def _may_change(tokens: Sequence[Token], position: int) -> bool:
     token = tokens[position]
-    if not token.text.isalpha() or token.is_capital or len(token.text) < 3 or token.folded in ENGLISH.function_words:
+    if (
+        not token.text.isalpha()
+        or token.is_capital
+        or len(token.text) < 3
+        or token.folded in ENGLISH.function_words
+    ):
         return False
     neighbours = [tokens[at] for at in (position - 1, position + 1) if 0 < at < len(tokens)]
     return not any(other.is_capital and other.text[-1].isalnum() for other in neighbours)
@@ -105,9 +132,11 @@ def _swap_abbreviation(text: str, statistics: TermStatistics, rng: random.Random
     words = {token.text for token in tokenize(text)}
     for short, long in statistics.long_forms.items():
         if long in text:
-            return text if rng.random() < 0.5 else text.replace(long, short, 1)
+            if rng.random() < 0.5:
+                return text
+            return text.replace(long, short, 1)
         if short in words:
-            return (
-                text if rng.random() < 0.5 else re.sub(rf"(?<![\w-]){re.escape(short)}(?![\w-])", long, text, count=1)
-            )
+            if rng.random() < 0.5:
+                return text
+            return re.sub(rf"(?<![\w-]){re.escape(short)}(?![\w-])", long, text, count=1)
     return text

@@ -1,4 +1,6 @@
-"""Words of a text with their character offsets: codes, decimals, amounts and hyphenated terms stay whole."""
+"""Words of a text with their character offsets: codes, decimals, amounts and hyphenated terms
+stay whole.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _HIRAGANA = re.compile(r"[\u3040-\u309f]+$")
 
 
 class Token(NamedTuple):
-    """A word or a punctuation mark: `text == source[start:end]`; `folded` is its case-folded form."""
+    """A word or a punctuation mark: `text == source[start:end]`; `folded` is its case-folded
+    form.
+    """
 
     text: str
     start: int
@@ -32,7 +36,9 @@ class Token(NamedTuple):
 
     @property
     def is_code(self) -> bool:
-        """Letters and digits mixed, or capitals beyond the first letter (GPT-4, iPad, EN10025, NASA)."""
+        """Letters and digits mixed, or capitals beyond the first letter (GPT-4, iPad, EN10025,
+        NASA).
+        """
         letters = [letter for letter in self.text if letter.isalpha()]
         if not letters or len(self.text) < 2:
             return False
@@ -45,12 +51,16 @@ class Token(NamedTuple):
 
 
 def fold(text: str) -> str:
-    """Case and compatibility forms folded, white space single: the key by which texts are compared."""
+    """Case and compatibility forms folded, white space single: the key by which texts are
+    compared.
+    """
     return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("’", "'").split())
 
 
 def question_key(text: str) -> str:
-    """`fold`, without the marks before and after a question: the key by which questions are compared."""
+    """`fold`, without the marks before and after a question: the key by which questions are
+    compared.
+    """
     return fold(text).strip(" ?!.¿¡؟。")
 
 
@@ -62,7 +72,10 @@ class Things(NamedTuple):
 
 
 def things(text: str) -> Things:
-    """What a text is about, as far as its letters show it. A capital of the first word means nothing."""
+    """What a text is about, as far as its letters show it.
+
+    A capital of the first word means nothing.
+    """
     words = [token for token in tokenize(text) if token.text[-1].isalnum()]
     return Things(
         frozenset(token.folded for token in words),
@@ -80,11 +93,15 @@ def same_things(one: Things, other: Things) -> bool:
 
 
 def tokenize(text: str) -> list[Token]:
-    """Words and punctuation marks of `text` in order; runs of scripts without spaces are cut at function characters."""
+    """Words and punctuation marks of `text` in order; runs of scripts without spaces are cut at
+    function characters.
+    """
     tokens: list[Token] = []
     unspaced = _UNSPACED.search(text) is not None
     for match in _TOKEN.finditer(text):
-        word, start, end = match.group(), match.start(), match.end()
+        word = match.group()
+        start = match.start()
+        end = match.end()
         if unspaced and _UNSPACED.search(word):
             tokens.extend(_pieces(word, start))
         else:
@@ -93,23 +110,36 @@ def tokenize(text: str) -> list[Token]:
 
 
 def _pieces(word: str, offset: int) -> list[Token]:
-    """A run of CJK or Thai characters in pieces; kana-only pieces and function characters come as punctuation would."""
+    """A run of CJK or Thai characters in pieces; kana-only pieces and function characters come
+    as punctuation would.
+    """
     pieces: list[Token] = []
     for run in _UNSPACED_PIECE.finditer(word):
         cut = run.start()
         for function in _CHINESE_FUNCTION.finditer(run.group()):
             stop = run.start() + function.start()
             if stop > cut:
-                pieces.append(Token(word[cut:stop], offset + cut, offset + stop, word[cut:stop].casefold()))
+                pieces.append(
+                    Token(word[cut:stop], offset + cut, offset + stop, word[cut:stop].casefold())
+                )
             pieces.append(Token(word[stop], offset + stop, offset + stop + 1, word[stop]))
             cut = stop + 1
         if run.end() > cut:
             pieces.append(
-                Token(word[cut : run.end()], offset + cut, offset + run.end(), word[cut : run.end()].casefold())
+                Token(
+                    word[cut : run.end()],
+                    offset + cut,
+                    offset + run.end(),
+                    word[cut : run.end()].casefold(),
+                )
             )
     return pieces
 
 
 def is_unspaced_function(word: str) -> bool:
-    """Whether a piece of an unspaced script carries no content: one function character, or hiragana only."""
-    return _HIRAGANA.match(word) is not None or (len(word) == 1 and _CHINESE_FUNCTION.match(word) is not None)
+    """Whether a piece of an unspaced script carries no content: one function character, or
+    hiragana only.
+    """
+    return _HIRAGANA.match(word) is not None or (
+        len(word) == 1 and _CHINESE_FUNCTION.match(word) is not None
+    )

@@ -9,11 +9,24 @@ from engine.queries.rules.vocabulary import english_words, word_lists
 
 AUXILIARIES = english_words("auxiliaries")
 NEGATED = {
-    "cannot": "can", "can't": "can",
-    "won't": "will", "isn't": "is", "aren't": "are", "wasn't": "was", "weren't": "were",
-    "hasn't": "has", "haven't": "have", "hadn't": "had", "doesn't": "does", "don't": "do", "didn't": "did",
-    "wouldn't": "would", "couldn't": "could", "shouldn't": "should", "mustn't": "must",
-}  # fmt: skip
+    "cannot": "can",
+    "can't": "can",
+    "won't": "will",
+    "isn't": "is",
+    "aren't": "are",
+    "wasn't": "was",
+    "weren't": "were",
+    "hasn't": "has",
+    "haven't": "have",
+    "hadn't": "had",
+    "doesn't": "does",
+    "don't": "do",
+    "didn't": "did",
+    "wouldn't": "would",
+    "couldn't": "could",
+    "shouldn't": "should",
+    "mustn't": "must",
+}
 
 _LISTS = word_lists("english")
 _REGULAR = tuple(_LISTS["verbs"].split())
@@ -21,7 +34,9 @@ _DOUBLED = english_words("doubling_verbs")
 
 
 class VerbForm(NamedTuple):
-    """A reading of a word as a verb: its base and which form it is (base, third, past, participle, gerund)."""
+    """A reading of a word as a verb: its base and which form it is (base, third, past,
+    participle, gerund).
+    """
 
     base: str
     form: str
@@ -89,14 +104,18 @@ def _forms() -> dict[str, VerbForm]:
         forms.setdefault(gerund(base), VerbForm(base, "gerund"))
     for base in [base for base in _REGULAR if base.endswith("ize")]:
         for form in ("past", "third", "base", "gerund"):
-            forms.setdefault(inflect(base, form).replace("iz", "is"), VerbForm(base[:-3] + "ise", form))
+            forms.setdefault(
+                inflect(base, form).replace("iz", "is"), VerbForm(base[:-3] + "ise", form)
+            )
     return forms
 
 
 def verb_form(word: str) -> VerbForm | None:
-    """The most useful reading of a case-folded word as a form of a known verb; None for other words.
+    """The most useful reading of a case-folded word as a form of a known verb; None for other
+    words.
 
-    A form that is past and participle alike reads as past, one that is base and past alike (set, cut) as past.
+    A form that is past and participle alike reads as past, one that is base and past alike (set,
+    cut) as past.
     """
     return _forms().get(word)
 
@@ -104,4 +123,6 @@ def verb_form(word: str) -> VerbForm | None:
 def is_participle(word: str) -> bool:
     """Whether a word can stand after *have* or *be* (announced, taken)."""
     reading = verb_form(word)
-    return (reading is not None and reading.form in ("past", "participle")) or (word.endswith("ed") and len(word) > 4)
+    return (reading is not None and reading.form in ("past", "participle")) or (
+        word.endswith("ed") and len(word) > 4
+    )

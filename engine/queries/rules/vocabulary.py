@@ -1,5 +1,6 @@
-"""What the built-in generator knows of languages: closed word classes, written as text with white space between two words. The
-longer lists lie in assets/words/."""
+"""What the built-in generator knows of languages: closed word classes, written as text with
+white space between two words. The longer lists lie in assets/words/.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +40,14 @@ GIVEN_NAMES = english_words("given_names")
 
 @dataclass(frozen=True)
 class Language:
-    """Closed word classes, case-folded. An unknown language has none: its function words come from statistics.
+    """Closed word classes, case-folded.
 
-    `vague`: words that point outside the sentence when they stand first. `personal`: words of a speaker, which make a
-    sentence a poor source. `connectives`: leading words that a claim drops. `relatives`: words that open a tail. `questions`: with
-    gaps for two phrases; English has a grammar instead.
+    An unknown language has none: its function words come from statistics.
+
+    `vague`: words that point outside the sentence when they stand first. `personal`: words of a
+        speaker, which make a
+    sentence a poor source. `connectives`: leading words that a claim drops. `relatives`: words that
+    open a tail. `questions`: with gaps for two phrases; English has a grammar instead.
     """
 
     code: str
@@ -59,7 +63,9 @@ NAMES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
 
 
 def language_of(code: str) -> Language:
-    """The word classes of an ISO 639-1 code (a region is ignored); an unknown code gets empty ones."""
+    """The word classes of an ISO 639-1 code (a region is ignored); an unknown code gets empty
+    ones.
+    """
     short = code.casefold().replace("_", "-").split("-")[0]
     return _read(NAMES.get(short, short))
 
@@ -69,12 +75,19 @@ def _read(code: str) -> Language:
     if code not in NAMES.values():
         return Language(code)
     lists = word_lists(code)
-    function_words, vague, personal = (word_set(lists[name]) for name in ("function_words", "vague", "personal"))
+    function_words, vague, personal = (
+        word_set(lists[name]) for name in ("function_words", "vague", "personal")
+    )
     connectives, relatives = (
         sorted(phrases(lists[name]), key=len, reverse=True) for name in ("connectives", "relatives")
     )
-    questions = phrases(lists["questions"]) if "questions" in lists else ()
-    return Language(code, function_words, vague, personal, tuple(connectives), tuple(relatives), questions)
+    if "questions" in lists:
+        questions = phrases(lists["questions"])
+    else:
+        questions = ()
+    return Language(
+        code, function_words, vague, personal, tuple(connectives), tuple(relatives), questions
+    )
 
 
 ENGLISH = language_of("en")

@@ -1,4 +1,6 @@
-"""Whether `accelerate launch` or torchrun started this process as one of several, on one machine or more. Loads nothing heavy."""
+"""Whether `accelerate launch` or torchrun started this process as one of several, on one machine
+or more. Loads nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ spent = False
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """This process is number `rank` (from 0) of `count`, and number `local_rank` of `local_count` on its machine."""
+    """This process is number `rank` (from 0) of `count`, and number `local_rank` of
+    `local_count` on its machine.
+    """
 
     rank: int
     count: int
@@ -37,12 +41,15 @@ def find_launch(environ: Mapping[str, str] | None = None) -> Launch | None:
         found = Launch(int(given["RANK"]), count, int(given["LOCAL_RANK"]), local_count)
     except ValueError:
         return None
-    return found if 0 <= found.rank < found.count and found.count > 1 else None
+    if 0 <= found.rank < found.count and found.count > 1:
+        return found
+    return None
 
 
 def spend() -> None:
-    """The other processes of this launch help with its first training, and then end: what this process trains later is
-    trained alone."""
+    """The other processes of this launch help with its first training, and then end: what this
+    process trains later is trained alone.
+    """
     global spent
     spent = spent or find_launch() is not None
 
@@ -50,7 +57,11 @@ def spend() -> None:
 def inherited(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a child process: without the launch where the others of it have ended."""
     given = dict(os.environ if environ is None else environ)
-    return {name: value for name, value in given.items() if name not in _VARIABLES} | {SPENT: "1"} if spent else given
+    if spent:
+        return {name: value for name, value in given.items() if name not in _VARIABLES} | {
+            SPENT: "1"
+        }
+    return given
 
 
 def trains_alone(environ: Mapping[str, str] | None = None) -> bool:
@@ -59,6 +70,8 @@ def trains_alone(environ: Mapping[str, str] | None = None) -> bool:
 
 
 def follows() -> bool:
-    """Whether another process of the same launch leads: this one has to help it train, and do nothing else."""
+    """Whether another process of the same launch leads: this one has to help it train, and do
+    nothing else.
+    """
     found = find_launch()
     return found is not None and found.rank > 0

@@ -1,4 +1,6 @@
-"""AdamW in training: its learning rate over the steps, and what a checkpoint holds of it, with parameters and best adapter."""
+"""AdamW in training: its learning rate over the steps, and what a checkpoint holds of it, with
+parameters and best adapter.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +31,25 @@ def restore(
     with torch.no_grad():
         for name, master in masters.items():
             master.copy_(tensors[f"adapter/{name}"])
-    fused = {id(one) for group in optimizer.param_groups if group.get("fused") for one in group["params"]}
+    fused = {
+        id(one) for group in optimizer.param_groups if group.get("fused") for one in group["params"]
+    }
     for part in _MOMENTS:
         for name, value in _part(tensors, f"optimizer/{part}/").items():
             master = masters[name]
-            # A fused kernel counts its steps on the GPU; the plain optimizer counts them on the CPU.
+            # A fused kernel counts its steps on the GPU; the plain optimizer counts them on the
+            # CPU.
             counted_on_cpu = part == "step" and id(master) not in fused
             optimizer.state[master][part] = value.to("cpu" if counted_on_cpu else master.device)
     return _part(tensors, "best/")
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:

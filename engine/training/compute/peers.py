@@ -1,7 +1,9 @@
-"""The processes that train together, as the training loop sees them: shares, sums, and one decision for all.
+"""The processes that train together, as the training loop sees them: shares, sums, and one
+decision for all.
 
-Every process draws the same batches. Each runs its own share of the micro-batches; the vectors are summed up to the whole
-batch, each takes the loss of all of it, and the gradients of the shares are summed. So all hold the same adapter.
+Every process draws the same batches. Each runs its own share of the micro-batches; the vectors are
+summed up to the whole batch, each takes the loss of all of it, and the gradients of the shares are
+summed. So all hold the same adapter.
 """
 
 from __future__ import annotations
@@ -16,8 +18,11 @@ T = TypeVar("T")
 
 
 class Peers:
-    """One process alone: it does everything itself. `rank` 0 leads; it alone writes and emits events. `local_count`: how many
-    of the `count` share a machine."""
+    """One process alone: it does everything itself.
+
+    `rank` 0 leads; it alone writes and emits events. `local_count`: how many of the `count` share a
+    machine.
+    """
 
     rank: int = 0
     count: int = 1
@@ -29,11 +34,16 @@ class Peers:
         return self.rank == 0
 
     def mine(self, items: Sequence[T]) -> list[T]:
-        """Every `count`-th item, beginning with the own rank: even shares of items that are sorted by size."""
+        """Every `count`-th item, beginning with the own rank: even shares of items that are
+        sorted by size.
+        """
         return list(items[self.rank :: self.count])
 
     def add(self, tensors: Sequence[Tensor]) -> None:
-        """Replace every tensor by its sum over the processes. All have to call it, with the same shapes."""
+        """Replace every tensor by its sum over the processes.
+
+        All have to call it, with the same shapes.
+        """
 
     def decide(self, value: T) -> T:
         """The leader's value, in every process. All have to call it."""

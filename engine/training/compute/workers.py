@@ -27,21 +27,30 @@ class GraphModel(Protocol):
 
 
 class Workers:
-    """`count` micro-batches at a time, each on `threads` threads. Results come back in order, whoever finished first."""
+    """`count` micro-batches at a time, each on `threads` threads.
+
+    Results come back in order, whoever finished first.
+    """
 
     def __init__(self, count: int, threads: int = 1) -> None:
-        self.count, self._threads = max(1, count), threads
+        self.count = max(1, count)
+        self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
         self._before = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         if self.count > 1:
-            self._pool = ThreadPoolExecutor(self.count, initializer=torch.set_num_threads, initargs=(self._threads,))
+            self._pool = ThreadPoolExecutor(
+                self.count, initializer=torch.set_num_threads, initargs=(self._threads,)
+            )
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
@@ -54,7 +63,9 @@ class Workers:
 
     def in_order(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """As `map`, each result as soon as it and those before it are there."""
-        return in_turn(function, items) if self._pool is None else self._pool.map(function, items)
+        if self._pool is None:
+            return in_turn(function, items)
+        return self._pool.map(function, items)
 
 
 def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
@@ -65,14 +76,19 @@ def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 def choose_workers(
     student: GraphModel, config: TrainingConfig, hardware: Hardware, available: int | None = None
 ) -> tuple[int, int]:
-    """(micro-batches at a time, threads for each). `available`: bytes of free memory, measured where it is None.
+    """(micro-batches at a time, threads for each).
 
-    One per core on a CPU, as far as their graphs fit in half of the free memory. One in all on a GPU, and with dropout,
-    whose random numbers come from one generator in a fixed order.
+    `available`: bytes of free memory, measured where it is None.
+
+    One per core on a CPU, as far as their graphs fit in half of the free memory. One in all on a
+    GPU, and with dropout, whose random numbers come from one generator in a fixed order.
     """
     if hardware.device != "cpu" or student.has_dropout:
         return 1, hardware.threads
-    free = psutil.virtual_memory().available if available is None else available
+    if available is None:
+        free = psutil.virtual_memory().available
+    else:
+        free = available
     longest = max(config.max_tokens, config.micro_batch_tokens)
     fitting = int(free / 2 / student.bytes_per_token(config.max_tokens) / longest)
     count = max(1, min(hardware.threads, fitting))

@@ -1,4 +1,6 @@
-"""A student beside a black box (METHODS.md §2): what is compared in training are the vectors of both, joined."""
+"""A student beside a black box (METHODS.md §2): what is compared in training are the vectors of
+both, joined.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,30 @@ Loss = Callable[[Tensor], Tensor]
 
 
 def with_black_box(data: TrainingData, batch: Batch, loss: Loss) -> Loss:
-    """The loss of the student's vectors (q + c, e) of a batch, of a `loss` of joined ones (q + c, d + e)."""
+    """The loss of the student's vectors (q + c, e) of a batch, of a `loss` of joined ones (q +
+    c, d + e).
+    """
     fixed = batch_vectors(data, batch)
     return lambda vectors: loss(joined(fixed.to(vectors.device), vectors))
 
 
 def batch_vectors(data: TrainingData, batch: Batch) -> Tensor:
     """The black box's vectors (q + c, d) of a batch."""
-    queries, chunks = given(data.base_queries)[batch.queries], given(data.base_chunks)[batch.chunks]
+    queries = given(data.base_queries)[batch.queries]
+    chunks = given(data.base_chunks)[batch.chunks]
     return torch.from_numpy(np.concatenate([queries, chunks]).astype(np.float32))
 
 
 def beside_black_box(
-    data: TrainingData, queries: FloatArray, chunks: FloatArray, chunk_places: IntArray, query_places: IntArray
+    data: TrainingData,
+    queries: FloatArray,
+    chunks: FloatArray,
+    chunk_places: IntArray,
+    query_places: IntArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """The student's vectors of held-out queries and of chunks, each at its place in the data: joined."""
+    """The student's vectors of held-out queries and of chunks, each at its place in the data:
+    joined.
+    """
     own = given(data.base_heldout)[query_places]
     return joined_arrays(own, queries), joined_arrays(given(data.base_chunks)[chunk_places], chunks)
 

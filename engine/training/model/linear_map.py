@@ -1,4 +1,6 @@
-"""A linear map of a black box's vectors, e_new = W e_bb (Mafin, section 4.4): what a small model beside it is compared with."""
+"""A linear map of a black box's vectors, e_new = W e_bb (Mafin, section 4.4): what a small model
+beside it is compared with.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,10 @@ class MappedEncoder:
     similarity: Similarity = COSINE
 
     def __init__(self, encoder: Encoder, matrix: Floats) -> None:
-        self._encoder, self.matrix = encoder, matrix
-        self.notices, self.dimension = encoder.notices, len(matrix)
+        self._encoder = encoder
+        self.matrix = matrix
+        self.notices = encoder.notices
+        self.dimension = len(matrix)
         self.fingerprint = sha256(encoder.fingerprint.encode() + matrix.tobytes()).hexdigest()
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
@@ -44,28 +48,48 @@ class MappedEncoder:
 
 
 def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | None = None) -> Floats:
-    """W (d, d) by the recipe's loss, steps, held-out checks and patience, on the black box's vectors that the data has.
+    """W (d, d) by the recipe's loss, steps, held-out checks and patience, on the black box's
+    vectors that the data has.
 
-    W = I + A at full rank, W = I + U Vᵀ at a low one, U and V (d, `rank`): both begin at I, where the paper's W_l W_rᵀ cannot.
+    W = I + A at full rank, W = I + U Vᵀ at a low one, U and V (d, `rank`): both begin at I, where
+    the paper's W_l W_rᵀ cannot.
     """
-    chunks, rng = given(data.base_chunks), torch.Generator().manual_seed(config.seed)
+    chunks = given(data.base_chunks)
+    rng = torch.Generator().manual_seed(config.seed)
     identity = torch.eye(chunks.shape[1])
     left = torch.zeros(len(identity), rank or len(identity), requires_grad=True)
-    right = torch.randn(*left.shape, generator=rng) / len(identity) ** 0.5 if rank else identity
-    trained = [left, right.requires_grad_()] if rank else [left]
+    if rank:
+        right = torch.randn(*left.shape, generator=rng) / len(identity) ** 0.5
+    else:
+        right = identity
+    if rank:
+        trained = [left, right.requires_grad_()]
+    else:
+        trained = [left]
     optimizer = torch.optim.AdamW(trained, weight_decay=config.weight_decay)
-    sampler, pool = BatchSampler(data, config), build_pool(data, config)
+    sampler = BatchSampler(data, config)
+    pool = build_pool(data, config)
     objective = Objective(config, (given(data.base_queries), chunks), "cpu")
-    best, reached, stale = identity.numpy(), -1.0, 0
+    best = identity.numpy()
+    reached = -1.0
+    stale = 0
     for step in range(config.steps + 1):
-        weights, last = identity + left @ right.T, step == config.steps
+        weights = identity + left @ right.T
+        last = step == config.steps
         if pool is None or last or step % config.eval_every == 0:
-            found, matrix = 0.0, weights.detach().numpy()
+            found = 0.0
+            matrix = weights.detach().numpy()
             if pool is not None:
-                asked, ranked = given(data.base_heldout)[pool.queries], chunks[pool.chunks]
-                figures = measure(unit_rows(asked @ matrix.T), unit_rows(ranked @ matrix.T), pool.positives)
+                asked = given(data.base_heldout)[pool.queries]
+                ranked = chunks[pool.chunks]
+                figures = measure(
+                    unit_rows(asked @ matrix.T), unit_rows(ranked @ matrix.T), pool.positives
+                )
                 found = figures.ndcg_at_10
-            stale = 0 if pool is None or config.keep == "last" or found > reached else stale + 1
+            if pool is None or config.keep == "last" or found > reached:
+                stale = 0
+            else:
+                stale = stale + 1
             best, reached = (best, reached) if stale else (matrix, found)
         if last or stale >= config.patience:
             break
@@ -73,6 +97,8 @@ def train_linear_map(data: TrainingData, config: TrainingConfig, rank: int | Non
         optimizer.zero_grad()
         vectors = torch.nn.functional.normalize(batch_vectors(data, batch) @ weights.T)
         objective.of(batch)[0](vectors).backward()  # type: ignore[no-untyped-call]
-        optimizer.param_groups[0]["lr"] = learning_rate(step, config.steps, config.learning_rate, config.warmup)
+        optimizer.param_groups[0]["lr"] = learning_rate(
+            step, config.steps, config.learning_rate, config.warmup
+        )
         optimizer.step()
     return best

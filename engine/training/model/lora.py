@@ -1,6 +1,8 @@
-"""What is trained of an encoder: LoRA layers on its attention and feed-forward projections, or all weights; and its folder on disk.
+"""What is trained of an encoder: LoRA layers on its attention and feed-forward projections, or
+all weights; and its folder on disk.
 
-On a CPU their part is added within the matrix products: peft's make three more passes over a layer's output.
+On a CPU their part is added within the matrix products: peft's make three more passes over a
+layer's output.
 """
 
 from __future__ import annotations
@@ -24,20 +26,30 @@ from engine.training.config import TrainingConfig
 
 
 class _FusedLora(torch.autograd.Function):
-    """y = x Wᵀ + b + s (x Aᵀ) Bᵀ, with gradients for x, A and B; W (o, i), A (r, i), B (o, r), x (..., i)."""
+    """y = x Wᵀ + b + s (x Aᵀ) Bᵀ, with gradients for x, A and B; W (o, i), A (r, i), B (o, r), x
+    (..., i).
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, a: Tensor, b: Tensor, scale: float) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, a: Tensor, b: Tensor, scale: float
+    ) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
         low = (flat @ a.T).mul_(scale)
-        found = flat @ weight.T if bias is None else torch.addmm(bias, flat, weight.T)
+        if bias is None:
+            found = flat @ weight.T
+        else:
+            found = torch.addmm(bias, flat, weight.T)
         found.addmm_(low, b.T)
         ctx.save_for_backward(flat, low, weight, a, b)
-        ctx.scale, ctx.shape = scale, x.shape
+        ctx.scale = scale
+        ctx.shape = x.shape
         return found.view(*x.shape[:-1], -1)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, None, None, Tensor, Tensor, None]:
+    def backward(
+        ctx: Any, *gradients: Tensor
+    ) -> tuple[Tensor | None, None, None, Tensor, Tensor, None]:
         flat, low, weight, a, b = ctx.saved_tensors
         gradient = gradients[0].reshape(-1, weight.shape[0])
         of_low = (gradient @ b).mul_(ctx.scale)
@@ -48,15 +60,20 @@ class _FusedLora(torch.autograd.Function):
 
 
 def fuse(transformer: nn.Module) -> None:
-    """Let peft's LoRA layers compute this way, in place. They must have no dropout, and their base weights get no gradient."""
+    """Let peft's LoRA layers compute this way, in place.
+
+    They must have no dropout, and their base weights get no gradient.
+    """
     for layer in transformer.modules():
         if hasattr(layer, "base_layer"):
             layer.forward = _forward(layer)
 
 
 def _forward(layer: Any) -> Any:
-    base, scale = layer.base_layer, layer.scaling[ADAPTER_NAME]
-    a, b = layer.lora_A[ADAPTER_NAME], layer.lora_B[ADAPTER_NAME]
+    base = layer.base_layer
+    scale = layer.scaling[ADAPTER_NAME]
+    a = layer.lora_A[ADAPTER_NAME]
+    b = layer.lora_B[ADAPTER_NAME]
     return lambda x: _FusedLora.apply(x, base.weight, base.bias, a.weight, b.weight, scale)  # type: ignore[no-untyped-call]  # torch
 
 
@@ -67,38 +84,52 @@ _PREFIX = "base_model.model."  # what peft puts before every name of a saved ada
 def blocks(transformer: nn.Module) -> tuple[str, nn.ModuleList] | None:
     """The transformer's blocks and their name in it; None where it has none.
 
-    They are the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`, ModernBERT's and the
-    decoders' `layers`.
+    They are the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`,
+    ModernBERT's and the decoders' `layers`.
     """
     from torch import nn
 
-    lists = [(name, module) for name, module in transformer.named_modules() if isinstance(module, nn.ModuleList)]
-    return max(lists, key=lambda item: sum(p.numel() for p in item[1].parameters())) if lists else None
+    lists = [
+        (name, module)
+        for name, module in transformer.named_modules()
+        if isinstance(module, nn.ModuleList)
+    ]
+    if lists:
+        return max(lists, key=lambda item: sum(p.numel() for p in item[1].parameters()))
+    return None
 
 
 def target_modules(transformer: nn.Module) -> list[str]:
     """Full names of the linear layers inside the transformer blocks, in the model's order.
 
-    That takes in query, key, value, output and feed-forward projections (a decoder's gate, up and down) under whatever
-    name, and leaves out embeddings, pooler and heads. Raises ModelError where there are none.
+    That takes in query, key, value, output and feed-forward projections (a decoder's gate, up and
+    down) under whatever name, and leaves out embeddings, pooler and heads. Raises ModelError where
+    there are none.
     """
     from torch import nn
 
     if (found := blocks(transformer)) is not None:
         name, block = found
-        linear = [f"{name}.{inner}" for inner, module in block.named_modules() if isinstance(module, nn.Linear)]
+        linear = [
+            f"{name}.{inner}"
+            for inner, module in block.named_modules()
+            if isinstance(module, nn.Linear)
+        ]
         if linear:
             return linear
     raise ModelError(
         f"The model type {type(transformer).__name__} cannot be adapted.",
         "It has no transformer blocks with linear layers to put LoRA on.",
-        "Use a BERT, RoBERTa, MPNet, ModernBERT, Qwen or Mistral model, or search with the model as it is.",
+        "Use a BERT, RoBERTa, MPNet, ModernBERT, Qwen or Mistral model, or search with the model as"
+        " it is.",
         code="model-unsupported",
     )
 
 
 def add_lora(transformer: nn.Module, config: TrainingConfig) -> Any:
-    """Freeze the model and add trainable LoRA layers in place (B = 0: its output is unchanged). Returns peft's config.
+    """Freeze the model and add trainable LoRA layers in place (B = 0: its output is unchanged).
+
+    Returns peft's config.
 
     The layers take the dtype of the weights beside them. Seed torch before: A is random.
     """
@@ -112,7 +143,9 @@ def add_lora(transformer: nn.Module, config: TrainingConfig) -> Any:
         bias="none",
         task_type="FEATURE_EXTRACTION",
     )
-    dtype = next(parameter.dtype for parameter in transformer.parameters() if parameter.is_floating_point())
+    dtype = next(
+        parameter.dtype for parameter in transformer.parameters() if parameter.is_floating_point()
+    )
     inject_adapter_in_model(lora, transformer, adapter_name=ADAPTER_NAME)
     for name, parameter in transformer.named_parameters():
         parameter.requires_grad_("lora_" in name)
@@ -138,7 +171,9 @@ def lora_settings(lora: Any, model: ModelFolder) -> dict[str, Any]:
 
 
 def all_weights_settings(model: ModelFolder, tensors: int) -> dict[str, Any]:
-    """What stands beside so many tensors of a model's weights, as `write_adapter` takes it: which weights training began with."""
+    """What stands beside so many tensors of a model's weights, as `write_adapter` takes it:
+    which weights training began with.
+    """
     return {
         "peft_type": ALL_WEIGHTS,
         "base_model_name_or_path": model.name,
@@ -150,7 +185,11 @@ def all_weights_settings(model: ModelFolder, tensors: int) -> dict[str, Any]:
 def whole_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
     """All tensors but the LoRA layers', under the names that an adapter's file has them by."""
     named = transformer.named_parameters()
-    return {WHOLE + name.replace(".base_layer.", "."): parameter for name, parameter in named if "lora_" not in name}
+    return {
+        WHOLE + name.replace(".base_layer.", "."): parameter
+        for name, parameter in named
+        if "lora_" not in name
+    }
 
 
 def write_adapter(
@@ -159,7 +198,8 @@ def write_adapter(
     tensors: Mapping[str, Tensor],
     metadata: dict[str, str] | None = None,
 ) -> None:
-    """Write an adapter's folder, in one piece: `adapter_config.json`, `adapter_model.safetensors` (float32) with its `metadata`.
+    """Write an adapter's folder, in one piece: `adapter_config.json`,
+    `adapter_model.safetensors` (float32) with its `metadata`.
 
     Raises ResourceError when the disk is full.
     """
@@ -169,7 +209,9 @@ def write_adapter(
     plain = {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()}
     with disk_errors(f"The adapter could not be written to {folder}."):
         shutil.rmtree(folder, ignore_errors=True)
-        with complete_folder(folder.with_name(f".writing-{folder.name}-{os.getpid()}"), folder) as temporary:
+        with complete_folder(
+            folder.with_name(f".writing-{folder.name}-{os.getpid()}"), folder
+        ) as temporary:
             save_file(plain, temporary / "adapter_model.safetensors", metadata)
             (temporary / "adapter_config.json").write_text(text + "\n", encoding="utf-8")
 
@@ -182,16 +224,23 @@ def _plain(value: Any) -> Any:
 
 
 def start_of(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of an adapter to begin with. Raises ModelError where its layers are not shaped like a student's `masters`."""
+    """The tensors of an adapter to begin with.
+
+    Raises ModelError where its layers are not shaped like a student's `masters`.
+    """
     from safetensors.torch import load_file
 
     tensors = load_file(folder / "adapter_model.safetensors")
     shapes = {
-        name: tuple(tensor.shape) for name, tensor in tensors.items() if name in masters or not name.startswith(WHOLE)
+        name: tuple(tensor.shape)
+        for name, tensor in tensors.items()
+        if name in masters or not name.startswith(WHOLE)
     }
     if shapes != {name: tuple(master.shape) for name, master in masters.items()}:
         raise ModelError(
-            f"The adapter {folder} cannot be trained on.", "Its layers do not match this model and training.lora_rank.",
-            "Train without it, or with the model and rank that it was trained with.", code="adapter-mismatch",
-        )  # fmt: skip
+            f"The adapter {folder} cannot be trained on.",
+            "Its layers do not match this model and training.lora_rank.",
+            "Train without it, or with the model and rank that it was trained with.",
+            code="adapter-mismatch",
+        )
     return tensors

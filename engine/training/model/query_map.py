@@ -1,4 +1,6 @@
-"""The map by which the project's own encoder asks for vectors that another model made (METHODS.md §2), in closed form."""
+"""The map by which the project's own encoder asks for vectors that another model made
+(METHODS.md §2), in closed form.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,15 @@ RIDGE = 0.1
 _BLOCK = 8192
 
 
-def ridge_map(own: NDArray[np.float32], given: NDArray[np.float32], ridge: float = RIDGE) -> NDArray[np.float32]:
-    """W (e, d) that makes ‖X W − Y‖² + λ‖W‖² least for X (n, e) and Y (n, d): (XᵀX + λI)⁻¹ XᵀY, where λ is `ridge` times the mean
-    eigenvalue of XᵀX."""
+def ridge_map(
+    own: NDArray[np.float32], given: NDArray[np.float32], ridge: float = RIDGE
+) -> NDArray[np.float32]:
+    """W (e, d) that makes ‖X W − Y‖² + λ‖W‖² least for X (n, e) and Y (n, d): (XᵀX + λI)⁻¹ XᵀY,
+    where λ is `ridge` times the mean eigenvalue of XᵀX.
+    """
     width = own.shape[1]
-    gram, product = np.zeros((width, width)), np.zeros((width, given.shape[1]))
+    gram = np.zeros((width, width))
+    product = np.zeros((width, given.shape[1]))
     for start in range(0, len(own), _BLOCK):
         block = own[start : start + _BLOCK].astype(np.float64)
         gram += block.T @ block
@@ -36,24 +42,34 @@ def ridge_map(own: NDArray[np.float32], given: NDArray[np.float32], ridge: float
 
 
 def fit_map(context: StageContext, folder: Path) -> dict[str, Any]:
-    """Fit the map to the chunks with a vector, and write it as an adapter into `folder`. Raises ModelError where there is none."""
+    """Fit the map to the chunks with a vector, and write it as an adapter into `folder`.
+
+    Raises ModelError where there is none.
+    """
     from safetensors.numpy import save_file
 
-    path, chunks = context.settings.encoder.vectors, context.store.chunks()
-    digest, given = vectors_digest(path), read_vectors(path)
+    path = context.settings.encoder.vectors
+    chunks = context.store.chunks()
+    digest = vectors_digest(path)
+    given = read_vectors(path)
     places = given.find([chunk.content_hash for chunk in chunks])
     known = places >= 0
-    found, spare = int(known.sum()), len(given.places) - len(np.unique(places[known]))
+    found = int(known.sum())
+    spare = len(given.places) - len(np.unique(places[known]))
     if not found:
         raise ModelError(
-            f"No vector in {path} belongs to a chunk.", f"Its {spare} ids belong to other texts.",
-            "Ids are the values of content_hash in chunks.jsonl, which 'engine export --only chunks' writes.",
+            f"No vector in {path} belongs to a chunk.",
+            f"Its {spare} ids belong to other texts.",
+            "Ids are the values of content_hash in chunks.jsonl, which 'engine export --only"
+            " chunks' writes.",
             code="vectors-of-other-chunks",
-        )  # fmt: skip
+        )
     own = chunk_vectors(context, load_encoder(context), chunks)
     fitted = ridge_map(own[known], given.read(places[known]))
     save_file({"query_map": fitted}, folder / WEIGHTS, {"vectors": digest})
-    (folder / CONFIG).write_text(json.dumps({"peft_type": QUERY_MAP, "ridge": RIDGE}) + "\n", encoding="utf-8")
+    (folder / CONFIG).write_text(
+        json.dumps({"peft_type": QUERY_MAP, "ridge": RIDGE}) + "\n", encoding="utf-8"
+    )
     why = f"a map was fitted to them; {spare} vectors of {Path(path).name} belong to no chunk"
     context.choose("chunks with a given vector", f"{found} of {len(chunks)}", why)
     return {"chunks": len(chunks), "given": found, "spare": spare}

@@ -1,10 +1,13 @@
-"""Losses on score matrices. All of them compute in float32 with log_softmax and average over the queries.
+"""Losses on score matrices.
 
-`scores` are student cosines or −d_L, (n_queries, n_chunks); `teacher` are teacher logits of the same shape, any constant added.
-`candidates` (bool, same shape, optional) restricts a query to its own chunks; the others get probability 0.
+All of them compute in float32 with log_softmax and average over the queries.
 
-Points of hyperbolic space (METHODS.md §4) are named by their space parts x: x_time = √(1/c + ‖x‖²), ⟨x, y⟩_L = x·y − x_time y_time.
-Desai et al. 2023, "Hyperbolic image-text representations".
+`scores` are student cosines or −d_L, (n_queries, n_chunks); `teacher` are teacher logits of the
+same shape, any constant added. `candidates` (bool, same shape, optional) restricts a query to its
+own chunks; the others get probability 0.
+
+Points of hyperbolic space (METHODS.md §4) are named by their space parts x: x_time = √(1/c + ‖x‖²),
+⟨x, y⟩_L = x·y − x_time y_time. Desai et al. 2023, "Hyperbolic image-text representations".
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ _EXCLUDED = -1e9
 
 def _restrict(logits: Tensor, candidates: Tensor | None) -> Tensor:
     logits = logits.float()
-    return logits if candidates is None else logits.masked_fill(~candidates, _EXCLUDED)
+    if candidates is None:
+        return logits
+    return logits.masked_fill(~candidates, _EXCLUDED)
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -30,45 +35,65 @@ def entropy(logits: Tensor) -> Tensor:
 
 
 def temperatures_for_entropy(logits: Tensor, target: float, *, rounds: int = 50) -> Tensor:
-    """Per row the temperature t at which softmax(logits / t) has `target` nats of entropy. (n, m) → (n,).
+    """Per row the temperature t at which softmax(logits / t) has `target` nats of entropy.
 
-    The entropy grows with t from log(number of maxima) to log(m); a target outside that range is met as nearly as
-    t ∈ [1e-3, 1e4] × (largest − smallest logit) allows. Bisection in log t, down to what float32 resolves.
+    (n, m) → (n,).
+
+    The entropy grows with t from log(number of maxima) to log(m); a target outside that range is
+    met as nearly as t ∈ [1e-3, 1e4] × (largest − smallest logit) allows. Bisection in log t, down
+    to what float32 resolves.
     """
     logits = logits.float()
     real = logits > _EXCLUDED / 2
     spread = logits.amax(1) - torch.where(real, logits, math.inf).amin(1)
     centre = spread.clamp_min(1e-9).log()
-    low, high = centre + math.log(1e-3), centre + math.log(1e4)
+    low = centre + math.log(1e-3)
+    high = centre + math.log(1e4)
     for _ in range(rounds):
         middle = (low + high) / 2
         below = entropy(logits / middle.exp().unsqueeze(1)) < target
-        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        low = torch.where(below, middle, low)
+        high = torch.where(below, high, middle)
     return ((low + high) / 2).exp()
 
 
-def target_logits(teacher: Tensor, candidates: Tensor | None = None, *, target_entropy: float | None = None) -> Tensor:
-    """The teacher's logits over the candidates; with `target_entropy`, at each query's temperature for it."""
+def target_logits(
+    teacher: Tensor, candidates: Tensor | None = None, *, target_entropy: float | None = None
+) -> Tensor:
+    """The teacher's logits over the candidates; with `target_entropy`, at each query's
+    temperature for it.
+    """
     logits = _restrict(teacher, candidates)
     if target_entropy is None:
         return logits
-    return _restrict(teacher.float() / temperatures_for_entropy(logits, target_entropy).unsqueeze(1), candidates)
+    return _restrict(
+        teacher.float() / temperatures_for_entropy(logits, target_entropy).unsqueeze(1), candidates
+    )
 
 
-def listnet(scores: Tensor, teacher: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None) -> Tensor:
-    """Cross-entropy −Σ_j p_j^r log p_j^s, p^r = softmax(teacher), p^s = softmax(scores/τ): METHODS.md §1, mean.
+def listnet(
+    scores: Tensor, teacher: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None
+) -> Tensor:
+    """Cross-entropy −Σ_j p_j^r log p_j^s, p^r = softmax(teacher), p^s = softmax(scores/τ):
+    METHODS.md §1, mean.
 
-    It differs from the KL divergence by the target's entropy, a constant: the gradients are the same.
+    It differs from the KL divergence by the target's entropy, a constant: the gradients are the
+    same.
     """
     target = functional.softmax(_restrict(teacher, candidates), dim=1)
     log_p = functional.log_softmax(_restrict(scores.float() / temperature, candidates), dim=1)
     return -(target * log_p).sum(1).mean()
 
 
-def listmle(scores: Tensor, teacher: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None) -> Tensor:
-    """−log P(order by the teacher) under Plackett-Luce with utilities z = scores/τ (Xia et al. 2008), mean over queries.
+def listmle(
+    scores: Tensor, teacher: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None
+) -> Tensor:
+    """−log P(order by the teacher) under Plackett-Luce with utilities z = scores/τ (Xia et al.
 
-    P(π) = Π_i exp(z_π(i)) / Σ_{k ≥ i} exp(z_π(k)), π from the teacher's best to its worst; equals stand by column.
+    2008), mean over queries.
+
+    P(π) = Π_i exp(z_π(i)) / Σ_{k ≥ i} exp(z_π(k)), π from the teacher's best to its worst; equals
+    stand by column.
     """
     order = _restrict(teacher, candidates).argsort(dim=1, descending=True, stable=True)
     logits = _restrict(scores.float() / temperature, candidates).gather(1, order)
@@ -79,23 +104,36 @@ def listmle(scores: Tensor, teacher: Tensor, *, temperature: float = 0.05, candi
 
 
 def false_negatives(teacher: Tensor, positives: Tensor, candidates: Tensor | None = None) -> Tensor:
-    """True where a chunk outscores the query's positive under the teacher: no safe negative. (n, m), (n,) → (n, m)."""
+    """True where a chunk outscores the query's positive under the teacher: no safe negative.
+
+    (n, m), (n,) → (n, m).
+    """
     found = teacher > teacher.gather(1, positives.unsqueeze(1))
-    return found if candidates is None else found & candidates
+    if candidates is None:
+        return found
+    return found & candidates
 
 
 def infonce(
-    scores: Tensor, positives: Tensor, *, temperature: float = 0.05, excluded: Tensor | None = None,
+    scores: Tensor,
+    positives: Tensor,
+    *,
+    temperature: float = 0.05,
+    excluded: Tensor | None = None,
     relabelled: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """−log softmax(scores/τ) at the positive chunk; the other chunks of the batch are negatives unless `excluded`.
+) -> Tensor:
+    """−log softmax(scores/τ) at the positive chunk; the other chunks of the batch are negatives
+    unless `excluded`.
 
-    `positives`: column of each query's evidence chunk, int64 (n,). The positive itself is never excluded. `relabelled`
-    chunks (bool, (n, m)) are positives beside it: the mean of −log softmax over all positives of a query, as L_out of
-    Khosla et al. 2020 ("Supervised contrastive learning").
+    `positives`: column of each query's evidence chunk, int64 (n,). The positive itself is never
+        excluded. `relabelled`
+    chunks (bool, (n, m)) are positives beside it: the mean of −log softmax over all positives of a
+    query, as L_out of Khosla et al. 2020 ("Supervised contrastive learning").
     """
     if relabelled is not None:
-        return plackett_luce(scores, positives, temperature=temperature, excluded=excluded, relabelled=relabelled)
+        return plackett_luce(
+            scores, positives, temperature=temperature, excluded=excluded, relabelled=relabelled
+        )
     logits = scores.float() / temperature
     if excluded is not None:
         logits = logits.masked_fill(excluded & ~_own(scores, positives), _EXCLUDED)
@@ -103,21 +141,35 @@ def infonce(
 
 
 def plackett_luce(
-    scores: Tensor, positives: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None, label_smoothing: float = 0.0,
-    excluded: Tensor | None = None, relabelled: Tensor | None = None, gains: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Top-1 Plackett-Luce over each query's candidate list with label smoothing ε (METHODS.md §2, Mafin), mean.
+    scores: Tensor,
+    positives: Tensor,
+    *,
+    temperature: float = 0.05,
+    candidates: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    excluded: Tensor | None = None,
+    relabelled: Tensor | None = None,
+    gains: Tensor | None = None,
+) -> Tensor:
+    """Top-1 Plackett-Luce over each query's candidate list with label smoothing ε (METHODS.md
+    §2, Mafin), mean.
 
-    −Σ_j y_j log softmax(scores/τ)_j over the m candidates, y = (1 − ε)·positive + ε/m. Several positives (`relabelled`)
-    share the 1 − ε evenly, or by their `gains` (n, m); `excluded` chunks leave the list. The evidence chunk (`positives`) is always
-    in it.
+    −Σ_j y_j log softmax(scores/τ)_j over the m candidates, y = (1 − ε)·positive + ε/m. Several
+    positives (`relabelled`) share the 1 − ε evenly, or by their `gains` (n, m); `excluded` chunks
+    leave the list. The evidence chunk (`positives`) is always in it.
     """
     own = _own(scores, positives)
-    listed = torch.ones_like(own) if candidates is None else candidates
+    if candidates is None:
+        listed = torch.ones_like(own)
+    else:
+        listed = candidates
     if excluded is not None:
         listed = listed & ~excluded
     listed = listed | own
-    answers = own if relabelled is None else own | (relabelled & listed)
+    if relabelled is None:
+        answers = own
+    else:
+        answers = own | (relabelled & listed)
     shares = _evenly(answers if gains is None else gains * listed)
     target = (1 - label_smoothing) * shares + label_smoothing * _evenly(listed)
     log_p = functional.log_softmax(_restrict(scores.float() / temperature, listed), dim=1)
@@ -125,14 +177,19 @@ def plackett_luce(
 
 
 def triplet(scores: Tensor, positives: Tensor, negatives: Tensor, *, margin: float) -> Tensor:
-    """max(0, d(q, c⁺) − d(q, c⁻) + margin), d = 1 − cosine: the mean over all (query, positive, negative) triplets.
+    """max(0, d(q, c⁺) − d(q, c⁻) + margin), d = 1 − cosine: the mean over all (query, positive,
+    negative) triplets.
 
     `positives`, `negatives`: bool (n, m). 0 without any triplet.
     """
     listed = positives | negatives
     width = int(listed.sum(1).max())
-    columns = listed.int().argsort(dim=1, descending=True, stable=True)[:, :width]  # each row's own chunks in front
-    own, wanted, unwanted = (part.gather(1, columns) for part in (scores.float(), positives, negatives))
+    columns = listed.int().argsort(dim=1, descending=True, stable=True)[
+        :, :width
+    ]  # each row's own chunks in front
+    own, wanted, unwanted = (
+        part.gather(1, columns) for part in (scores.float(), positives, negatives)
+    )
     pairs = wanted.unsqueeze(2) & unwanted.unsqueeze(1)  # (n, width, width)
     short = functional.relu(margin - own.unsqueeze(2) + own.unsqueeze(1))
     return short.masked_fill(~pairs, 0.0).sum() / pairs.sum().clamp_min(1)
@@ -148,13 +205,21 @@ def _evenly(chosen: Tensor) -> Tensor:
 
 
 def mixed(
-    scores: Tensor, teacher: Tensor, positives: Tensor, *, infonce_weight: float, temperature: float = 0.05,
-    excluded: Tensor | None = None, relabelled: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    scores: Tensor,
+    teacher: Tensor,
+    positives: Tensor,
+    *,
+    infonce_weight: float,
+    temperature: float = 0.05,
+    excluded: Tensor | None = None,
+    relabelled: Tensor | None = None,
+) -> Tensor:
     """w·InfoNCE + (1 − w)·ListNet, w = `infonce_weight`. A part of weight 0 is left out."""
     parts: list[Tensor] = []
     if infonce_weight > 0:
-        contrast = infonce(scores, positives, temperature=temperature, excluded=excluded, relabelled=relabelled)
+        contrast = infonce(
+            scores, positives, temperature=temperature, excluded=excluded, relabelled=relabelled
+        )
         parts.append(infonce_weight * contrast)
     if infonce_weight < 1:
         parts.append((1 - infonce_weight) * listnet(scores, teacher, temperature=temperature))
@@ -162,7 +227,9 @@ def mixed(
 
 
 APERTURE = 0.1
-"""The aperture's constant: points nearer to the origin than 2 APERTURE/√c hold half of the space."""
+"""The aperture's constant: points nearer to the origin than 2 APERTURE/√c hold half of the
+space.
+"""
 _EPSILON = 1e-6  # from the ends of acosh, acos and asin, where their slopes are infinite
 
 
@@ -174,11 +241,14 @@ def distance_scores(queries: Tensor, chunks: Tensor, curvature: float) -> Tensor
 
 
 def entailment(queries: Tensor, passages: Tensor, curvature: float) -> Tensor:
-    """The mean of max(0, ext(q, c) − aper(q)) over pairs (n, d), (n, d): how far passages lie outside the cones of their queries.
+    """The mean of max(0, ext(q, c) − aper(q)) over pairs (n, d), (n, d): how far passages lie
+    outside the cones of their queries.
 
-    aper(x) = asin(2 APERTURE/(√c‖x‖)); ext(x, y) = acos((y_time + x_time c⟨x, y⟩_L) / (‖x‖ √((c⟨x, y⟩_L)² − 1))).
+    aper(x) = asin(2 APERTURE/(√c‖x‖)); ext(x, y) = acos((y_time + x_time c⟨x, y⟩_L) / (‖x‖ √((c⟨x,
+    y⟩_L)² − 1))).
     """
-    time, other = _time(queries, curvature), _time(passages, curvature)
+    time = _time(queries, curvature)
+    other = _time(passages, curvature)
     product = curvature * ((queries * passages).sum(1) - time * other)
     length = queries.norm(dim=1).clamp_min(_EPSILON)
     across = length * (product.square() - 1).clamp_min(_EPSILON).sqrt()

@@ -1,4 +1,6 @@
-"""The head of masked-language modelling: hidden states of tokens → a score for every token of the vocabulary."""
+"""The head of masked-language modelling: hidden states of tokens → a score for every token of
+the vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -23,27 +25,35 @@ def unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
 
     where = str(model.transformer_path)
     config = AutoConfig.from_pretrained(where, local_files_only=True, trust_remote_code=False)
-    both_ways = not (getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False))
+    both_ways = not (
+        getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False)
+    )
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING or not both_ways:
         return f"a model of the type {config.model_type} does not learn from masked words"
     tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=True, trust_remote_code=False)
     if tokenizer.mask_token_id is None:
         return "the model's tokenizer has no token for a masked word"
-    count, special = 0, set(tokenizer.all_special_ids)
+    count = 0
+    special = set(tokenizer.all_special_ids)
     for text in texts:
         clean = text.encode("utf-8", "replace").decode("utf-8")
         count += sum(token not in special for token in tokenizer(clean, verbose=False)["input_ids"])
         if count >= MIN_TOKENS:
             return ""
-    return f"the documents have {count} known tokens, which is too little text (at least {MIN_TOKENS} are needed)"
+    return (
+        f"the documents have {count} known tokens, which is too little text (at least {MIN_TOKENS}"
+        " are needed)"
+    )
 
 
 class MaskedLanguageHead:
-    """The head that the model's own architecture has for this: for BERT a dense layer, GELU, LayerNorm, and a decoder.
+    """The head that the model's own architecture has for this: for BERT a dense layer, GELU,
+    LayerNorm, and a decoder.
 
-    A decoder that is tied to the word embeddings uses the student's, which are frozen. `fresh`: the model's folder lacks
-    weights of the head, as those of embedding models do. Then its square matrices start as the identity, and the decoder's
-    bias at the logarithm of the tokens' frequencies. `vocabulary`: the number of tokens. `masters`, `publish`: as the student's.
+    A decoder that is tied to the word embeddings uses the student's, which are frozen. `fresh`: the
+    model's folder lacks weights of the head, as those of embedding models do. Then its square
+    matrices start as the identity, and the decoder's bias at the logarithm of the tokens'
+    frequencies. `vocabulary`: the number of tokens. `masters`, `publish`: as the student's.
     """
 
     def __init__(self, student: Student, token_counts: IntArray, seed: int) -> None:
@@ -58,11 +68,15 @@ class MaskedLanguageHead:
             _begin(self._model, missing, decoder.bias, token_counts)
         if tied:
             decoder.weight = None
-        masters = {name: parameter.detach().clone() for name, parameter in self._model.named_parameters()}
+        masters = {
+            name: parameter.detach().clone() for name, parameter in self._model.named_parameters()
+        }
         embeddings = student.transformer.get_input_embeddings().weight
         self._model.to(device=student.device, dtype=embeddings.dtype)
         self._working = dict(self._model.named_parameters())
-        self.masters = {name: masters[name].to(student.device).requires_grad_() for name in self._working}
+        self.masters = {
+            name: masters[name].to(student.device).requires_grad_() for name in self._working
+        }
         if tied:
             decoder.weight = embeddings
 
@@ -84,7 +98,9 @@ class MaskedLanguageHead:
 
 
 @torch.no_grad()
-def _begin(model: nn.Module, missing: frozenset[str], bias: Tensor | None, token_counts: IntArray) -> None:
+def _begin(
+    model: nn.Module, missing: frozenset[str], bias: Tensor | None, token_counts: IntArray
+) -> None:
     """Starting values of the head's missing weights; `bias` is the decoder's."""
     for name, parameter in model.named_parameters():
         if name in missing and parameter.dim() == 2 and parameter.shape[0] == parameter.shape[1]:
@@ -95,7 +111,9 @@ def _begin(model: nn.Module, missing: frozenset[str], bias: Tensor | None, token
 
 
 class _GivenStates(nn.Module):
-    """Stands in for the transformer, so that the head runs on the hidden states of the hidden tokens alone."""
+    """Stands in for the transformer, so that the head runs on the hidden states of the hidden
+    tokens alone.
+    """
 
     def forward(self, *_: Any, inputs_embeds: Tensor, **__: Any) -> Any:
         from transformers.modeling_outputs import BaseModelOutput
@@ -104,14 +122,20 @@ class _GivenStates(nn.Module):
 
 
 def _load(student: Student) -> tuple[Any, frozenset[str]]:
-    """(the model with its head, in float32 on the CPU; the weights of the head that its folder lacks)."""
+    """(the model with its head, in float32 on the CPU; the weights of the head that its folder
+    lacks).
+    """
     from transformers import AutoModelForMaskedLM
 
     try:
         loaded, info = AutoModelForMaskedLM.from_pretrained(
-            str(student.model.transformer_path), local_files_only=True, trust_remote_code=False, use_safetensors=True,
-            dtype=torch.float32, output_loading_info=True,
-        )  # fmt: skip
+            str(student.model.transformer_path),
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=torch.float32,
+            output_loading_info=True,
+        )
     except (ValueError, KeyError, OSError, RuntimeError) as error:
         raise ModelError(
             f"The model {student.model.name} cannot be pre-trained.",
@@ -120,4 +144,6 @@ def _load(student: Student) -> tuple[Any, frozenset[str]]:
             code="model-unsupported",
         ) from error
     own = f"{loaded.base_model_prefix}."
-    return loaded.eval(), frozenset(name for name in map(str, info["missing_keys"]) if not name.startswith(own))
+    return loaded.eval(), frozenset(
+        name for name in map(str, info["missing_keys"]) if not name.startswith(own)
+    )

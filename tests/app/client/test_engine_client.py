@@ -19,14 +19,18 @@ pytestmark = pytest.mark.processes
 
 
 def children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    return [
+        child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE
+    ]
 
 
 def test_answers_come_to_their_requests(new_project: Path) -> None:
     async def story() -> list[object]:
         desk = EngineClient(new_project)
         try:
-            return await asyncio.gather(*(desk.call("ping") for _ in range(20)), desk.call("status"))
+            return await asyncio.gather(
+                *(desk.call("ping") for _ in range(20)), desk.call("status")
+            )
         finally:
             await desk.close()
 
@@ -102,7 +106,11 @@ def test_a_process_that_is_being_started_is_ended_by_closing(new_project: Path) 
 def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    serve = ["sh", "-c", f"if [ -e {tmp_path}/later ]; then exec cat; fi; sleep 1.5 & read line; exit 1"]
+    serve = [
+        "sh",
+        "-c",
+        f"if [ -e {tmp_path}/later ]; then exec cat; fi; sleep 1.5 & read line; exit 1",
+    ]
     monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
 
     async def story() -> None:
@@ -121,7 +129,9 @@ def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
 
 
 @pytest.mark.parametrize("line", ["3", "[1]", "null", '"x"', "no json", '{"id": 77, "result": 1}'])
-def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str) -> None:
+def test_a_line_that_answers_nothing_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
+) -> None:
     answer = '{"jsonrpc": "2.0", "id": 1, "result": "pong"}'
     serve = ["sh", "-c", f"read request; printf '%s\\n' '{line}' '{answer}'; cat"]
     monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
@@ -136,8 +146,12 @@ def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPa
     assert asyncio.run(story()) == "pong"
 
 
-def test_an_engine_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(engine_client, "engine_command", lambda *_: [str(tmp_path / "python"), "-m", "engine"])
+def test_an_engine_that_cannot_be_started_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(
+        engine_client, "engine_command", lambda *_: [str(tmp_path / "python"), "-m", "engine"]
+    )
     for call in (command("status"), order("pause", "x"), EngineClient(tmp_path).call("ping")):
         with pytest.raises(StageError) as caught:
             asyncio.run(call)
@@ -147,8 +161,19 @@ def test_an_engine_that_cannot_be_started_is_an_error(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("serve", "kind", "why"),
     [
-        ('echo \'{"type": "ModelError", "what": "No model.", "why": "w", "to_do": ""}\' >&2; exit 3', ModelError, "w"),
-        ("yes '[/ noise' | head -n 30000 >&2; echo 'no module [torch]' >&2; exit 1", GoneError, "no module [torch]"),
+        (
+            (
+                'echo \'{"type": "ModelError", "what": "No model.", "why": "w", "to_do": ""}\' >&2;'
+                " exit 3"
+            ),
+            ModelError,
+            "w",
+        ),
+        (
+            "yes '[/ noise' | head -n 30000 >&2; echo 'no module [torch]' >&2; exit 1",
+            GoneError,
+            "no module [torch]",
+        ),
         ("echo warning >&2; kill -9 $$", GoneError, "It may have run out of memory."),
     ],
 )
@@ -170,14 +195,18 @@ def test_a_server_that_cannot_start_gives_its_reason(
 
 
 def test_an_exit_code_may_count_as_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", "echo '[1]'; exit 3"])
+    monkeypatch.setattr(
+        engine_client, "engine_command", lambda *_: ["sh", "-c", "echo '[1]'; exit 3"]
+    )
     assert asyncio.run(command("doctor", good=(0, 3))) == [1]
     with pytest.raises(StageError) as caught:
         asyncio.run(command("doctor"))
     assert caught.value.code == "engine-command-failed"
 
 
-def test_an_order_comes_about_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_order_comes_about_though_nobody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(
         engine_client,
         "engine_command",
@@ -215,7 +244,9 @@ def test_a_cancelled_command_is_ended(new_project: Path) -> None:
     assert not children()
 
 
-def test_the_engine_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "__init__.py").write_text("raise SystemExit('foreign code ran')")
     (tmp_path / "json.py").write_text("raise SystemExit('foreign code ran')")
@@ -231,7 +262,9 @@ def test_an_error_that_is_not_known_is_still_an_engine_error() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_question_given_up_while_the_process_starts_does_not_spoil_the_next(new_project: Path, times: int) -> None:
+def test_a_question_given_up_while_the_process_starts_does_not_spoil_the_next(
+    new_project: Path, times: int
+) -> None:
     async def story() -> object:
         desk = EngineClient(new_project)
         try:

@@ -17,7 +17,8 @@ STEP = {step.key: step for step in STEPS}
 
 def status(running: bool = False, **states: str) -> ProjectStatus:
     return ProjectStatus(
-        running=running, stages=tuple(StageState(stage, states.get(stage, "to do"), "") for stage in STAGES)
+        running=running,
+        stages=tuple(StageState(stage, states.get(stage, "to do"), "") for stage in STAGES),
     )
 
 
@@ -42,11 +43,20 @@ def test_states(step: str, states: dict[str, str], shown: str) -> None:
     assert step_state(STEP[step], status(**states), RunState()) == shown
 
 
-@pytest.mark.parametrize(("counts", "shown"), [({"queries": 0}, "none"), ({"queries": 7}, "done"), ({}, "done")])
-def test_generation_that_kept_no_query_is_not_marked_as_done(counts: dict[str, int], shown: str) -> None:
+@pytest.mark.parametrize(
+    ("counts", "shown"), [({"queries": 0}, "none"), ({"queries": 7}, "done"), ({}, "done")]
+)
+def test_generation_that_kept_no_query_is_not_marked_as_done(
+    counts: dict[str, int], shown: str
+) -> None:
     made = replace(status(generate="done"), counts=counts)
     assert step_state(STEP["queries"], made, RunState()) == shown
-    assert step_state(STEP["queries"], replace(made, stages=status(generate="stale").stages), RunState()) == "stale"
+    assert (
+        step_state(
+            STEP["queries"], replace(made, stages=status(generate="stale").stages), RunState()
+        )
+        == "stale"
+    )
     assert shown in SIGNS
     assert SIGNS[shown][0] == {"none": "✗", "done": "✓"}[shown]
 
@@ -61,7 +71,12 @@ def test_a_model_that_was_looked_at_is_done() -> None:
 
 def test_a_run_shows_where_it_is() -> None:
     run = RunState()
-    run.apply_all([RunStarted(run="1", stages=list(STAGES)), StageStarted(stage="rank", fingerprint="", reason="")])
+    run.apply_all(
+        [
+            RunStarted(run="1", stages=list(STAGES)),
+            StageStarted(stage="rank", fingerprint="", reason=""),
+        ]
+    )
     assert step_state(STEP["index"], status(running=True), run) == "running"
     assert step_state(STEP["train"], status(running=True), run) == "to do"
     run.apply(Paused(stage="rank"))
@@ -74,7 +89,12 @@ def test_a_run_shows_where_it_is() -> None:
 def test_a_stage_that_has_begun_since_the_status_was_read_is_running(stage: str) -> None:
     """The rail said "4 Index to do" beside "building the keyword index …"."""
     run = RunState()
-    run.apply_all([RunStarted(run="1", stages=list(STAGES)), StageStarted(stage=stage, fingerprint="", reason="")])
+    run.apply_all(
+        [
+            RunStarted(run="1", stages=list(STAGES)),
+            StageStarted(stage=stage, fingerprint="", reason=""),
+        ]
+    )
     assert step_state(STEP["index"], status(ingest="done"), run) == "running"
     assert step_state(STEP["train"], status(ingest="done"), run) == "to do"
     run.apply(Paused(stage=stage))
@@ -87,7 +107,9 @@ def test_what_is_embedded_is_for_search() -> None:
     run = RunState()
     run.apply(RunStarted(run="1", stages=list(STAGES)))
     run.apply(StageStarted(stage="embed", fingerprint="", reason=""))
-    assert {one for one in STEP if step_state(STEP[one], status(running=True), run) == "running"} == {"search"}
+    assert {
+        one for one in STEP if step_state(STEP[one], status(running=True), run) == "running"
+    } == {"search"}
     assert at_work(run) == STEP["search"].title
 
 

@@ -45,7 +45,13 @@ from engine.core.messages.project import ProjectStatus, StageState
 
 def step(number: int, loss: float = 1.0, steps: int = 100) -> TrainStep:
     return TrainStep(
-        step=number, steps=steps, loss=loss, learning_rate=1e-3, tokens_per_second=10.0, memory_mb=1.0, seconds_left=1.0
+        step=number,
+        steps=steps,
+        loss=loss,
+        learning_rate=1e-3,
+        tokens_per_second=10.0,
+        memory_mb=1.0,
+        seconds_left=1.0,
     )
 
 
@@ -70,20 +76,31 @@ def after(*events: Event) -> RunState:
 TEXTS = st.sampled_from(["", "train", "ingest", "[/", "x\n\x1b"]) | st.text(max_size=5)
 NUMBERS = st.integers(-5, 10**6)
 FLOATS = st.floats(allow_nan=True, allow_infinity=True) | NUMBERS
-ANYTHING: st.SearchStrategy[Any] = st.none() | st.booleans() | NUMBERS | FLOATS | TEXTS | st.lists(TEXTS, max_size=3)
+ANYTHING: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | NUMBERS | FLOATS | TEXTS | st.lists(TEXTS, max_size=3)
+)
 OF_KIND: dict[str, st.SearchStrategy[Any]] = {
-    "str": TEXTS, "int": NUMBERS, "float": FLOATS, "bool": st.booleans(), "list[str]": st.lists(TEXTS, max_size=4),
-    "dict[str, Any]": st.dictionaries(st.sampled_from(["adapter", "steps", "best_step", "chunks", "k", "queries"]), ANYTHING),
+    "str": TEXTS,
+    "int": NUMBERS,
+    "float": FLOATS,
+    "bool": st.booleans(),
+    "list[str]": st.lists(TEXTS, max_size=4),
+    "dict[str, Any]": st.dictionaries(
+        st.sampled_from(["adapter", "steps", "best_step", "chunks", "k", "queries"]), ANYTHING
+    ),
     "dict[str, float]": st.dictionaries(TEXTS, FLOATS),
     "dict[str, str]": st.dictionaries(st.sampled_from(["what", "why"]), TEXTS),
-}  # fmt: skip
+}
 
 
 @st.composite
 def any_event(draw: st.DrawFn) -> Event | None:
     kind = draw(st.sampled_from(sorted(KINDS)))
     wrong = draw(st.integers(0, 9)) == 0
-    values = {part.name: draw(ANYTHING if wrong else OF_KIND[str(part.type)]) for part in fields(KINDS[kind])}
+    values = {
+        part.name: draw(ANYTHING if wrong else OF_KIND[str(part.type)])
+        for part in fields(KINDS[kind])
+    }
     return decode(encode(KINDS[kind](**values)))
 
 
@@ -106,8 +123,12 @@ def test_no_order_of_events_raises(events: list[Event | None], running: bool) ->
     assert state.over
 
 
-@pytest.mark.parametrize(("ingest", "shown"), [("done", "17 documents"), ("stale", "the last run was stopped")])
-def test_a_run_that_was_stopped_is_named_until_what_it_began_is_up_to_date(ingest: str, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("ingest", "shown"), [("done", "17 documents"), ("stale", "the last run was stopped")]
+)
+def test_a_run_that_was_stopped_is_named_until_what_it_began_is_up_to_date(
+    ingest: str, shown: str
+) -> None:
     state = after(
         RunStarted(run="r", stages=["ingest", "train"]),
         started("ingest"),
@@ -146,10 +167,15 @@ def test_a_run_from_its_begin_to_its_end() -> None:
     assert state.stages["train"].warnings == ["warm"]
     assert (list(state.stages), state.warnings) == (["ingest", "train"], ["repaired"])
     assert format_progress(state) == " · step 2 of 100"
-    state.apply_all([finished("train", adapter="a"), RunFinished(run="r", state="done", seconds=4.0)])
+    state.apply_all(
+        [finished("train", adapter="a"), RunFinished(run="r", state="done", seconds=4.0)]
+    )
     assert (state.state, state.over, state.current, state.seconds) == ("done", True, "", 4.0)
     assert state.stages["ingest"].state == "skipped"
-    assert (state.stages["train"].state, state.stages["train"].summary) == ("done", {"adapter": "a"})
+    assert (state.stages["train"].state, state.stages["train"].summary) == (
+        "done",
+        {"adapter": "a"},
+    )
 
 
 def test_a_pause_ends_with_the_run_or_with_the_next_stage() -> None:
@@ -164,14 +190,18 @@ def test_a_pause_ends_with_the_run_or_with_the_next_stage() -> None:
 
 
 def test_a_run_that_is_gone_is_lost() -> None:
-    state = after(RunStarted(run="r", stages=["train"]), started("train"), step(3), Paused(stage="train"))
+    state = after(
+        RunStarted(run="r", stages=["train"]), started("train"), step(3), Paused(stage="train")
+    )
     state.lose()
     assert (state.state, state.over, state.paused, state.current) == ("lost", True, False, "")
     assert state.stages["train"].state == "lost"
 
 
 def test_steps_of_a_resumed_training_replace_later_ones() -> None:
-    state = after(*(step(n) for n in (1, 2, 3, 4)), check(2, best=True), check(4), step(3, 9.0), check(3))
+    state = after(
+        *(step(n) for n in (1, 2, 3, 4)), check(2, best=True), check(4), step(3, 9.0), check(3)
+    )
     assert [(one.step, one.loss) for one in state.steps] == [(1, 1.0), (2, 1.0), (3, 9.0)]
     assert [one.step for one in state.held_out] == [2, 3]
 
@@ -231,7 +261,9 @@ def test_a_training_of_other_settings_or_begun_anew_stands_alone(tmp_path: Path)
     assert [one.loss for one in read_history(tmp_path).curve(again, current=False).steps] == [3.0]
 
 
-def test_a_training_that_was_killed_after_its_last_step_is_finished_by_the_run_that_resumes_it(tmp_path: Path) -> None:
+def test_a_training_that_was_killed_after_its_last_step_is_finished_by_the_run_that_resumes_it(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "1", started("train"), check(0), step(1), step(2))
     write(tmp_path, "2", started("train"), finished("train", adapter="a"))
     curve = read_history(tmp_path).trained
@@ -239,10 +271,24 @@ def test_a_training_that_was_killed_after_its_last_step_is_finished_by_the_run_t
 
 
 def test_the_adapters_own_curve_is_found_below_later_runs(tmp_path: Path) -> None:
-    write(tmp_path, "1", started("train"), step(1), step(2), finished("train", 7.0, adapter="a", steps=2))
-    write(tmp_path, "2", StageSkipped(stage="train", reason="up to date"), started("embed"), finished("embed"))
+    write(
+        tmp_path,
+        "1",
+        started("train"),
+        step(1),
+        step(2),
+        finished("train", 7.0, adapter="a", steps=2),
+    )
+    write(
+        tmp_path,
+        "2",
+        StageSkipped(stage="train", reason="up to date"),
+        started("embed"),
+        finished("embed"),
+    )
     write(tmp_path, "3", started("train", "f2"), step(1, 9.0))
-    history, nothing = read_history(tmp_path), RunState()
+    history = read_history(tmp_path)
+    nothing = RunState()
     assert [one.loss for one in history.curve(nothing, current=True).steps] == [1.0, 1.0]
     assert [one.loss for one in history.curve(nothing, current=False).steps] == [9.0]
     record = history.record(nothing, "train")
@@ -260,7 +306,8 @@ def test_damaged_logs_are_passed_over(tmp_path: Path) -> None:
     )
     with (tmp_path / "1" / "events.jsonl").open("ab") as file:
         file.write(
-            b'\xff\xfe{"event": "progress"}\n[1]\n{"event": "stage_finished", "stage": 4, "seconds": "x", "summary": 1}\n'
+            b'\xff\xfe{"event": "progress"}\n[1]\n{"event": "stage_finished", "stage": 4,'
+            b' "seconds": "x", "summary": 1}\n'
         )
     (tmp_path / "2").mkdir()
     (tmp_path / "3").write_text("a file")
@@ -289,8 +336,13 @@ def test_curves_lose_what_is_no_number_and_keep_their_spikes() -> None:
 def test_a_smoothed_curve_is_the_running_mean() -> None:
     assert smoothed([(1.0, 4.0)]) == [(1.0, 4.0)]
     (_, first), (_, second) = smoothed([(1.0, 4.0), (2.0, 1.0)])
-    assert (first, second) == (4.0, pytest.approx((0.8 * 0.2 * 4 + 0.2 * 1) / (0.8 * 0.2 + 0.2)))  # a mean over five
-    assert all(value == pytest.approx(2.5) for _, value in smoothed([(float(n), 2.5) for n in range(500)]))
+    assert (first, second) == (
+        4.0,
+        pytest.approx((0.8 * 0.2 * 4 + 0.2 * 1) / (0.8 * 0.2 + 0.2)),
+    )  # a mean over five
+    assert all(
+        value == pytest.approx(2.5) for _, value in smoothed([(float(n), 2.5) for n in range(500)])
+    )
 
 
 def test_limits_have_room() -> None:

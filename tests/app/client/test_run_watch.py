@@ -29,7 +29,16 @@ from bmembed_tui.client.run_watch import (
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.search.pane import SearchPane
 from engine.core.errors import StageError
-from engine.core.events import Event, EventLog, Progress, RunFinished, RunStarted, TrainStep, Warned, encode
+from engine.core.events import (
+    Event,
+    EventLog,
+    Progress,
+    RunFinished,
+    RunStarted,
+    TrainStep,
+    Warned,
+    encode,
+)
 from engine.project.folder import ProjectFolder
 
 
@@ -39,7 +48,13 @@ def progress(done: int) -> Progress:
 
 def step(number: int) -> TrainStep:
     return TrainStep(
-        step=number, steps=9, loss=1.0, learning_rate=0.1, tokens_per_second=1.0, memory_mb=1.0, seconds_left=1.0
+        step=number,
+        steps=9,
+        loss=1.0,
+        learning_rate=0.1,
+        tokens_per_second=1.0,
+        memory_mb=1.0,
+        seconds_left=1.0,
     )
 
 
@@ -110,7 +125,11 @@ def test_a_log_that_is_a_folder_has_no_events(tmp_path: Path) -> None:
 
 def test_the_history_is_reported_at_once_and_then_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    append(path, RunStarted(run="r", stages=["train"]), *(Warned(stage="train", text="x" * 2**14) for _ in range(50)))
+    append(
+        path,
+        RunStarted(run="r", stages=["train"]),
+        *(Warned(stage="train", text="x" * 2**14) for _ in range(50)),
+    )
     append(path, progress(7))
 
     async def follow() -> tuple[int, list[int], str]:
@@ -147,8 +166,14 @@ def test_catching_up_reads_what_is_written_by_now(tmp_path: Path) -> None:
 def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append(tmp_path / "events.jsonl", RunStarted(run="r", stages=[]), RunFinished(run="r", state="done", seconds=1.0))
-    read, begun, may_end = LogReader.batch, threading.Event(), threading.Event()
+    append(
+        tmp_path / "events.jsonl",
+        RunStarted(run="r", stages=[]),
+        RunFinished(run="r", state="done", seconds=1.0),
+    )
+    read = LogReader.batch
+    begun = threading.Event()
+    may_end = threading.Event()
 
     def slow(self: LogReader) -> tuple[list[Event], bool]:
         found = read(self)
@@ -202,14 +227,18 @@ def test_records_of_runs(tmp_path: Path) -> None:
     (newest / "run.json").write_text("[1]")
     assert error_of(project, newest) is None
     error = {"type": "StageError", "what": "w", "why": "", "to_do": ""}
-    (newest / "run.json").write_text(json.dumps({"run": newest.name, "state": "failed", "error": error}))
+    (newest / "run.json").write_text(
+        json.dumps({"run": newest.name, "state": "failed", "error": error})
+    )
     assert error_of(project, newest.parent / "20260101-1") is None
     found = error_of(project, newest)
     assert found is not None
     assert (type(found), found.what) == (StageError, "w")
 
 
-@pytest.mark.flaky(reruns=1, reason="it counts how often a second the screen is drawn while keys are pressed")
+@pytest.mark.flaky(
+    reruns=1, reason="it counts how often a second the screen is drawn while keys are pressed"
+)
 def test_two_thousand_events_a_second_are_shown_a_few_times(
     finished_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +253,12 @@ def test_two_thousand_events_a_second_are_shown_a_few_times(
     text = "the freezer door was left open "
 
     async def story(pilot: Pilot[Any]) -> RunState:
-        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen) and pilot.app.screen.pane is not None)
+        await until(
+            pilot,
+            lambda: (
+                isinstance(pilot.app.screen, ProjectScreen) and pilot.app.screen.pane is not None
+            ),
+        )
         screen = pilot.app.screen
         assert isinstance(screen, ProjectScreen)
         screen.go("search")
@@ -233,9 +267,17 @@ def test_two_thousand_events_a_second_are_shown_a_few_times(
         await until(pilot, lambda: screen.focused is field)
         shown.clear()
         writer = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "fixtures" / "flood.py"), str(finished_project), "2000", "3"],
-            stdout=subprocess.PIPE, text=True, env=environment(),
-        )  # fmt: skip
+            [
+                sys.executable,
+                str(ROOT / "tests" / "fixtures" / "flood.py"),
+                str(finished_project),
+                "2000",
+                "3",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
         await until(pilot, lambda: screen.run_state.running, "the run to be noticed")
         typed = ""
         while writer.poll() is None:

@@ -15,11 +15,20 @@ from bmembed_tui.dialogs.adapt import AdaptDialog
 from engine.core.messages.offer import SHELL_WAYS, AdaptationOffer, Help
 from engine.core.messages.wire import to_json
 
-STEPS = {"index": 400.0, "generate": 4000.0, "rank": 500.0, "train": 40_000.0, "embed": 900.0, "evaluate": 4000.0}
+STEPS = {
+    "index": 400.0,
+    "generate": 4000.0,
+    "rank": 500.0,
+    "train": 40_000.0,
+    "embed": 900.0,
+    "evaluate": 4000.0,
+}
 HELPS: tuple[Help, ...] = ("language-model", "judge", "encoder")
 
 
-def test_all_of_it_is_seen_on_a_small_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_it_is_seen_on_a_small_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pictures.play_record(monkeypatch, tmp_path)
     offer = AdaptationOffer(STEPS, ("train",), "model", 1017, 2220, 4.0, 2220, HELPS, rough=True)
 
@@ -32,7 +41,8 @@ def test_all_of_it_is_seen_on_a_small_terminal(tmp_path: Path, monkeypatch: pyte
         pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
         dialog = await until_screen(pilot, AdaptDialog)
         await until(pilot, lambda: dialog.query_one("#answer-no").has_focus, "the estimate")
-        body, button = dialog.query_one(".dialog-body"), dialog.query_one("#answer-no")
+        body = dialog.query_one(".dialog-body")
+        button = dialog.query_one("#answer-no")
         assert body.region.height > 8
         assert body.max_scroll_y == 0
         assert (button.region.height, button.region.bottom < 24) == (1, True)
@@ -44,7 +54,9 @@ def test_what_is_expected_to_help_is_advised_and_keys_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    offer = AdaptationOffer(STEPS, (), "judged", 20, 220, 4.0, 220, HELPS, expects=True, index_megabytes=12)
+    offer = AdaptationOffer(
+        STEPS, (), "judged", 20, 220, 4.0, 220, HELPS, expects=True, index_megabytes=12
+    )
 
     async def estimate(*_: str) -> Any:
         return to_json(offer)
@@ -64,11 +76,15 @@ def test_what_is_expected_to_help_is_advised_and_keys_are_named(
     drive(story, size=(80, 24))
 
 
-def test_where_nothing_has_changed_nothing_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_has_changed_nothing_can_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pictures.play_record(monkeypatch, tmp_path)
 
     async def estimate(*_: str) -> Any:
-        return to_json(AdaptationOffer({}, (), "document", 300, 200, 4.0, 200, HELPS, up_to_date=True))
+        return to_json(
+            AdaptationOffer({}, (), "document", 300, 200, 4.0, 200, HELPS, up_to_date=True)
+        )
 
     monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
 
@@ -76,6 +92,9 @@ def test_where_nothing_has_changed_nothing_can_be_started(tmp_path: Path, monkey
         pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
         dialog = await until_screen(pilot, AdaptDialog)
         await until(pilot, lambda: dialog.query_one("#answer-no").has_focus, "the answer")
-        assert [button.id for button in dialog.query("SafeButton") if button.display] == ["answer-steps", "answer-no"]
+        assert [button.id for button in dialog.query("SafeButton") if button.display] == [
+            "answer-steps",
+            "answer-no",
+        ]
 
     drive(story, size=(80, 24))

@@ -42,7 +42,9 @@ def exported_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual parts are written in this process: to write a model loads it."""
 
     async def command(_name: str, project: str, folder: str, *_options: str) -> Any:
-        return to_json(await asyncio.to_thread(export_project, ProjectFolder(Path(project)), Path(folder)))
+        return to_json(
+            await asyncio.to_thread(export_project, ProjectFolder(Path(project)), Path(folder))
+        )
 
     monkeypatch.setattr(export, "command", command)
 
@@ -56,7 +58,9 @@ async def _export_dialog(pilot: Pilot[Any]) -> export.ExportScreen:
 
 
 def code(screen: export.ExportScreen | RemovalScreen) -> str:
-    return screen.outcome.code if isinstance(screen.outcome, EngineError) else ""
+    if isinstance(screen.outcome, EngineError):
+        return screen.outcome.code
+    return ""
 
 
 def _shown(pilot: Pilot[Any]) -> str:
@@ -72,7 +76,9 @@ def test_the_parts_are_those_of_the_engine() -> None:
 
 
 @pytest.mark.usefixtures("exported_here")
-def test_the_usual_parts_are_exported_by_enter_alone(finished_project: Path, tmp_path: Path) -> None:
+def test_the_usual_parts_are_exported_by_enter_alone(
+    finished_project: Path, tmp_path: Path
+) -> None:
     async def story(pilot: Pilot[Any]) -> str:
         screen = await _export_dialog(pilot)
         await pilot.press("enter")
@@ -91,13 +97,17 @@ def test_the_usual_parts_are_exported_by_enter_alone(finished_project: Path, tmp
     assert f"✓{made}:" in shown
 
 
-def test_other_parts_are_chosen_and_those_that_hold_text_are_listed(finished_project: Path, tmp_path: Path) -> None:
+def test_other_parts_are_chosen_and_those_that_hold_text_are_listed(
+    finished_project: Path, tmp_path: Path
+) -> None:
     async def story(pilot: Pilot[Any]) -> Any:
         screen = await _export_dialog(pilot)
         screen.query_one("#export-folder", PathField).value = str(tmp_path / "taken")
         parts = screen.query_one("#export-parts", SafeOptions)
         parts.focus()
-        await pilot.press("home", "space", "down", "enter", "end", "up", "space")  # no adapter, no model, but chunks
+        await pilot.press(
+            "home", "space", "down", "enter", "end", "up", "space"
+        )  # no adapter, no model, but chunks
         screen.query_one("#export").focus()
         await pilot.press("enter")
         await until(pilot, lambda: screen.outcome, "what was exported")
@@ -116,13 +126,16 @@ def test_what_the_engine_refuses_can_be_put_right(finished_project: Path, tmp_pa
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await _export_dialog(pilot)
-        field, button = screen.query_one("#export-folder", PathField), screen.query_one("#export")
+        field = screen.query_one("#export-folder", PathField)
+        button = screen.query_one("#export")
         field.value = str(tmp_path / "taken")
         await pilot.press("enter")
         await until(pilot, lambda: code(screen) == "target-exists", "the reason")
         assert button.region in screen.query_one(".dialog").region
         field.value = ""
-        await until(pilot, lambda: not button.has_class("-active"), "the button")  # held down, it is not pressed
+        await until(
+            pilot, lambda: not button.has_class("-active"), "the button"
+        )  # held down, it is not pressed
         await pilot.press("enter")
         await until(pilot, lambda: code(screen) == "export-incomplete-choice", "the reason")
         field.value = str(tmp_path / "second")
@@ -148,7 +161,9 @@ async def _ask_to_remove(pilot: Pilot[Any], answer: str) -> None:
     await pilot.press("enter")
 
 
-def test_a_project_is_removed_from_within_and_what_may_hold_text_is_listed(finished_project: Path) -> None:
+def test_a_project_is_removed_from_within_and_what_may_hold_text_is_listed(
+    finished_project: Path,
+) -> None:
     async def story(pilot: Pilot[Any]) -> Purged:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.status.stages, "the status")
@@ -170,7 +185,9 @@ def test_a_project_is_removed_from_within_and_what_may_hold_text_is_listed(finis
         await until(pilot, lambda: "handbook" not in screen_text(pilot.app), "the list without it")
         return outcome
 
-    documents = sorted(path for path in (finished_project / "documents").rglob("*") if path.is_file())
+    documents = sorted(
+        path for path in (finished_project / "documents").rglob("*") if path.is_file()
+    )
     outcome = drive(story, finished_project, size=(120, 60))
     assert sorted(path for path in finished_project.rglob("*") if path.is_file()) == documents
     assert outcome.kept == ("documents",)
@@ -182,7 +199,11 @@ def test_a_marked_project_is_removed_on_the_first_screen(finished_project: Path)
 
     async def story(pilot: Pilot[Any]) -> None:
         choices = pilot.app.screen.query_one("#home-choices", OptionList)
-        await until(pilot, lambda: f"at:{finished_project}" in [one.id for one in choices.options], "the project")
+        await until(
+            pilot,
+            lambda: f"at:{finished_project}" in [one.id for one in choices.options],
+            "the project",
+        )
         notices = notifications(pilot.app)
         await pilot.press("home", "delete")  # on a choice that is no project
         await until(pilot, lambda: notices, "the hint")
@@ -198,7 +219,9 @@ def test_a_marked_project_is_removed_on_the_first_screen(finished_project: Path)
     assert sorted(path.name for path in finished_project.iterdir()) == ["documents"]
 
 
-def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(finished_project: Path) -> None:
+def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(
+    finished_project: Path,
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "result")
         screen.action_remove()
@@ -221,7 +244,9 @@ def test_the_process_that_answers_is_started_again_after_its_end(finished_projec
         pids = []
         for _ in range(2):
             await desk.call("ping")
-            pids.append(next(one.pid for one in psutil.Process().children() if "serve" in one.cmdline()))
+            pids.append(
+                next(one.pid for one in psutil.Process().children() if "serve" in one.cmdline())
+            )
             await desk.restart()
         await desk.close()
         return pids[0], pids[1]

@@ -34,9 +34,16 @@ def papers(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_home_what_holds_it_and_a_project_are_not_offered(papers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_what_holds_it_and_a_project_are_not_offered(
+    papers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Path, "home", lambda: papers.parent)
-    for folder, offered in ((papers, papers), (papers.parent, None), (papers.parent.parent, None), (Path("/"), None)):
+    for folder, offered in (
+        (papers, papers),
+        (papers.parent, None),
+        (papers.parent.parent, None),
+        (Path("/"), None),
+    ):
         monkeypatch.chdir(folder)
         assert here() == offered
     monkeypatch.chdir(papers)
@@ -57,7 +64,11 @@ def test_of_two_projects_over_the_folder_the_one_used_last_is_named_and_opened(
     monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: papers)
     made = [
         ProjectFolder.create(projects / name, {"corpus": {"paths": [path]}})
-        for name, path in (("one", f"{papers}/"), ("two", str(papers)), ("three", str(papers.parent)))
+        for name, path in (
+            ("one", f"{papers}/"),
+            ("two", str(papers)),
+            ("three", str(papers.parent)),
+        )
     ]
     for project, run in zip(made, ("20260101", "20260201", "20260301"), strict=True):
         (project.path / "runs" / run).mkdir()
@@ -102,13 +113,18 @@ def test_a_key_searches_the_folder_that_the_app_was_started_in_and_takes_what_is
     async def story(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: pilot.app.screen.query(OptionList), "the first screen")
         await pilot.press("down")
-        for key in ("enter", *"neap"):  # as fast as the terminal sends it; n makes a new project otherwise
+        for key in (
+            "enter",
+            *"neap",
+        ):  # as fast as the terminal sends it; n makes a new project otherwise
             pilot.app.post_message(Key(key, None))
         screen = await opened(pilot, "search")
         await until(pilot, lambda: ordered and isinstance(screen.focused, QueryInput), "the run")
         assert "ingest,index,embed" in ordered[0]
         await pilot.press("backspace", *"r1")
         assert screen.pane.question.query == "near1"
-        assert not {"f5", "f9", "f10"} & screen.active_bindings.keys()  # there is nothing to ask yet
+        assert (
+            not {"f5", "f9", "f10"} & screen.active_bindings.keys()
+        )  # there is nothing to ask yet
 
     drive(story)

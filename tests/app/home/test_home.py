@@ -30,16 +30,22 @@ from engine.project.folder import ProjectFolder, projects_root
 
 def line_of(pilot: Pilot[Any], key: str) -> str:
     """What a choice of the first screen says."""
-    return str(pilot.app.screen.query_one("#home-choices", OptionList).get_option(key).prompt).strip()
+    return str(
+        pilot.app.screen.query_one("#home-choices", OptionList).get_option(key).prompt
+    ).strip()
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
-def test_the_first_start_offers_the_sample_a_new_project_and_another_folder(size: tuple[int, int]) -> None:
+def test_the_first_start_offers_the_sample_a_new_project_and_another_folder(
+    size: tuple[int, int],
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await until_offered(pilot)
         assert offered(pilot) == [SAMPLE, NEW, OTHER]
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
-        places = [shown.index(line_of(pilot, key).partition("  ")[0]) for key in (SAMPLE, NEW, OTHER)]
+        places = [
+            shown.index(line_of(pilot, key).partition("  ")[0]) for key in (SAMPLE, NEW, OTHER)
+        ]
         assert places == sorted(places)
 
     drive(story, size=size)
@@ -64,7 +70,9 @@ def test_projects_opened_lately_are_listed_before_anybody_has_looked_for_them(
         await until_offered(pilot)
         assert offered(pilot) == [SAMPLE, NEW, OTHER, ALL, *keys]
         looking.set()
-        await until(pilot, lambda: offered(pilot) == [SAMPLE, NEW, OTHER, keys[0]], "what is still there")
+        await until(
+            pilot, lambda: offered(pilot) == [SAMPLE, NEW, OTHER, keys[0]], "what is still there"
+        )
 
     drive(story)
 
@@ -78,13 +86,17 @@ def test_what_is_found_later_moves_nothing(
 
     def known() -> list[Known]:
         looking.wait(60)
-        return [Known(Path(f"/home/ada/{number}"), number > 8 - running, "train") for number in range(9)]
+        return [
+            Known(Path(f"/home/ada/{number}"), number > 8 - running, "train") for number in range(9)
+        ]
 
     monkeypatch.setattr("bmembed_tui.home.projects.known", known)
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_offered(pilot)
-        await until(pilot, lambda: screen_text(pilot.app).splitlines()[-1].strip(), "the line of keys")
+        await until(
+            pilot, lambda: screen_text(pilot.app).splitlines()[-1].strip(), "the line of keys"
+        )
         before = screen_text(pilot.app).splitlines()
         looking.set()
         await until_text(pilot, "/home/ada")
@@ -96,13 +108,17 @@ def test_what_is_found_later_moves_nothing(
         assert before[: place - 3] == after[: place - 3]
         assert (line_of(pilot, "at:/home/ada/7") in after[place - 3]) == bool(running)
         assert (line_of(pilot, "at:/home/ada/8") in after[place + 2]) == bool(running)
-        assert [line.strip()[:1] for line in before] == [line.strip()[:1] for line in after]  # the frame, too
+        assert [line.strip()[:1] for line in before] == [
+            line.strip()[:1] for line in after
+        ]  # the frame, too
         assert line_of(pilot, "at:/home/ada/6") in "\n".join(after)
 
     drive(story, size=size)
 
 
-def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = [Known(Path("/home/ada/manuals"))]
     monkeypatch.setattr("bmembed_tui.home.projects.known", lambda: list(found))
 
@@ -117,8 +133,11 @@ def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(monkeypatch
             return choices.get_option_at_index(choices.highlighted).id
 
         await until_offered(pilot, "at:/home/ada/manuals")
-        idle, running = found[0], Known(Path("/home/ada/manuals"), True, "train")
-        assert await highlighted_with(running) == "at:/home/ada/manuals"  # at the first line, nothing was chosen yet
+        idle = found[0]
+        running = Known(Path("/home/ada/manuals"), True, "train")
+        assert (
+            await highlighted_with(running) == "at:/home/ada/manuals"
+        )  # at the first line, nothing was chosen yet
         await pilot.press("down")
         assert await highlighted_with(idle) == SAMPLE
         await pilot.press("down")
@@ -134,10 +153,15 @@ def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents
         await until_offered(pilot)
         await pilot.press("enter")
         await until(pilot, lambda: is_opened(pilot), "the sample")
-        await until(pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [132], "the files")
+        await until(
+            pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [132], "the files"
+        )
         await until(
             pilot,
-            lambda: len(list((pilot.app.screen.project.path / "imports").glob("judgments-*.jsonl"))) == 2,
+            lambda: (
+                len(list((pilot.app.screen.project.path / "imports").glob("judgments-*.jsonl")))
+                == 2
+            ),
             "questions",
         )
         return pilot.app.screen.pane.step, pilot.app.screen.project.path
@@ -163,7 +187,9 @@ def test_the_sample_takes_a_free_name_where_its_own_is_taken_and_is_found_again(
     assert made == [projects_root() / "sample-3"] * 2
 
 
-def test_the_samples_queries_and_questions_are_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_samples_queries_and_questions_are_imported_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     commands: list[tuple[str, ...]] = []
 
     async def note(*arguments: str) -> None:
@@ -179,7 +205,12 @@ def test_the_samples_queries_and_questions_are_imported_once(monkeypatch: pytest
     assert commands == [
         ("import-queries", path, str(asset_path("sample/queries.jsonl"))),
         ("import-judgments", path, str(asset_path("sample/questions.jsonl"))),
-        ("import-judgments", path, str(asset_path("sample/questions-measuring.jsonl")), "--measure"),
+        (
+            "import-judgments",
+            path,
+            str(asset_path("sample/questions-measuring.jsonl")),
+            "--measure",
+        ),
     ]
 
 
@@ -202,12 +233,16 @@ def test_what_is_typed_while_a_project_is_being_opened_is_searched_for(
         assert isinstance(pilot.app.screen, HomeScreen)
         may_open.set()
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.query_one("#search-query", Input).value == "no1", "what was typed")
+        await until(
+            pilot, lambda: screen.query_one("#search-query", Input).value == "no1", "what was typed"
+        )
 
     drive(story)
 
 
-def test_a_broken_project_is_marked_in_the_list_and_its_error_is_shown_when_it_is_opened(tmp_path: Path) -> None:
+def test_a_broken_project_is_marked_in_the_list_and_its_error_is_shown_when_it_is_opened(
+    tmp_path: Path,
+) -> None:
     project_at(projects_root() / "sound")
     broken = project_at(projects_root() / "broken")
     (broken.path / "project.toml").write_text("[corpus\n")
@@ -224,8 +259,11 @@ def test_a_broken_project_is_marked_in_the_list_and_its_error_is_shown_when_it_i
     drive(story)
 
 
-def test_a_project_that_vanished_leaves_the_list_and_a_damaged_list_is_empty(tmp_path: Path) -> None:
-    kept, gone = project_at(tmp_path / "kept"), project_at(tmp_path / "gone")
+def test_a_project_that_vanished_leaves_the_list_and_a_damaged_list_is_empty(
+    tmp_path: Path,
+) -> None:
+    kept = project_at(tmp_path / "kept")
+    gone = project_at(tmp_path / "gone")
     for project in (kept, gone):
         remember(project.path)
     assert recent() == [gone.path, kept.path]
@@ -235,8 +273,11 @@ def test_a_project_that_vanished_leaves_the_list_and_a_damaged_list_is_empty(tmp
     assert recent() == []
 
 
-def test_remembering_a_project_looks_at_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, more = project_at(tmp_path / "kept"), project_at(tmp_path / "more")
+def test_remembering_a_project_looks_at_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = project_at(tmp_path / "kept")
+    more = project_at(tmp_path / "more")
     remember(kept.path)
 
     def look(path: Path) -> bool:
@@ -249,7 +290,8 @@ def test_remembering_a_project_looks_at_no_other(tmp_path: Path, monkeypatch: py
 
 
 def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    making, left = threading.Event(), threading.Event()
+    making = threading.Event()
+    left = threading.Event()
 
     def make() -> ProjectFolder:
         making.set()
@@ -260,7 +302,8 @@ def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.Monk
     monkeypatch.setattr("bmembed_tui.app.BmembedApp.on_unmount", lambda _app: left.set())
     opened: list[Path] = []
     monkeypatch.setattr(
-        "bmembed_tui.app.BmembedApp.open_project", lambda _app, project, *_, **__: opened.append(project.path)
+        "bmembed_tui.app.BmembedApp.open_project",
+        lambda _app, project, *_, **__: opened.append(project.path),
     )
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -285,7 +328,9 @@ def test_names_of_projects_are_shown_as_typed(tmp_path: Path) -> None:
     assert "[@click=app.quit]x[" in shown
 
 
-def test_another_folder_is_opened_by_its_path_and_one_without_a_project_is_refused(tmp_path: Path) -> None:
+def test_another_folder_is_opened_by_its_path_and_one_without_a_project_is_refused(
+    tmp_path: Path,
+) -> None:
     project = project_at(tmp_path / "elsewhere" / "manuals")
     (tmp_path / "elsewhere" / "plain").mkdir()
 
@@ -301,7 +346,9 @@ def test_another_folder_is_opened_by_its_path_and_one_without_a_project_is_refus
         picker = await until_screen(pilot, FolderPicker)
         await typed(pilot, f"{tmp_path}/nowhere")
         await pilot.press("enter")
-        await until(pilot, lambda: "nowhere" in str(picker.query_one("#picker-note").render()), "the reason")
+        await until(
+            pilot, lambda: "nowhere" in str(picker.query_one("#picker-note").render()), "the reason"
+        )
         await pilot.press("escape", "o")
         await typed(pilot, str(project.path))
         await pilot.press("enter")
@@ -322,7 +369,11 @@ def test_a_run_in_progress_stands_first_with_what_it_does(finished_project: Path
             await until(pilot, lambda: run_doing(finished_project) != "starting", "the run")
             pilot.app.screen.load()
             await until(pilot, lambda: offered(pilot)[0] == key, "the run")
-            await until(pilot, lambda: line_of(pilot, key).endswith(run_doing(finished_project)), "what it does")
+            await until(
+                pilot,
+                lambda: line_of(pilot, key).endswith(run_doing(finished_project)),
+                "what it does",
+            )
             assert line_of(pilot, key).startswith("▶")
             assert offered(pilot) == [key, SAMPLE, NEW, OTHER]
 
@@ -342,7 +393,13 @@ def test_what_a_run_does_is_read_from_its_log(tmp_path: Path) -> None:
     assert numbers(run_doing(project.path)) == [1050, 2000]
     steps = [
         TrainStep(
-            step=n, steps=4000, loss=1.0, learning_rate=1e-5, tokens_per_second=1.0, memory_mb=1.0, seconds_left=1.0
+            step=n,
+            steps=4000,
+            loss=1.0,
+            learning_rate=1e-5,
+            tokens_per_second=1.0,
+            memory_mb=1.0,
+            seconds_left=1.0,
         )
         for n in range(1, 2001)
     ]

@@ -24,7 +24,9 @@ def test_a_new_project_is_made_by_enter_alone_after_the_path_is_typed(tmp_path: 
 
     async def story(pilot: Pilot[Any]) -> Path:
         await pilot.press("n")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
+        await until(
+            pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project"
+        )
         await typed(pilot, f"{tmp_path}/no")
         await pilot.press("tab")
         assert pilot.app.screen.focused.id == "new-documents"  # it names nothing yet
@@ -55,12 +57,16 @@ def test_a_new_project_shows_while_typing_what_the_engine_would_refuse(tmp_path:
 
     async def story(pilot: Pilot[Any]) -> None:
         await pilot.press("n")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
+        await until(
+            pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project"
+        )
         fields = pilot.app.screen
 
         async def until_codes(*codes: str) -> None:
             await until(
-                pilot, lambda: [error.code if error else "" for error in fields.problems] == [*codes], str(codes)
+                pilot,
+                lambda: [error.code if error else "" for error in fields.problems] == [*codes],
+                str(codes),
             )
 
         await pilot.press("enter", "enter", "enter", "enter")
@@ -101,10 +107,16 @@ def test_a_folder_whose_name_is_no_text_is_refused_with_the_reason(tmp_path: Pat
 
     async def story(pilot: Pilot[Any]) -> None:
         await pilot.press("n")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
+        await until(
+            pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project"
+        )
         screen = pilot.app.screen
         screen.query_one("#new-documents").pick(folder)
-        await until(pilot, lambda: screen.problems[0] and screen.problems[0].code == "text-not-storable", "the reason")
+        await until(
+            pilot,
+            lambda: screen.problems[0] and screen.problems[0].code == "text-not-storable",
+            "the reason",
+        )
 
     drive(story, size=(200, 50))
 

@@ -1,4 +1,6 @@
-"""Runs are followed, not owned: they outlive the app, are noticed wherever they began, and their deaths are reported."""
+"""Runs are followed, not owned: they outlive the app, are noticed wherever they began, and their
+deaths are reported.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
         screen.go("train")
         await until(pilot, lambda: screen.status.state("train") == "stale", "the status")
         await pilot.press("enter")
-        await until(pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 3, "steps")
+        await until(
+            pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 3, "steps"
+        )
         assert screen.pane is not None
         assert screen.pane.step == "train"
         return screen.run_state.steps[-1].step
@@ -68,29 +72,47 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
         screen = await opened(pilot)
         assert screen.pane is not None
         assert screen.pane.step == "train"  # where the work is
-        await until(pilot, lambda: screen.run_state.steps and screen.run_state.steps[-1].step > left_at, "it to go on")
-        assert screen.run_state.steps[0].step == 1  # what happened while nobody looked on is there too
+        await until(
+            pilot,
+            lambda: screen.run_state.steps and screen.run_state.steps[-1].step > left_at,
+            "it to go on",
+        )
+        assert (
+            screen.run_state.steps[0].step == 1
+        )  # what happened while nobody looked on is there too
         await until(pilot, lambda: screen.query_one(LossChart).drawn[1] > 0, "the curve")
         os.kill(pid_of(long_project, "stage"), signal.SIGKILL)
         killed = await dialog(pilot)
-        assert (killed.error.code, killed.error.stage, killed.error.command) == ("memory-full", "train", "run")
+        assert (killed.error.code, killed.error.stage, killed.error.command) == (
+            "memory-full",
+            "train",
+            "run",
+        )
         assert killed.query("#action-retry")
         log = [event for event, _ in read(first / "events.jsonl")]
         made = max(event.step for event in log if isinstance(event, TrainStep))
-        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
+        await until(
+            pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus"
+        )
         await pilot.press("left", "left", "left", "enter")
         await until(pilot, lambda: pilot.app.screen is screen)
         await until(
-            pilot, lambda: screen.run_state.run != first.name and screen.run_state.steps, "steps of another run"
+            pilot,
+            lambda: screen.run_state.run != first.name and screen.run_state.steps,
+            "steps of another run",
         )
         begun = screen.run_state.steps[0].step
-        assert begun > max(1, made - 10)  # from the newest checkpoint, one of which is written every five steps
+        assert begun > max(
+            1, made - 10
+        )  # from the newest checkpoint, one of which is written every five steps
         curve = screen.history.curve(screen.run_state, current=False)
         assert curve.steps[0].step == 1  # the part of the run before is on the chart
         os.kill(pid_of(long_project, "stage"), signal.SIGSEGV)
         await dialog(pilot)
         await until_text(pilot, "SIGSEGV")
-        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
+        await until(
+            pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus"
+        )
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen and not screen.status.running)
         await until(pilot, lambda: head_line(pilot).endswith(ENDINGS["failed"]), "the head line")
@@ -115,7 +137,8 @@ def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over, "the history")
-        ask, answered = screen.client.ask, asyncio.Event()
+        ask = screen.client.ask
+        answered = asyncio.Event()
 
         async def slow(*order: Any, **params: Any) -> Any:
             await answered.wait()
@@ -142,7 +165,11 @@ def test_a_run_that_began_elsewhere_is_noticed_and_its_death_too(finished_projec
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over, "the history")
         with waiting_run(finished_project):
-            await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "the run to be noticed")
+            await until(
+                pilot,
+                lambda: screen.run_state.running and screen.run_state.steps,
+                "the run to be noticed",
+            )
             await until(pilot, lambda: "Train" in head_line(pilot), "the head line")
             screen.action_go("train")
             await until(pilot, lambda: screen.is_at("train"), "the step")
@@ -150,12 +177,16 @@ def test_a_run_that_began_elsewhere_is_noticed_and_its_death_too(finished_projec
             await until(pilot, lambda: keep.display, "the button")
         await until(pilot, lambda: STOPPED in head_line(pilot), "the end to be noticed")
         await until(pilot, lambda: not keep.display, "the buttons to go")
-        await until(pilot, lambda: STOPPED in text_of(pilot, "#train-status"), "the end in the step")
+        await until(
+            pilot, lambda: STOPPED in text_of(pilot, "#train-status"), "the end in the step"
+        )
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
         await until(pilot, lambda: not screen.status.running)
         assert not any(line.endswith(("running", "paused")) for line in shown.splitlines())
         screen.action_go("index")
-        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "index", "the step")
+        await until(
+            pilot, lambda: screen.pane is not None and screen.pane.step == "index", "the step"
+        )
         assert STOPPED in head_line(pilot)
         assert pilot.app.screen is screen
 
@@ -169,14 +200,20 @@ def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
     """Where it leads to, Enter goes on from there."""
     folder = finished_project / "runs" / "29990101-000000-000-0000"
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps({"run": "x", "pid": os.getpid(), "state": "running", "time": 1}))
+    (folder / "run.json").write_text(
+        json.dumps({"run": "x", "pid": os.getpid(), "state": "running", "time": 1})
+    )
     log = EventLog(folder / "events.jsonl")
     log(RunStarted(run="x", stages=["train", "evaluate"]))
     log(StageStarted(stage="train", fingerprint="f", reason="r"))
 
     async def story(pilot: Pilot[Any]) -> str:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "train", "the step at work")
+        await until(
+            pilot,
+            lambda: screen.pane is not None and screen.pane.step == "train",
+            "the step at work",
+        )
         await pilot.press(*keys)
         log(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary={}))
         log(StageStarted(stage="evaluate", fingerprint="f", reason="r"))
@@ -185,13 +222,20 @@ def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
         await until(pilot, lambda: screen.is_at("documents" if keys else "result"), "the step")
         shown = screen.pane
         await until(
-            pilot, lambda: shown is not None and screen.focused is not None and shown in screen.focused.ancestors
+            pilot,
+            lambda: (
+                shown is not None
+                and screen.focused is not None
+                and shown in screen.focused.ancestors
+            ),
         )
         log(StageFinished(stage="evaluate", seconds=1.0, peak_memory_mb=1.0, summary={}))
         log(RunFinished(run="x", state="done", seconds=1.0))
         await until(pilot, lambda: screen.run_state.over and not screen.going)
         await pilot.press("enter")
-        await until(pilot, lambda: screen.pane is not None and screen.pane is not shown, "the next step")
+        await until(
+            pilot, lambda: screen.pane is not None and screen.pane is not shown, "the next step"
+        )
         assert screen.pane is not None
         return screen.pane.step
 
@@ -199,12 +243,19 @@ def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
         assert drive(story, finished_project) == last
 
 
-def test_a_run_that_was_killed_before_the_app_was_opened_is_not_shown_as_running(finished_project: Path) -> None:
+def test_a_run_that_was_killed_before_the_app_was_opened_is_not_shown_as_running(
+    finished_project: Path,
+) -> None:
     folder = finished_project / "runs" / "29990101-000000-000-0000"
     folder.mkdir()
-    (folder / "run.json").write_text('{"run": "x", "pid": 999999999, "state": "running", "time": 1}')
+    (folder / "run.json").write_text(
+        '{"run": "x", "pid": 999999999, "state": "running", "time": 1}'
+    )
     log = EventLog(folder / "events.jsonl")
-    for event in (RunStarted(run="x", stages=["embed"]), StageStarted(stage="embed", fingerprint="f", reason="r")):
+    for event in (
+        RunStarted(run="x", stages=["embed"]),
+        StageStarted(stage="embed", fingerprint="f", reason="r"),
+    ):
         log(event)
 
     async def story(pilot: Pilot[Any]) -> str:
@@ -218,7 +269,9 @@ def test_a_run_that_was_killed_before_the_app_was_opened_is_not_shown_as_running
 def test_a_run_that_fails_between_two_stages_shows_the_error_of_its_record(
     finished_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bmembed_tui.steps.runs.RECORD_SECONDS", 60.0)  # the record may be late on a busy machine
+    monkeypatch.setattr(
+        "bmembed_tui.steps.runs.RECORD_SECONDS", 60.0
+    )  # the record may be late on a busy machine
     folder = finished_project / "runs" / "29990101-000000-000-0000"
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -270,7 +323,9 @@ def test_a_slip_in_the_settings_is_said_once_and_loses_no_states(finished_projec
     drive(story, finished_project)
 
 
-def test_a_run_waits_for_another_program(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_waits_for_another_program(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bmembed_tui.steps.runs.LOOK_SECONDS", 0.05)
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -283,13 +338,17 @@ def test_a_run_waits_for_another_program(finished_project: Path, monkeypatch: py
             await pilot.press("enter")
             await until(pilot, lambda: REQUESTED["wait"] in head_line(pilot), "the waiting")
             assert screen.run_state.run == before
-        await until(pilot, lambda: screen.run_state.run != before and screen.run_state.over, "the run")
+        await until(
+            pilot, lambda: screen.run_state.run != before and screen.run_state.over, "the run"
+        )
         assert screen.run_state.state == "done"
 
     drive(story, finished_project)
 
 
-def test_a_stage_failure_is_reported_by_its_event(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_failure_is_reported_by_its_event(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bmembed_tui.dialogs.confirmations.QUIET_SECONDS", 1e6)
     folder = finished_project / "runs" / "29990101-000000-000-0000"
 
@@ -311,10 +370,14 @@ def test_a_stage_failure_is_reported_by_its_event(finished_project: Path, monkey
                 log(event)
             shown_dialog = await dialog(pilot)
             await until_text(pilot, what)
-            await pilot.press("enter", "escape", "c", "enter")  # meant for what the dialog has covered
+            await pilot.press(
+                "enter", "escape", "c", "enter"
+            )  # meant for what the dialog has covered
         assert pilot.app.screen is shown_dialog
         shown_dialog.listen()
-        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
+        await until(
+            pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus"
+        )
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen is screen)
         assert not screen.is_starting

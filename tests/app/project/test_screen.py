@@ -1,4 +1,6 @@
-"""What is typed while a project is being opened, and what its top line says then; over recorded answers of the engine."""
+"""What is typed while a project is being opened, and what its top line says then; over recorded
+answers of the engine.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,19 @@ def record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("project", "step"), [(PROJECT, None), (NEW, "documents")])
-def test_what_is_typed_while_a_project_opens_stands_in_the_search_field(project: Path, step: str | None) -> None:
+def test_what_is_typed_while_a_project_opens_stands_in_the_search_field(
+    project: Path, step: str | None
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.open_project(RecordedProject(project), step)  # type: ignore[attr-defined]
         for key in ("q", "backspace", "r"):
             pilot.app.post_message(Key(key, key if key.isalpha() and len(key) == 1 else None))
         screen = await until_screen(pilot, ProjectScreen)
-        await until(pilot, lambda: isinstance(screen.pane, SearchPane) and screen.pane.question.query == "r", "it")
+        await until(
+            pilot,
+            lambda: isinstance(screen.pane, SearchPane) and screen.pane.question.query == "r",
+            "it",
+        )
 
     drive(story)
 

@@ -1,4 +1,6 @@
-"""The settings screen: made from the engine's schema; shows what a change makes stale before it is written."""
+"""The settings screen: made from the engine's schema; shows what a change makes stale before it
+is written.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ async def find(pilot: Pilot[Any], name: str) -> None:
     pilot.app.screen.query_one("#find", Input).value = name
     await pilot.pause()
     pilot.app.screen.query_one("#setting-list").focus()
-    await until(pilot, lambda: pilot.app.screen.chosen and pilot.app.screen.chosen.name == name, name)  # type: ignore[attr-defined]
+    await until(
+        pilot, lambda: pilot.app.screen.chosen and pilot.app.screen.chosen.name == name, name
+    )  # type: ignore[attr-defined]
 
 
 def listed(screen: SettingsScreen) -> list[str]:
@@ -47,7 +51,8 @@ def listed(screen: SettingsScreen) -> list[str]:
 
 def test_common_settings_come_first_and_all_on_request(new_project: Path) -> None:
     """By section, with those that are set; what is typed is looked for in all."""
-    every, folder = every_setting(), ProjectFolder(new_project)
+    every = every_setting()
+    folder = ProjectFolder(new_project)
     folder.change_settings({"training.lora_rank": 8})
     written = folder.settings().model_dump(exclude_unset=True)
     common = [
@@ -69,7 +74,9 @@ def test_common_settings_come_first_and_all_on_request(new_project: Path) -> Non
             button.focus()
             await pilot.press("enter")
             await until(pilot, lambda shown=shown: listed(screen) == shown, "the list")  # type: ignore[misc]
-            await until(pilot, lambda: not button.has_class("-active"), "the button to take a key again")
+            await until(
+                pilot, lambda: not button.has_class("-active"), "the button to take a key again"
+            )
 
     drive(story)
 
@@ -97,12 +104,20 @@ def test_a_change_that_makes_stages_stale_is_written_on_apply(finished_project: 
         for agreed in (False, True):
             await typed(pilot, "training.learning_rate", "0.002")
             await pilot.press("enter")
-            await until(pilot, lambda: pilot.app.focused is change.query_one("#change-apply"), "the question")
+            await until(
+                pilot,
+                lambda: pilot.app.focused is change.query_one("#change-apply"),
+                "the question",
+            )
             assert (finished_project / "project.toml").read_text() == before
             await pilot.press("enter" if agreed else "escape")
             await until(pilot, lambda: not change.waiting, "the answer")
             await pilot.press("escape")
-        await until(pilot, lambda: written(finished_project)["training"].get("learning_rate") == 0.002, "the change")
+        await until(
+            pilot,
+            lambda: written(finished_project)["training"].get("learning_rate") == 0.002,
+            "the change",
+        )
 
     drive(story)
 
@@ -123,9 +138,12 @@ def test_a_choice_is_picked(new_project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "shown"), [("corpus.chunk_tokens", "3", "16"), ("ranking.k", "many", "ranking.k")]
+    ("name", "value", "shown"),
+    [("corpus.chunk_tokens", "3", "16"), ("ranking.k", "many", "ranking.k")],
 )
-def test_a_wrong_value_can_be_corrected_where_it_stands(new_project: Path, name: str, value: str, shown: str) -> None:
+def test_a_wrong_value_can_be_corrected_where_it_stands(
+    new_project: Path, name: str, value: str, shown: str
+) -> None:
     before = (new_project / "project.toml").read_text()
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -202,7 +220,9 @@ def test_enter_on_a_value_that_was_not_changed_changes_nothing(new_project: Path
 
 
 @pytest.mark.parametrize("key", ["tab", "ctrl+s"])
-def test_what_is_typed_is_a_change_when_the_field_is_left_or_saved(new_project: Path, key: str) -> None:
+def test_what_is_typed_is_a_change_when_the_field_is_left_or_saved(
+    new_project: Path, key: str
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, new_project)
         await typed(pilot, "training.learning_rate", "0.002")

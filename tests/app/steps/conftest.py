@@ -9,5 +9,7 @@ from bmembed_tui.steps.search.search_as_you_type import Searching
 
 @pytest.fixture
 def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The step does not have the encoder loaded when it is entered: for tests that search by words alone."""
+    """The step does not have the encoder loaded when it is entered: for tests that search by
+    words alone.
+    """
     monkeypatch.setattr(Searching, "warm_up", lambda self: None)

@@ -23,7 +23,9 @@ from engine.project.folder import ProjectFolder
 
 __all__ = ["asked_project", "indexed"]
 pytestmark = pytest.mark.usefixtures("no_encoder")
-ANSWER = written(([2], "A pallet fell [bold]off[/bold].", ""), ([77], "\x1b[2JNobody was hurt.", ""))
+ANSWER = written(
+    ([2], "A pallet fell [bold]off[/bold].", ""), ([77], "\x1b[2JNobody was hurt.", "")
+)
 
 
 @pytest.fixture
@@ -72,7 +74,9 @@ def test_an_answer_grows_and_its_numbers_go_to_the_hits(project: ProjectFolder) 
         await pilot.press("escape")
         await until(pilot, lambda: not panel(pane).display, "the answer to go")
 
-    with serving(lambda *_: Raw(pieces=[part(ANSWER[:-12]), go, part(ANSWER[-12:]), last()])) as server:
+    with serving(
+        lambda *_: Raw(pieces=[part(ANSWER[:-12]), go, part(ANSWER[-12:]), last()])
+    ) as server:
         project.change_settings({"queries.endpoint": server.url})
         drive(story, project.path)
 
@@ -89,7 +93,9 @@ def test_escape_stops_an_answer_and_leaves_what_has_come(project: ProjectFolder)
         assert panel(pane).display
         assert len(panel(pane).answer.sentences) == 2
         never.set()
-        await search_for(pilot, pane, "x") if focused(pilot) == "QueryInput" else await pilot.press("slash", "x")
+        await search_for(pilot, pane, "x") if focused(pilot) == "QueryInput" else await pilot.press(
+            "slash", "x"
+        )
         await answered(pilot, pane)
         await until(pilot, lambda: not panel(pane).display, "the answer to another query to go")
 

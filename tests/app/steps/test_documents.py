@@ -43,12 +43,18 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _project(tmp_path: Path, *folders: Path) -> Path:
-    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder) for folder in folders]}}).path
+    return ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(folder) for folder in folders]}}
+    ).path
 
 
 async def _at_documents(pilot: Pilot[Any]) -> DocumentsPane:
     app = pilot.app
-    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.pane is not None, "the project")
+    await until(
+        pilot,
+        lambda: isinstance(app.screen, ProjectScreen) and app.screen.pane is not None,
+        "the project",
+    )
     assert isinstance(app.screen, ProjectScreen)
     app.screen.go("documents")
     await until(pilot, lambda: _pane(pilot).scanned is not None, "the files to be counted")
@@ -91,12 +97,18 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen.is_at("search"), "the search")
         await pilot.press("a", "x")  # which have a meaning beside the documents
-        await until(pilot, lambda: pilot.app.screen.pane.question.query == "ax", "what is typed meanwhile")
+        await until(
+            pilot, lambda: pilot.app.screen.pane.question.query == "ax", "what is typed meanwhile"
+        )
         pilot.app.screen.action_go("documents")
         await until(pilot, lambda: pane.is_read() and not pane.is_reading(), "its end")
-        await until(pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [24], "the documents")
+        await until(
+            pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [24], "the documents"
+        )
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
-        assert all(str(pane.query_one(f"#{name}").label) in shown for name in ("again", "add", "remove"))
+        assert all(
+            str(pane.query_one(f"#{name}").label) in shown for name in ("again", "add", "remove")
+        )
         assert not pane.query_one("#skipped-part").display
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen.is_at("model"), "the next step")
@@ -108,18 +120,34 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
 def test_formats_are_counted_with_their_sums_and_names_are_shown_as_typed(tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     folder.mkdir()
-    for name, size in (("a.txt", 10), ("b.txt", 20), ("[@click=app.quit]x[.md", 1500), ("esc\x1b[2J\u202e.pic", 7)):
+    for name, size in (
+        ("a.txt", 10),
+        ("b.txt", 20),
+        ("[@click=app.quit]x[.md", 1500),
+        ("esc\x1b[2J\u202e.pic", 7),
+    ):
         (folder / name).write_text("x" * size)
 
     async def story(pilot: Pilot[Any]) -> tuple[list[list[str]], list[str]]:
         pane = await _at_documents(pilot)
         table = pane.query_one("#formats")
-        await until(pilot, lambda: numbers(text_of(pilot, "#skipped-title")) == [1], "the file that is left out")
+        await until(
+            pilot,
+            lambda: numbers(text_of(pilot, "#skipped-title")) == [1],
+            "the file that is left out",
+        )
         await until(pilot, lambda: len(_labels(pane)) == 5, "the tree")
-        return [[str(cell) for cell in table.get_row_at(row)] for row in range(table.row_count)], _labels(pane)[1:]
+        return [
+            [str(cell) for cell in table.get_row_at(row)] for row in range(table.row_count)
+        ], _labels(pane)[1:]
 
     rows, names = drive(story, _project(tmp_path, folder))
-    assert names == ["[@click=app.quit]x[.md  1.5 kB", "a.txt  10 B", "b.txt  20 B", "esc␛[2J\ufffd.pic  7 B"]
+    assert names == [
+        "[@click=app.quit]x[.md  1.5 kB",
+        "a.txt  10 B",
+        "b.txt  20 B",
+        "esc␛[2J\ufffd.pic  7 B",
+    ]
     assert rows[0] == ["Markdown", "1", "1.5 kB"]
     assert [row[1:] for row in rows[1:]] == [["2", "30 B"], ["3", "1.5 kB"]]
 
@@ -138,7 +166,11 @@ def test_patterns_are_counted_while_typing_and_written_by_enter(new_project: Pat
         await until_files(pilot, 24)
         assert (field.value, field.has_focus) == ("", True)
         await pilot.press(*"policies", "slash", "comma", *"mail", "enter")
-        await until(pilot, lambda: (new_project / "project.toml").read_text() != before, "the change to be written")
+        await until(
+            pilot,
+            lambda: (new_project / "project.toml").read_text() != before,
+            "the change to be written",
+        )
         await until(pilot, lambda: not field.is_changed, "the change to be kept")
         kept = (new_project / "project.toml").read_text()
         field.focus()
@@ -150,7 +182,11 @@ def test_patterns_are_counted_while_typing_and_written_by_enter(new_project: Pat
         assert (new_project / "project.toml").read_text() == kept
         field.value = ""
         field.post_message(events.Paste("drafts/\n\n*.tmp\r\nold\x1b[2J\n"))
-        await until(pilot, lambda: field.patterns == ["drafts/", "*.tmp", "old␛[2J"], "the pasted lines as patterns")
+        await until(
+            pilot,
+            lambda: field.patterns == ["drafts/", "*.tmp", "old␛[2J"],
+            "the pasted lines as patterns",
+        )
 
     drive(story, new_project, (160, 40))
     assert ProjectFolder(new_project).settings().corpus.exclude == ["policies/", "mail"]
@@ -159,7 +195,12 @@ def test_patterns_are_counted_while_typing_and_written_by_enter(new_project: Pat
 def test_patterns_are_parted_and_put_together_again() -> None:
     assert split_patterns(" a/, *.md ,,b c ") == ["a/", "*.md", "b c"]
     assert join_patterns(["a/", "x,y", '"z']) == 'a/, "x,y", """z"'
-    assert split_patterns(join_patterns(["a/", "x,y", '"z', 'in"side'])) == ["a/", "x,y", '"z', 'in"side']
+    assert split_patterns(join_patterns(["a/", "x,y", '"z', 'in"side'])) == [
+        "a/",
+        "x,y",
+        '"z',
+        'in"side',
+    ]
     assert split_patterns("y" * 200_000 + ",b")[1] == "b"
 
 
@@ -186,7 +227,9 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
     assert ProjectFolder(new_project).settings().corpus.paths == [str(more)]
 
 
-def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(new_project: Path, tmp_path: Path) -> None:
+def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(
+    new_project: Path, tmp_path: Path
+) -> None:
     engine_here("run", str(new_project), "--only", "ingest,index")
     (more := tmp_path / "more").mkdir()
     project = ProjectFolder(new_project)
@@ -201,7 +244,11 @@ def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(new_
             (pane.keep, ("enter",)),
         ):
             changes()
-            await until(pilot, lambda: pilot.app.focused and pilot.app.focused.id == "change-apply", "the question")
+            await until(
+                pilot,
+                lambda: pilot.app.focused and pilot.app.focused.id == "change-apply",
+                "the question",
+            )
             corpus = project.settings().corpus
             assert (corpus.paths, corpus.exclude) == (["documents"], [])
             await pilot.press(*keys)
@@ -214,7 +261,9 @@ def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(new_
 
 
 @pytest.mark.parametrize("files", [{}, {"a.txt": b"\xff\xfe\x00"}])
-def test_a_folder_without_text_gives_the_engines_error(tmp_path: Path, files: dict[str, bytes]) -> None:
+def test_a_folder_without_text_gives_the_engines_error(
+    tmp_path: Path, files: dict[str, bytes]
+) -> None:
     folder = tmp_path / "papers"
     folder.mkdir()
     for name, data in files.items():
@@ -230,7 +279,9 @@ def test_a_folder_without_text_gives_the_engines_error(tmp_path: Path, files: di
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
         line = error_text(dialog.error).plain
-        await until(pilot, lambda: text_of(pilot, "#documents-status") == line, "the error in the pane")
+        await until(
+            pilot, lambda: text_of(pilot, "#documents-status") == line, "the error in the pane"
+        )
         assert not pane.is_read()
 
     drive(story, _project(tmp_path, folder), (120, 40))
@@ -243,38 +294,66 @@ def test_one_short_document_is_read(tmp_path: Path) -> None:
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await _at_documents(pilot)
-        await until(pilot, lambda: numbers(text_of(pilot, "#documents-status")) == [1, 18], "one file of 18 bytes")
+        await until(
+            pilot,
+            lambda: numbers(text_of(pilot, "#documents-status")) == [1, 18],
+            "one file of 18 bytes",
+        )
         await pilot.press("enter")
-        await until(pilot, lambda: pane.is_read() and not pane.is_reading(), "the end of the reading")
-        await until(pilot, lambda: numbers(text_of(pilot, "#documents-status")) == [1, 1], "a document and a chunk")
+        await until(
+            pilot, lambda: pane.is_read() and not pane.is_reading(), "the end of the reading"
+        )
+        await until(
+            pilot,
+            lambda: numbers(text_of(pilot, "#documents-status")) == [1, 1],
+            "a document and a chunk",
+        )
 
     drive(story, _project(tmp_path, folder), (120, 40))
 
 
-def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(new_project: Path) -> None:
+def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(
+    new_project: Path,
+) -> None:
     broken = new_project / "documents" / "[red]broken[@click=app.quit].txt"
     broken.write_bytes(bytes(range(256)) * 20)
     engine_here("run", str(new_project), "--only", "ingest,index")
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await _at_documents(pilot)
-        await until(pilot, lambda: numbers(text_of(pilot, "#skipped-title")) == [1], "the file that is left out")
+        await until(
+            pilot,
+            lambda: numbers(text_of(pilot, "#skipped-title")) == [1],
+            "the file that is left out",
+        )
         await until(pilot, lambda: pane.query_one("#retry").display, "the button")
         await until_text(pilot, broken.name)
         await until(
-            pilot, lambda: numbers(text_of(pilot, "#documents-status"))[::2] == [24, 1], "documents, and left out"
+            pilot,
+            lambda: numbers(text_of(pilot, "#documents-status"))[::2] == [24, 1],
+            "documents, and left out",
         )
         broken.write_text("The broken file was mended.")
         await pilot.press("r")
-        await until(pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [25], "the file to be read")
-        await until(pilot, lambda: not pane.query_one("#skipped-part").display, "the list to be empty")
+        await until(
+            pilot,
+            lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [25],
+            "the file to be read",
+        )
+        await until(
+            pilot, lambda: not pane.query_one("#skipped-part").display, "the list to be empty"
+        )
 
     drive(story, new_project, (160, 40))
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(new_project: Path, size: tuple[int, int]) -> None:
-    """Paths may be long, and so may reasons: the line under the list has both of the row that the cursor is at."""
+def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(
+    new_project: Path, size: tuple[int, int]
+) -> None:
+    """Paths may be long, and so may reasons: the line under the list has both of the row that
+    the cursor is at.
+    """
     long = "a folder whose name is long/and one in it/report of the first quarter.txt"
     for path, content in (("binary.txt", bytes(range(256)) * 20), (long, b"")):
         (new_project / "documents" / path).parent.mkdir(parents=True, exist_ok=True)
@@ -292,7 +371,9 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(new_project:
         table = pane.query_one("#skipped", SafeTable)
         await until(pilot, lambda: table.row_count == 2 and table.region.height > 2, "the list")
         await until(
-            pilot, lambda: any("binary.txt" in label for label in _labels(pane)), "the tree, which moves the list"
+            pilot,
+            lambda: any("binary.txt" in label for label in _labels(pane)),
+            "the tree, which moves the list",
         )
         table.focus()
         await pilot.press("down")
@@ -310,8 +391,12 @@ def test_a_folder_that_is_missing_and_a_mistake_in_project_toml_are_shown(tmp_pa
     async def story(pilot: Pilot[Any]) -> list[str]:
         pane = await _at_documents(pilot)
         status = pane.query_one("#documents-status")
-        await until(pilot, lambda: "corpus.paths in project.toml" in str(status.render()), "what to do")
-        await until(pilot, lambda: len(_labels(pane)) == 2 and _labels(pane)[1].startswith("✗"), "the tree")
+        await until(
+            pilot, lambda: "corpus.paths in project.toml" in str(status.render()), "what to do"
+        )
+        await until(
+            pilot, lambda: len(_labels(pane)) == 2 and _labels(pane)[1].startswith("✗"), "the tree"
+        )
         labels = _labels(pane)
         (pane.host.project.path / "project.toml").write_text('[corpus]\npath = ["documents"]\n')
         pane.entered()
@@ -333,7 +418,8 @@ def test_a_large_folder_is_listed_beside_the_app_and_shown_in_part(
     for number in range(count):
         os.close(os.open(f"{number:06}.txt", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
     os.close(handle)
-    listing, threads = threading.Event(), list[int]()
+    listing = threading.Event()
+    threads = list[int]()
 
     def held(*arguments: Any) -> tuple[list[Entry], int]:
         threads.append(threading.get_ident())
@@ -369,7 +455,10 @@ def test_folders_come_before_files_and_case_does_not_matter(tmp_path: Path) -> N
 
 
 def test_files_left_out_are_counted_once() -> None:
-    unread = [Unread("documents", "a.txt", "empty", True), Unread("", "old.pdf", "passed over long ago", False)]
+    unread = [
+        Unread("documents", "a.txt", "empty", True),
+        Unread("", "old.pdf", "passed over long ago", False),
+    ]
     passed = tuple(LeftOut("documents", path, "no") for path in ("b.pdf", "a.txt"))
     scan = Scanned((), 0, 0, passed, 700, 0.0)
     rows, total = skipped_rows(UnreadFiles(tuple(unread), 2, 1), scan)
@@ -398,7 +487,9 @@ def test_sizes_are_in_powers_of_a_thousand() -> None:
 
 
 @pytest.mark.parametrize(("files", "shown"), [(66, [66, 178, 14]), (52, [52, 66, 178, 14])])
-def test_files_are_counted_beside_the_documents_that_they_hold(files: int, shown: list[int]) -> None:
+def test_files_are_counted_beside_the_documents_that_they_hold(
+    files: int, shown: list[int]
+) -> None:
     counts = {"files": files, "documents": 66, "chunks": 178, "skipped": 11, "quarantined": 3}
     status = ProjectStatus(stages=(StageState("ingest", "done", ""),), counts=counts)
     assert numbers(format_status(status, RunState(), None, None, is_reading=False).plain) == shown

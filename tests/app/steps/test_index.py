@@ -31,10 +31,17 @@ def status(index: str = "done", rank: str = "done") -> ProjectStatus:
 def history() -> History:
     language = Choice(stage="index", setting="language", value="en", reason="98% of the [/ sample")
     others = Choice(
-        stage="index", setting="other languages", value="1 in pt", reason="stemmed apart, in a stemmer of its own"
+        stage="index",
+        setting="other languages",
+        value="1 in pt",
+        reason="stemmed apart, in a stemmer of its own",
     )
-    index = StageRun("index", seconds=1.25, choices={"language": language, "other languages": others})
-    rank = StageRun("rank", seconds=0.4, summary={"queries": 298, "k": 50}, warnings=["look at this"])
+    index = StageRun(
+        "index", seconds=1.25, choices={"language": language, "other languages": others}
+    )
+    rank = StageRun(
+        "rank", seconds=0.4, summary={"queries": 298, "k": 50}, warnings=["look at this"]
+    )
     return History({"index": index, "rank": rank})
 
 
@@ -54,8 +61,11 @@ def test_rankings_of_no_queries_have_no_number() -> None:
 
 
 def test_rankings_to_do_ask_for_queries_only_where_there_are_none() -> None:
-    there, gone = status(rank="to do"), replace(status(rank="to do"), counts={"chunks": 571, "queries": 0})
-    some, none = (format_status(one, RunState(), History()).plain.splitlines()[-1] for one in (there, gone))
+    there = status(rank="to do")
+    gone = replace(status(rank="to do"), counts={"chunks": 571, "queries": 0})
+    some, none = (
+        format_status(one, RunState(), History()).plain.splitlines()[-1] for one in (there, gone)
+    )
     assert none.startswith(some)
     assert len(none) > len(some)
 
@@ -79,10 +89,13 @@ def test_without_records_the_counts_of_the_project_are_shown() -> None:
 
 def test_progress() -> None:
     state = RunState()
-    state.apply_all([
-        RunStarted(run="r", stages=["rank"]), StageStarted(stage="rank", fingerprint="f", reason="r"),
-        Progress(stage="rank", done=1024, total=4096, unit="queries"),
-    ])  # fmt: skip
+    state.apply_all(
+        [
+            RunStarted(run="r", stages=["rank"]),
+            StageStarted(stage="rank", fingerprint="f", reason="r"),
+            Progress(stage="rank", done=1024, total=4096, unit="queries"),
+        ]
+    )
     shown = format_status(status("done", "to do"), state, history()).plain
     assert shown.startswith("▶ ")
     assert bar(0.25) in shown
@@ -90,7 +103,9 @@ def test_progress() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
-def test_what_was_built_is_shown_and_enter_goes_on(finished_project: Path, size: tuple[int, int]) -> None:
+def test_what_was_built_is_shown_and_enter_goes_on(
+    finished_project: Path, size: tuple[int, int]
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "index")
         await until_text(pilot, "en: ")
@@ -111,7 +126,9 @@ def test_index_and_rankings_are_built_from_the_step(new_project: Path) -> None:
         await until(pilot, lambda: screen.run_state.state == "done" and not screen.going, "the run")
         await until(pilot, lambda: screen.status.done("index", "rank"))
         queries = screen.status.counts["queries"]
-        await until(pilot, lambda: queries in numbers(text_of(pilot, "#index-status")), "the rankings")
+        await until(
+            pilot, lambda: queries in numbers(text_of(pilot, "#index-status")), "the rankings"
+        )
         assert screen.pane is not None
         assert screen.pane.step == "index"
         assert set(screen.run_state.stages) == {"ingest", "index", "generate", "rank"}

@@ -1,4 +1,7 @@
-"""The judging screens: which list is better, and which passages are right. The engine's part is played by a small class."""
+"""The judging screens: which list is better, and which passages are right.
+
+The engine's part is played by a small class.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,11 @@ class Engine:
     async def __call__(self, request: Request[Any], /) -> Any:
         if self.fails:
             raise NotBuiltError(
-                "Nothing was trained.", "", "Run 'engine adapt'.", code="nothing-to-compare", command="adapt"
+                "Nothing was trained.",
+                "",
+                "Run 'engine adapt'.",
+                code="nothing-to-compare",
+                command="adapt",
             )
         match request:
             case ReadQuestionsToCompare():
@@ -82,9 +89,13 @@ class Engine:
             case ReadPreferences():
                 return self.shown()
             case ReadQuestionsToJudge(query=query):
-                passages = tuple(PassageToJudge(n, f"{n}.md", "", (), f"passage {n} {HOSTILE}") for n in (1, 2))
+                passages = tuple(
+                    PassageToJudge(n, f"{n}.md", "", (), f"passage {n} {HOSTILE}") for n in (1, 2)
+                )
                 asked = (query,) if query else self.questions
-                return QuestionsToJudge(71, 41, True, tuple(QuestionToJudge(one, False, passages) for one in asked))
+                return QuestionsToJudge(
+                    71, 41, True, tuple(QuestionToJudge(one, False, passages) for one in asked)
+                )
             case Judge(query=query, chunk_id=chunk_id, relevant=relevant):
                 self.kept.append((f"{query} {chunk_id}", relevant))
                 return Judged(1)
@@ -92,7 +103,9 @@ class Engine:
 
     def shown(self) -> PreferencesShown:
         answers = {query: answer for query, answer in self.kept if answer}
-        return PreferencesShown("hybrid", len(answers), len(answers), 0, 0, 1.0, 1.0, 20.0, "neither")
+        return PreferencesShown(
+            "hybrid", len(answers), len(answers), 0, 0, 1.0, 1.0, 20.0, "neither"
+        )
 
 
 async def opened(pilot: Pilot[Any], screen: AskingScreen[Any], text: str) -> list[Any]:
@@ -140,13 +153,19 @@ def test_nothing_says_what_the_answers_show_until_it_is_asked_for() -> None:
         sentence = engine.shown().sentence()
         assert sentence not in " ".join(screen_text(pilot.app).split())  # type: ignore[arg-type]
         await pilot.press("e")
-        await until(pilot, lambda: sentence in text_of(pilot, "#asking-status"), "what the answers show")
+        await until(
+            pilot, lambda: sentence in text_of(pilot, "#asking-status"), "what the answers show"
+        )
 
     drive(story)
 
 
-@pytest.mark.parametrize(("size", "side_by_side"), [((120, 40), True), ((100, 30), True), ((80, 24), False)])
-def test_lists_stand_side_by_side_where_there_is_room(size: tuple[int, int], side_by_side: bool) -> None:
+@pytest.mark.parametrize(
+    ("size", "side_by_side"), [((120, 40), True), ((100, 30), True), ((80, 24), False)]
+)
+def test_lists_stand_side_by_side_where_there_is_room(
+    size: tuple[int, int], side_by_side: bool
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot, ListsScreen(Engine()), "About one left")
         first = pilot.app.screen.query_one("#first-list").region
@@ -176,7 +195,9 @@ def test_a_question_of_ones_own_is_asked_next_and_one_that_needs_no_look_is_not(
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot, ListsScreen(engine), "About one left")
         await pilot.press("i", *"alike", "enter")
-        await until(pilot, lambda: "alike" in text_of(pilot, "#asking-status"), "that it needs no look")
+        await until(
+            pilot, lambda: "alike" in text_of(pilot, "#asking-status"), "that it needs no look"
+        )
         assert text_of(pilot, "#asking-question") == "one"
         await pilot.press("i", *"2nd", "enter")
         await until_text(pilot, "About 2nd left")
@@ -195,9 +216,16 @@ def test_passages_are_right_or_wrong() -> None:
     async def story(pilot: Pilot[Any]) -> None:
         closed = await opened(pilot, PassagesScreen(engine), "passage 1")
         assert "41 of 71" in text_of(pilot, "#asking-status")
-        for key, following in (("y", "passage 2"), ("n", "passage 1"), ("u", "passage 2"), ("s", "passage 1")):
+        for key, following in (
+            ("y", "passage 2"),
+            ("n", "passage 1"),
+            ("u", "passage 2"),
+            ("s", "passage 1"),
+        ):
             await pilot.press(key)
-            await until(pilot, lambda wanted=following: wanted in text_of(pilot, "#passage-text"), following)
+            await until(
+                pilot, lambda wanted=following: wanted in text_of(pilot, "#passage-text"), following
+            )
         assert text_of(pilot, "#asking-question") == "two"
         await pilot.press("escape")
         await until(pilot, lambda: closed, "that the screen is closed")

@@ -38,11 +38,22 @@ def charted(*curves: Curve, size: tuple[int, int] = (80, 24), theme: str = DARK.
         app = ChartApp()
         async with piloted(app, size) as pilot:
             app.theme = theme
-            chart, shown = app.query_one(LossChart), []
+            chart = app.query_one(LossChart)
+            shown = []
             for curve in curves:
                 chart.show(curve)
-                await until(pilot, lambda: chart.drawn[:3] == (chart.curve.steps[-1].step if chart.curve.steps else -1,
-                            len(chart.curve.steps), len(chart.curve.held_out)), "the drawing")  # fmt: skip
+                await until(
+                    pilot,
+                    lambda: (
+                        chart.drawn[:3]
+                        == (
+                            chart.curve.steps[-1].step if chart.curve.steps else -1,
+                            len(chart.curve.steps),
+                            len(chart.curve.held_out),
+                        )
+                    ),
+                    "the drawing",
+                )
                 await pilot.pause(0.1)
                 shown.append(screen_text(app))  # type: ignore[arg-type]
             return shown
@@ -54,10 +65,16 @@ def falling(count: int) -> list[TrainStep]:
     return [step(n, 3 / n**0.3 + (0.2 if n % 2 else -0.2), count) for n in range(1, count + 1)]
 
 
-@pytest.mark.parametrize(("size", "stacked"), [((54, 12), False), ((80, 24), True), ((176, 45), True)])
+@pytest.mark.parametrize(
+    ("size", "stacked"), [((54, 12), False), ((80, 24), True), ((176, 45), True)]
+)
 @pytest.mark.parametrize("theme", [DARK.name, LIGHT.name])
-def test_the_chart_shows_both_curves_and_the_best_step(size: tuple[int, int], stacked: bool, theme: str) -> None:
-    curve = Curve("f", falling(100), [check(n, 40 + n / 5, best=n == 80) for n in range(0, 101, 20)])
+def test_the_chart_shows_both_curves_and_the_best_step(
+    size: tuple[int, int], stacked: bool, theme: str
+) -> None:
+    curve = Curve(
+        "f", falling(100), [check(n, 40 + n / 5, best=n == 80) for n in range(0, 101, 20)]
+    )
     (shown,) = charted(curve, size=size, theme=theme)
     lines = shown.splitlines()
     assert len(lines) == size[1]
@@ -65,7 +82,9 @@ def test_the_chart_shows_both_curves_and_the_best_step(size: tuple[int, int], st
     assert "⠂" in lines[0]
     assert "│◆best" in lines[0]
     assert shown.count("◆") == 1 + 1  # the best check and the legend
-    (axis,) = (line.split() for line in lines if line and all(part.isdigit() for part in line.split()))
+    (axis,) = (
+        line.split() for line in lines if line and all(part.isdigit() for part in line.split())
+    )
     assert len(axis) >= 2 * axis.count("0") > 0  # more than where the steps begin
     assert shown.count("●") == 5 + 1  # the other checks and the legend
     assert any(char in shown for char in "▀▄▚▞")  # the smoothed loss
@@ -75,7 +94,10 @@ def test_the_chart_shows_both_curves_and_the_best_step(size: tuple[int, int], st
 
 
 def test_the_second_curve_is_the_hit_rate() -> None:
-    checks = [HeldOut(step=n, hit_at_10=80.0 + n / 5, ndcg_at_10=20.0 + n / 5, best=n == 20) for n in (0, 20, 40)]
+    checks = [
+        HeldOut(step=n, hit_at_10=80.0 + n / 5, ndcg_at_10=20.0 + n / 5, best=n == 20)
+        for n in (0, 20, 40)
+    ]
     (shown,) = charted(Curve("f", falling(40), checks))
     assert "●Hit@10 %" in shown
     assert re.search(r"8[0-8](\.\d)? ┫", shown)
@@ -92,9 +114,12 @@ def test_a_long_curve_costs_no_more_than_a_short_one() -> None:
 def test_curves_of_nothing_of_one_point_and_of_no_numbers() -> None:
     nan = [step(n, math.nan) for n in range(1, 9)]
     empty, one, broken, mixed, constant = charted(
-        Curve(), Curve("f", [step(1, 2.0)]), Curve("f", nan), Curve("f", [*nan, step(9, 2.0), step(10, math.inf), step(11, 1.0)]),
+        Curve(),
+        Curve("f", [step(1, 2.0)]),
+        Curve("f", nan),
+        Curve("f", [*nan, step(9, 2.0), step(10, math.inf), step(11, 1.0)]),
         Curve("f", [step(n, 2.0) for n in range(1, 9)], [check(0, 0.0, best=True)]),
-    )  # fmt: skip
+    )
     assert WAITING.split()[0] in empty
     assert WAITING.split()[0] not in one
     assert WAITING.split()[0] in broken
@@ -123,17 +148,23 @@ def test_a_small_place_breaks_nothing(size: tuple[int, int]) -> None:
 
 def test_resizing_draws_anew() -> None:
     async def run() -> list[str]:
-        app, shown = ChartApp(), []
+        app = ChartApp()
+        shown = []
         async with piloted(app, (120, 40)) as pilot:
             chart = app.query_one(LossChart)
-            chart.show(Curve("f", falling(80), [check(n, 5.0, best=not n) for n in range(0, 81, 10)]))
+            chart.show(
+                Curve("f", falling(80), [check(n, 5.0, best=not n) for n in range(0, 81, 10)])
+            )
             await until(pilot, lambda: "┏" in screen_text(app))  # type: ignore[arg-type]
             for size in ((54, 12), (20, 4), (200, 60), (80, 24)):
                 await pilot.resize_terminal(*size)
                 await until(pilot, lambda: app.size == size, "the size")  # noqa: B023
                 await until(
                     pilot,
-                    lambda: chart.drawn[3] == chart.content_size.width * 10_000 + chart.content_size.height,
+                    lambda: (
+                        chart.drawn[3]
+                        == chart.content_size.width * 10_000 + chart.content_size.height
+                    ),
                     "the drawing",
                 )
                 shown.append(screen_text(app))  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""Step Model: what runs where and why, another encoder, and changes that are shown before they are written."""
+"""Step Model: what runs where and why, another encoder, and changes that are shown before they
+are written.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ from engine.project.folder import ProjectFolder
 
 @pytest.fixture
 def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The doctor's recorded findings: for tests that are not about the machine, so that the engine need not load torch."""
+    """The doctor's recorded findings: for tests that are not about the machine, so that the
+    engine need not load torch.
+    """
     ask = ModelPane.ask
 
     async def answer(pane: ModelPane, request: Any) -> Any:
@@ -49,7 +53,11 @@ def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 async def model_step(pilot: Pilot[Any]) -> ModelPane:
     """Go to the step and wait for what the doctor found."""
     app = pilot.app
-    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.status.stages, "the project")
+    await until(
+        pilot,
+        lambda: isinstance(app.screen, ProjectScreen) and app.screen.status.stages,
+        "the project",
+    )
     screen = app.screen
     assert isinstance(screen, ProjectScreen)
     await until(pilot, lambda: screen.pane is not None, "the first step")
@@ -59,7 +67,9 @@ async def model_step(pilot: Pilot[Any]) -> ModelPane:
     await until(pilot, lambda: "memory" in note_of(screen.pane, "machine"), "the doctor's findings")
     found = screen.pane.query_one(ModelList)
     await until(
-        pilot, lambda: not found.display or found.query_one(OptionList).option_count, "the models: rows move below"
+        pilot,
+        lambda: not found.display or found.query_one(OptionList).option_count,
+        "the models: rows move below",
     )
     await until(pilot, lambda: app.focused is screen.pane.query_one("#primary"), "the focus")  # type: ignore[union-attr]
     return screen.pane
@@ -90,7 +100,9 @@ def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple
         assert numbers(note_of(pane, "preset-note")) == [12, 8]  # steps, queries a step
         for topic in ("gpu:", "memory:", "memory need:", "disk need:"):
             assert topic in note_of(pane, "machine")
-        pane.query_one("#model-dtype").scroll_visible(animate=False)  # at 80 columns the list of models is above it
+        pane.query_one("#model-dtype").scroll_visible(
+            animate=False
+        )  # at 80 columns the list of models is above it
         await until(pilot, lambda: "● float32" in screen_text(pilot.app), "the precision")  # type: ignore[arg-type]
         assert pilot.app.focused is pane.query_one("#primary")
         await pilot.press("enter")
@@ -116,7 +128,11 @@ def test_a_change_is_shown_before_it_is_written(finished_project: Path) -> None:
         await choose(pilot, "model-preset", "paper")
         await until(pilot, lambda: change.has_class("-asking"), "the question again")
         await pilot.press("enter")
-        await until(pilot, lambda: written(finished_project)["training"]["preset"] == "paper", "paper in project.toml")
+        await until(
+            pilot,
+            lambda: written(finished_project)["training"]["preset"] == "paper",
+            "paper in project.toml",
+        )
         screen = pilot.app.screen
         await until(pilot, lambda: screen.status.state("train") == "stale")  # type: ignore[attr-defined]
         assert row.value == "paper"
@@ -129,7 +145,11 @@ def test_what_makes_nothing_stale_is_written_at_once(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await model_step(pilot)
         await choose(pilot, "model-dtype", "float16")
-        await until(pilot, lambda: written(new_project)["encoder"]["dtype"] == "float16", "float16 in project.toml")
+        await until(
+            pilot,
+            lambda: written(new_project)["encoder"]["dtype"] == "float16",
+            "float16 in project.toml",
+        )
         await until(pilot, lambda: "float16" in note_of(pane, "device-note"), "the reason")
         assert note_of(pane, "device-note").startswith("✗")
 
@@ -148,7 +168,9 @@ def test_a_folder_that_is_no_model_is_refused_with_the_reason(
         await typed(pilot, "model-folder", str(tmp_path / "nothing"))
         await until(pilot, lambda: note_of(pane, "model-note").startswith("✗"), "the first reason")
         await typed(pilot, "model-folder", str(broken))
-        await until(pilot, lambda: "[@click=app.quit]m[" in note_of(pane, "model-note"), "the second reason")
+        await until(
+            pilot, lambda: "[@click=app.quit]m[" in note_of(pane, "model-note"), "the second reason"
+        )
         assert "safetensors" in note_of(pane, "model-note")
         assert note_of(pane, "model-note").startswith("✗")
 
@@ -157,7 +179,9 @@ def test_a_folder_that_is_no_model_is_refused_with_the_reason(
     assert written(finished_project) == before
 
 
-def test_another_model_is_taken_after_a_look(finished_project: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_another_model_is_taken_after_a_look(
+    finished_project: Path, tiny_model: Path, tmp_path: Path
+) -> None:
     other = Path(shutil.copytree(tiny_model, tmp_path / "other"))
     settings = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**settings, "hidden_dropout_prob": 0.2}))
@@ -168,19 +192,29 @@ def test_another_model_is_taken_after_a_look(finished_project: Path, tiny_model:
         await choose(pilot, "model-encoder", "bundled")
         await until(pilot, lambda: pane.query_one(ChangeLine).has_class("-asking"), "the question")
         screen.action_go("documents")  # type: ignore[attr-defined]  # away without Apply
-        await until(pilot, lambda: pane.query_one("#model-encoder", ChoiceRow).value == "folder", "the row as it was")
+        await until(
+            pilot,
+            lambda: pane.query_one("#model-encoder", ChoiceRow).value == "folder",
+            "the row as it was",
+        )
         screen.action_go("model")  # type: ignore[attr-defined]
         await until(pilot, lambda: pilot.app.focused is pane.query_one("#primary"), "the step")
         await typed(pilot, "model-folder", str(other))
         await until(pilot, lambda: pane.query_one(ChangeLine).has_class("-asking"), "the question")
         assert "✓ other" in note_of(pane, "model-note")
         await pilot.press("enter")
-        await until(pilot, lambda: written(finished_project)["encoder"]["model"] == str(other), "the model")
+        await until(
+            pilot, lambda: written(finished_project)["encoder"]["model"] == str(other), "the model"
+        )
         await until(pilot, lambda: screen.status.state("embed") != "done", "outdated vectors")  # type: ignore[attr-defined]
-        await choose(pilot, "model-encoder", "bundled")  # its tokenizer is another one: the chunks become stale, too
+        await choose(
+            pilot, "model-encoder", "bundled"
+        )  # its tokenizer is another one: the chunks become stale, too
         await until(pilot, lambda: pane.query_one(ChangeLine).has_class("-asking"), "the question")
         await pilot.press("enter")
-        await until(pilot, lambda: "model" not in written(finished_project)["encoder"], "the default model")
+        await until(
+            pilot, lambda: "model" not in written(finished_project)["encoder"], "the default model"
+        )
 
     drive(story, finished_project)
 
@@ -189,7 +223,8 @@ def test_another_model_is_taken_after_a_look(finished_project: Path, tiny_model:
 def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await model_step(pilot)
-        screen, let = pilot.app.screen, asyncio.Event()
+        screen = pilot.app.screen
+        let = asyncio.Event()
         answer = screen.client.ask  # type: ignore[attr-defined]
 
         async def ask(request: Any) -> Any:
@@ -207,7 +242,11 @@ def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: 
         await until(pilot, lambda: change.has_class("-asking"), "the question")
         assert pilot.app.focused is before
         change.propose({"training.preset": "cl"})
-        await until(pilot, lambda: pilot.app.focused is change.query_one("#change-apply"), "the focus on Apply")
+        await until(
+            pilot,
+            lambda: pilot.app.focused is change.query_one("#change-apply"),
+            "the focus on Apply",
+        )
 
     drive(story, finished_project)
 
@@ -220,7 +259,9 @@ def test_a_row_of_choices_is_chosen_by_mouse_too(new_project: Path) -> None:
         column = 10 + len("● standard ") + 3 + row.values.index("quick")  # within the second choice
         assert row.values[:2] == ["standard", "quick"]
         await pilot.click(row, offset=(12, 0))
-        await until(pilot, lambda: written(new_project)["training"]["preset"] == "standard", "standard")
+        await until(
+            pilot, lambda: written(new_project)["training"]["preset"] == "standard", "standard"
+        )
         await pilot.click(row, offset=(column, 0))
         await until(pilot, lambda: written(new_project)["training"]["preset"] == "quick", "quick")
 
@@ -244,15 +285,22 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
         await until(pilot, lambda: models.option_count == 3, "broken, english and the bundled one")
         rows = [str(option.prompt) for option in models.options]
         assert [row[0] for row in rows] == ["✗", "✓", "✓"]
-        assert [name in row for name, row in zip(("broken", "english", DEFAULT_MODEL), rows, strict=True)] == [True] * 3
+        assert [
+            name in row
+            for name, row in zip(("broken", "english", DEFAULT_MODEL), rows, strict=True)
+        ] == [True] * 3
         assert "engine encoders compare" in str(pane.query_one("#models-note").render())
         models.focus()
         await pilot.press("home", "down", "enter")
         await until(
-            pilot, lambda: written(finished_project)["encoder"]["model"] == str(other), "the same vectors, at once"
+            pilot,
+            lambda: written(finished_project)["encoder"]["model"] == str(other),
+            "the same vectors, at once",
         )
         await until(
-            pilot, lambda: len(note_of(pane, "model-note").splitlines()) == 2, "a language that it does not know"
+            pilot,
+            lambda: len(note_of(pane, "model-note").splitlines()) == 2,
+            "a language that it does not know",
         )
         warned = note_of(pane, "model-note").splitlines()
         assert [line[0] for line in warned] == ["✓", "!"]
@@ -265,15 +313,23 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
         await pilot.press("enter")
         await until(pilot, lambda: "endpoint" in written(finished_project)["encoder"], "the server")
         assert pane.query_one("#model-encoder", ChoiceRow).value == "server"
-        await until(pilot, lambda: "127.0.0.1:9" in note_of(pane, "model-note"), "what the server cannot do")
+        await until(
+            pilot, lambda: "127.0.0.1:9" in note_of(pane, "model-note"), "what the server cannot do"
+        )
 
         await choose(pilot, "model-encoder", "folder")
         await typed(pilot, "model-folder", str(other))
-        await until(pilot, lambda: "endpoint" not in written(finished_project)["encoder"], "the folder again")
+        await until(
+            pilot,
+            lambda: "endpoint" not in written(finished_project)["encoder"],
+            "the folder again",
+        )
 
         await choose(pilot, "model-encoder", "vectors")
         await typed(pilot, "model-vectors", str(given))
-        await until(pilot, lambda: note_of(pane, "model-note").startswith("✗"), "vectors without their ids")
+        await until(
+            pilot, lambda: note_of(pane, "model-note").startswith("✗"), "vectors without their ids"
+        )
         given.with_name("given.ids.txt").write_text("a\nb")
         await pilot.click("#model-vectors-check")
         await until(pilot, lambda: change.has_class("-asking"), "the question")
@@ -301,7 +357,11 @@ def test_problems_have_a_sign_and_come_first() -> None:
     lines = format_machine(findings).plain.splitlines()
     assert [line[0] for line in lines] == ["✗", "✗", "·", "✓"]
     for line, one in zip(lines, (findings[number] for number in (2, 3, 1, 0)), strict=True):
-        follows = f" — {one.follows}" if one.state == "problem" else ""  # the rest is short
+        # the rest is short
+        if one.state == "problem":
+            follows = f" — {one.follows}"
+        else:
+            follows = ""
         assert line.endswith(f"{one.topic}: {one.found}{follows}")
     model, device = (format_topic(findings, topic).plain for topic in ("model", "device"))
     assert (model[0], model.endswith("[b]x[/ — No safetensors.")) == ("✗", True)
@@ -327,7 +387,13 @@ def test_a_line_goes_on_under_its_text(width: int, rows: list[str]) -> None:
 
 def test_the_effect_of_a_change_names_the_steps() -> None:
     stages = [
-        StageChange("generate", "done", "stale", "The backend gguf needs a language model.", "llm-not-chosen"),
+        StageChange(
+            "generate",
+            "done",
+            "stale",
+            "The backend gguf needs a language model.",
+            "llm-not-chosen",
+        ),
         StageChange("rank", "done", "stale", "what it builds on is stale"),
         StageChange("train", "stale", "done", "up to date"),
     ]

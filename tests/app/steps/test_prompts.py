@@ -25,7 +25,9 @@ from engine.settings.schema import QuerySettings
         ({"prompt": "one-step", "kinds": ["question", "everyday"]}, ["one-step", "everyday"]),
     ],
 )
-def test_the_prompts_of_a_project_follow_its_settings(settings: dict[str, Any], names: list[str]) -> None:
+def test_the_prompts_of_a_project_follow_its_settings(
+    settings: dict[str, Any], names: list[str]
+) -> None:
     assert prompt_names(QuerySettings(**settings)) == names
     assert set(names) <= SHIPPED_PROMPTS.keys()
 

@@ -70,8 +70,16 @@ def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -
         await pilot.press("slash")
         await pilot.press(*word)
         await until(pilot, lambda: table.total == len(left), "those with the word")
-        await until(pilot, lambda: table.current is not None and table.current.id == left[0].id, "the first of them")
-        await until(pilot, lambda: numbers(text_of(pilot, "#list-found")) == [len(left), len(queries)], "the counts")
+        await until(
+            pilot,
+            lambda: table.current is not None and table.current.id == left[0].id,
+            "the first of them",
+        )
+        await until(
+            pilot,
+            lambda: numbers(text_of(pilot, "#list-found")) == [len(left), len(queries)],
+            "the counts",
+        )
 
     drive(story, finished_project)
 
@@ -91,7 +99,10 @@ def test_filters_show_counts_where_there_is_room_for_them(finished_project: Path
 
 def test_queries_that_were_left_out_are_listed_with_their_reasons(finished_project: Path) -> None:
     queries = stored(finished_project)
-    lost = [(replace(queries[n], text=f"lost query [/{n}]"), f"duplicate: the same as {n}") for n in range(3)]
+    lost = [
+        (replace(queries[n], text=f"lost query [/{n}]"), f"duplicate: the same as {n}")
+        for n in range(3)
+    ]
     with closing(ProjectFolder.open(finished_project).store()) as store:
         artifact = store.artifact(QueriesInfo)
         assert artifact is not None
@@ -116,17 +127,26 @@ def test_queries_that_were_left_out_are_listed_with_their_reasons(finished_proje
     assert len(stored(finished_project)) == len(queries)
 
 
-def test_an_import_reports_that_the_queries_are_stale(finished_project: Path, tmp_path: Path) -> None:
+def test_an_import_reports_that_the_queries_are_stale(
+    finished_project: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "mine.jsonl"
-    file.write_text(json.dumps({"query": "Where is it?", "evidence": stored(finished_project)[0].evidence}) + "\n")
+    file.write_text(
+        json.dumps({"query": "Where is it?", "evidence": stored(finished_project)[0].evidence})
+        + "\n"
+    )
     ProjectFolder.open(finished_project).change_settings({"queries.backend": "both"})
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await queries_step(pilot)
         await choose(pilot, "queries-view", "source")
-        await until(pilot, lambda: pilot.app.screen.query_one("#source-import").display, "the field")
+        await until(
+            pilot, lambda: pilot.app.screen.query_one("#source-import").display, "the field"
+        )
         await typed(pilot, "source-import", str(file))
-        await until(pilot, lambda: text_of(pilot, "#source-note") == IMPORTED + IMPORT_STALE, "the note")
+        await until(
+            pilot, lambda: text_of(pilot, "#source-note") == IMPORTED + IMPORT_STALE, "the note"
+        )
         assert pane.state == "stale"
 
     drive(story, finished_project)
@@ -158,7 +178,8 @@ def test_a_query_is_edited_beside_its_chunk(finished_project: Path) -> None:
 def editing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> asyncio.Event:
     """The record in the engine's place; a query is saved when the event is set."""
     pictures.play_record(monkeypatch, folder)
-    saved, answer = asyncio.Event(), ScriptedClient.call
+    saved = asyncio.Event()
+    answer = ScriptedClient.call
 
     async def call(self: ScriptedClient, method: str, **params: Any) -> Any:
         if method != "edit_query":
@@ -173,7 +194,12 @@ def editing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> asyncio.Event:
 async def dialog_of(pilot: Pilot[Any]) -> EditQueryDialog:
     pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "queries")  # type: ignore[attr-defined]
     await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
-    await until(pilot, lambda: pilot.app.screen.query("QueryTable") and pilot.app.screen.query_one(QueryTable).current)
+    await until(
+        pilot,
+        lambda: (
+            pilot.app.screen.query("QueryTable") and pilot.app.screen.query_one(QueryTable).current
+        ),
+    )
     await pilot.press("e")
     await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
     dialog = pilot.app.screen
@@ -290,7 +316,9 @@ def test_hostile_queries_show_as_typed(finished_project: Path) -> None:
         await table_of(pilot)
         await until_text(pilot, "[@click=app.quit]x[/] ␛[31m\ufffdevil [/")
         await pilot.press("e")
-        await until(pilot, lambda: "[@click=app.quit]x[/]" in text_of(pilot, "#edit-chunk"), "the evidence")
+        await until(
+            pilot, lambda: "[@click=app.quit]x[/]" in text_of(pilot, "#edit-chunk"), "the evidence"
+        )
         assert "\x1b" not in shown(pilot)
         assert "\u202e" not in shown(pilot)
         await pilot.press("enter")  # unchanged: nothing is written
@@ -303,7 +331,8 @@ def test_hostile_queries_show_as_typed(finished_project: Path) -> None:
 def status(**states: str) -> ProjectStatus:
     reasons = {"done": UP_TO_DATE}
     stages = tuple(
-        StageState(name, state, reasons.get(state, "its settings or inputs changed")) for name, state in states.items()
+        StageState(name, state, reasons.get(state, "its settings or inputs changed"))
+        for name, state in states.items()
     )
     return ProjectStatus(stages=stages, counts={"queries": 5})
 
@@ -312,7 +341,10 @@ def test_where_the_queries_stand() -> None:
     run = RunState()
     done = status(ingest="done", index="done", generate="done")
     assert queries_state(ProjectStatus(), run, False) == "unknown"
-    assert queries_state(status(ingest="to do", index="to do", generate="to do"), run, False) == "unread"
+    assert (
+        queries_state(status(ingest="to do", index="to do", generate="to do"), run, False)
+        == "unread"
+    )
     assert queries_state(done, run, False) == "made"
     assert queries_state(done, run, True) == "running"  # being started
     stale = status(ingest="done", index="done", generate="stale")
@@ -320,14 +352,24 @@ def test_where_the_queries_stand() -> None:
     assert queries_state(replace(stale, counts={"queries": 0}), run, False) == "new"
     assert format_state("made", replace(done, counts={"queries": 0}), run).plain.startswith("✗")
     assert format_state("made", done, run).plain == ""
-    noted = replace(done, stages=(*done.stages[:2], StageState("generate", "done", "a model is there now")))
+    noted = replace(
+        done, stages=(*done.stages[:2], StageState("generate", "done", "a model is there now"))
+    )
     assert "a model is there now" in format_state("made", noted, run).plain
-    run.apply_all([RunStarted(run="a", stages=["generate", "train"]),
-                   StageStarted(stage="generate", fingerprint="", reason=""),
-                   Progress(stage="generate", done=30, total=120, unit="chunks")])  # fmt: skip
+    run.apply_all(
+        [
+            RunStarted(run="a", stages=["generate", "train"]),
+            StageStarted(stage="generate", fingerprint="", reason=""),
+            Progress(stage="generate", done=30, total=120, unit="chunks"),
+        ]
+    )
     assert queries_state(done, run, True) == "running"
     line = format_state("running", done, run).plain
-    assert (numbers(line), line.startswith("▶"), f" {'█' * 3}{'░' * 9} " in line) == ([30, 120], True, True)
+    assert (numbers(line), line.startswith("▶"), f" {'█' * 3}{'░' * 9} " in line) == (
+        [30, 120],
+        True,
+        True,
+    )
     run.apply(StageStarted(stage="train", fingerprint="", reason=""))
     assert queries_state(done, run, True) == "busy"
 
@@ -335,14 +377,22 @@ def test_where_the_queries_stand() -> None:
 def test_choices_and_warnings_of_a_language_model_are_shown() -> None:
     backend = Choice(stage="generate", setting="backend", value="gguf", reason="it is named")
     cost = Choice(stage="generate", setting="cost", value="12 min", reason="31 tokens/s")
-    begun = [RunStarted(run="a", stages=["generate"]), StageStarted(stage="generate", fingerprint="", reason="")]
-    going, history = RunState(), History()
+    begun = [
+        RunStarted(run="a", stages=["generate"]),
+        StageStarted(stage="generate", fingerprint="", reason=""),
+    ]
+    going = RunState()
+    history = History()
     going.apply_all([*begun, backend])
-    assert format_generation(going, history).plain == "", "the built-in generator reports its name, too"
+    assert format_generation(going, history).plain == "", (
+        "the built-in generator reports its name, too"
+    )
     going.apply_all([cost, Progress(stage="generate", done=5, total=20, unit="chunks")])
     lines = ["· backend: gguf (it is named)", "· cost: 12 min (31 tokens/s)"]
     assert format_generation(going, history).plain.splitlines() == lines
-    history.stages["generate"] = StageRun("generate", choices={"cost": cost}, warnings=["2 are lost."])
+    history.stages["generate"] = StageRun(
+        "generate", choices={"cost": cost}, warnings=["2 are lost."]
+    )
     assert format_generation(RunState(), history).plain.splitlines() == [lines[1], "! 2 are lost."]
 
 

@@ -48,7 +48,11 @@ def test_documents_are_read_first_then_a_sample_comes_by_itself(new_project: Pat
         await until(pilot, lambda: pane.state == "unread", "documents that have not been read")
         await until(pilot, lambda: pilot.app.focused is pane.query_one("#primary"))
         await pilot.press("enter")
-        await until(pilot, lambda: pane.state == "running" and pane.query_one("#primary").disabled, "the run")
+        await until(
+            pilot,
+            lambda: pane.state == "running" and pane.query_one("#primary").disabled,
+            "the run",
+        )
         await sample_of(pilot, pane)
         assert (pane.state, pane.query_one("#primary").disabled) == ("new", False)
 
@@ -73,7 +77,9 @@ def test_a_sample_stands_beside_its_chunks(read_project: Path, size: tuple[int, 
         *texts, _estimate = [str(option.prompt) for option in options.options]
         assert texts[0] == f"✓ {item['queries'][0]['kind']}: {item['queries'][0]['text']}"
         for text, query in zip(texts, made, strict=False):  # chunks without a query come last
-            assert text.startswith(f"{'✓' if query['kept'] else '✗'} {query_label(query['kind'])}: {query['text']}")
+            assert text.startswith(
+                f"{'✓' if query['kept'] else '✗'} {query_label(query['kind'])}: {query['text']}"
+            )
             assert text.endswith(query["reason"])
         chunk = text_of(pilot, "#sample-chunk")
         assert chunk.startswith(item["path"])
@@ -97,12 +103,18 @@ def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> 
 
         async def story(pilot: Pilot[Any]) -> None:
             pane = await queries_step(pilot)
-            await until(pilot, lambda: pane.query_one("#source-backend", ChoiceRow).value == "endpoint", "the backend")
+            await until(
+                pilot,
+                lambda: pane.query_one("#source-backend", ChoiceRow).value == "endpoint",
+                "the backend",
+            )
             assert not pane.check_action("stop_sample", ())
             assert not endpoint.requests  # nothing is sent before the user asks
             for number, key in enumerate(("escape", "2"), 1):
                 await pilot.press("s")
-                await until(pilot, lambda number=number: len(endpoint.requests) >= number, "a request")  # type: ignore[misc]
+                await until(
+                    pilot, lambda number=number: len(endpoint.requests) >= number, "a request"
+                )  # type: ignore[misc]
                 assert samples()
                 await pilot.press(key)
                 await until(pilot, lambda: not samples(), "the end of the process", 20)
@@ -112,7 +124,9 @@ def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> 
         drive(story, read_project)
 
 
-def test_the_backend_auto_sends_nothing_to_a_server_before_a_sample_is_wanted(read_project: Path) -> None:
+def test_the_backend_auto_sends_nothing_to_a_server_before_a_sample_is_wanted(
+    read_project: Path,
+) -> None:
     with serving(lambda _request, _number: json.dumps({"questions": []})) as endpoint:
         folder = ProjectFolder.open(read_project)
         folder.change_settings({"queries.endpoint": endpoint.url, "queries.prompt": "one-step"})
@@ -121,7 +135,9 @@ def test_the_backend_auto_sends_nothing_to_a_server_before_a_sample_is_wanted(re
             pane = await queries_step(pilot)
             await sample_of(pilot, pane)
             await choose(pilot, "source-backend", "auto")
-            await until(pilot, lambda: settings(read_project).get("backend") == "auto", "the backend")
+            await until(
+                pilot, lambda: settings(read_project).get("backend") == "auto", "the backend"
+            )
             assert not pane.query_one(QuerySource).sampling
             assert not endpoint.requests
             await pilot.press("s")
@@ -137,7 +153,9 @@ def test_only_generate_then_the_table(read_project: Path) -> None:
         await until(pilot, lambda: pane.query_one("#only").display, "the button")
         pane.query_one("#only").focus()
         await pilot.press("enter")
-        await until(pilot, lambda: pane.state == "made" and pane.query_one(QueryTable).total, "the table")
+        await until(
+            pilot, lambda: pane.state == "made" and pane.query_one(QueryTable).total, "the table"
+        )
         assert pane.query_one("#again").display
         assert not pane.query_one("#primary").disabled
         assert pilot.app.screen.status.state("rank") == "to do"  # type: ignore[attr-defined]
@@ -146,10 +164,14 @@ def test_only_generate_then_the_table(read_project: Path) -> None:
     assert len(stored(read_project)) > 100
 
 
-def test_a_source_that_cannot_be_used_is_refused_in_place(read_project: Path, tmp_path: Path) -> None:
+def test_a_source_that_cannot_be_used_is_refused_in_place(
+    read_project: Path, tmp_path: Path
+) -> None:
     (tmp_path / "bad.jsonl").write_text('{"query": "what?"\n')
     good = tmp_path / "good.jsonl"
-    good.write_text(json.dumps({"query": "Who reported it?", "evidence": "Reported by Catarina Valdrez"}) + "\n")
+    good.write_text(
+        json.dumps({"query": "Who reported it?", "evidence": "Reported by Catarina Valdrez"}) + "\n"
+    )
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await queries_step(pilot)
@@ -158,20 +180,36 @@ def test_a_source_that_cannot_be_used_is_refused_in_place(read_project: Path, tm
         await until(pilot, lambda: pilot.app.focused is pane.query_one("#source-gguf"), "the focus")
         assert "backend" not in settings(read_project)
         await pilot.press(*"/no/such.gguf", "enter")
-        await until(pilot, lambda: pane.host.status.stage("generate").code == "language-model-missing")
-        await until(pilot, lambda: "/no/such.gguf" in text_of(pilot, "#queries-state"), "the problem's text")
+        await until(
+            pilot, lambda: pane.host.status.stage("generate").code == "language-model-missing"
+        )
+        await until(
+            pilot, lambda: "/no/such.gguf" in text_of(pilot, "#queries-state"), "the problem's text"
+        )
         pane.action_sample()
-        await until(pilot, lambda: text_of(pilot, "#sample-summary").startswith("✗"), "the sample's error")
+        await until(
+            pilot, lambda: text_of(pilot, "#sample-summary").startswith("✗"), "the sample's error"
+        )
         await choose(pilot, "source-backend", "imported")
-        await until(pilot, lambda: pilot.app.focused is pane.query_one("#source-import"), "the focus")
+        await until(
+            pilot, lambda: pilot.app.focused is pane.query_one("#source-import"), "the focus"
+        )
         await typed(pilot, "source-import", str(tmp_path / "bad.jsonl"))
-        await until(pilot, lambda: "bad.jsonl" in str(pane.query_one("#source-note").render()), "the file's error")
+        await until(
+            pilot,
+            lambda: "bad.jsonl" in str(pane.query_one("#source-note").render()),
+            "the file's error",
+        )
         assert settings(read_project)["backend"] == "gguf"
         field = pane.query_one("#source-import")
         field.value = ""  # type: ignore[attr-defined]
         await typed(pilot, "source-import", str(good))
         await until(pilot, lambda: settings(read_project)["backend"] == "imported", "the backend")
-        await until(pilot, lambda: numbers(text_of(pilot, "#source-note")) == [1], "the files that were imported")
+        await until(
+            pilot,
+            lambda: numbers(text_of(pilot, "#source-note")) == [1],
+            "the files that were imported",
+        )
         pane.query_one("#sample-button").focus()
         await pilot.press("s")
         await until_text(pilot, "Who reported it?")
@@ -190,13 +228,17 @@ def test_a_model_is_chosen_among_those_on_this_machine(
     folder.mkdir(parents=True)
     tiny = build_tiny_gguf(folder / "tiny.gguf")
     (folder / "cut[@click=app.quit].gguf").write_bytes(tiny.read_bytes()[:2000])
-    ProjectFolder.open(read_project).change_settings({"queries.answer_tokens": 64, "queries.prompt": "one-step"})
+    ProjectFolder.open(read_project).change_settings(
+        {"queries.answer_tokens": 64, "queries.prompt": "one-step"}
+    )
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await queries_step(pilot)
         await sample_of(pilot, pane)
         await choose(pilot, "source-backend", "gguf")
-        await until(pilot, lambda: pane.query_one("#models", OptionList).option_count == 2, "the models")
+        await until(
+            pilot, lambda: pane.query_one("#models", OptionList).option_count == 2, "the models"
+        )
         rows = [str(option.prompt) for option in pane.query_one("#models", OptionList).options]
         assert rows[0].startswith("✗ cut[@click=app.quit].gguf  ")
         assert "2.0 kB" in rows[0]
@@ -205,7 +247,9 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         pane.query_one("#models", OptionList).focus()
         await pilot.press("home", "enter")
         await until(
-            pilot, lambda: text_of(pilot, "#source-note").startswith("✗ cut[@click=app.quit].gguf: "), "the error"
+            pilot,
+            lambda: text_of(pilot, "#source-note").startswith("✗ cut[@click=app.quit].gguf: "),
+            "the error",
         )
         assert "model" not in settings(read_project)
         await pilot.press("down", "enter")
@@ -217,8 +261,15 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         pane.query_one("#only").focus()
         await pilot.press("enter")
         report = pane.query_one("#source-report")
-        await until(pilot, lambda: {"gpu layers", "cost"} <= pane.host.run_state.stage("generate").choices.keys())
-        await until(pilot, lambda: all(name in str(report.render()) for name in ("gpu layers", "cost")), "the report")
+        await until(
+            pilot,
+            lambda: {"gpu layers", "cost"} <= pane.host.run_state.stage("generate").choices.keys(),
+        )
+        await until(
+            pilot,
+            lambda: all(name in str(report.render()) for name in ("gpu layers", "cost")),
+            "the report",
+        )
         pane.query_one("#stop").focus()
         await pilot.press("enter")
         await until(pilot, lambda: pane.host.run_state.over, "the end of the run")
@@ -232,11 +283,15 @@ def test_without_llama_cpp_a_file_is_not_proposed_and_other_sources_are(read_pro
     async def story(pilot: Pilot[Any]) -> None:
         pane = await queries_step(pilot)
         await choose(pilot, "source-backend", "gguf")
-        await until(pilot, lambda: "llama-cpp-python" in text_of(pilot, "#source-note"), "what is missing")
+        await until(
+            pilot, lambda: "llama-cpp-python" in text_of(pilot, "#source-note"), "what is missing"
+        )
         assert not pane.query_one("#source-models").display
         assert not pane.query_one(ChangeLine).waiting
         await choose(pilot, "source-backend", "endpoint")
-        await until(pilot, lambda: pilot.app.focused is pane.query_one("#source-endpoint"), "the focus")
+        await until(
+            pilot, lambda: pilot.app.focused is pane.query_one("#source-endpoint"), "the focus"
+        )
         assert "llama-cpp-python" not in text_of(pilot, "#source-note")
         assert "backend" not in settings(read_project)
 

@@ -43,7 +43,13 @@ def interval(value: float, low: float, high: float) -> dict[str, float]:
 
 
 def gap(value: float, low: float, high: float, verdict: str) -> dict[str, Any]:
-    return {**interval(value, low, high), "verdict": verdict, "p_better": 0.9, "p_value": 0.01, "needed": None}
+    return {
+        **interval(value, low, high),
+        "verdict": verdict,
+        "p_better": 0.9,
+        "p_value": 0.01,
+        "needed": None,
+    }
 
 
 def answer(verdict: str = "better", kind: str = "judged", queries: int = 60) -> dict[str, Any]:
@@ -63,8 +69,13 @@ def answer(verdict: str = "better", kind: str = "judged", queries: int = 60) -> 
             "in_use": {"ndcg@10": gap(5, 1, 9, verdict)},
         },
     }
-    changes = {"better": [{"key": "1", "text": "[/ q", "before": 0, "after": 100}], "worse": [], "count_better": 1,
-               "count_worse": 0, "count_equal": 59}  # fmt: skip
+    changes = {
+        "better": [{"key": "1", "text": "[/ q", "before": 0, "after": 100}],
+        "worse": [],
+        "count_better": 1,
+        "count_worse": 0,
+        "count_equal": 59,
+    }
     sets = [{"name": f"{kind} queries", "kind": kind, "comparison": comparison, "changes": changes}]
     return {"semantic": "adapted", "hybrid": "base", "query_sets": sets, "folder": "/x"}
 
@@ -122,9 +133,13 @@ def test_queries_made_from_the_documents_are_said_to_flatter() -> None:
         assert caution(replace(judged, kind=kind, comparison=made), ["proved"])
     assert not caution(replace(judged, kind="synthetic"), ["proved"])  # imported
     one_sided = replace(judged.comparison, one_document=judged.comparison.queries)
-    assert caution(replace(judged, comparison=one_sided), ["stays"]) == one_sided.format_lopsided != ""
+    assert (
+        caution(replace(judged, comparison=one_sided), ["stays"]) == one_sided.format_lopsided != ""
+    )
     made = replace(one_sided, synthetic=60)
-    assert one_sided.format_lopsided in caution(replace(judged, kind="synthetic", comparison=made), ["stays"])
+    assert one_sided.format_lopsided in caution(
+        replace(judged, kind="synthetic", comparison=made), ["stays"]
+    )
 
 
 def test_a_gain_that_decides_nothing_is_explained() -> None:
@@ -148,22 +163,29 @@ def test_the_chart_fits_its_width(width: int) -> None:
     assert all(cell_len(line) <= max(width, 47) for line in lines)
     drawn = width >= 70
     assert ("●" in lines[0], "50.0–70.0" in lines[0]) == (drawn, not drawn)
-    assert ("10.0, +30.0]" in lines[0] or "[10.0,30.0]" in lines[0] or "+10.0 to +30.0" in lines[0]) == (width > 40)
+    assert (
+        "10.0, +30.0]" in lines[0] or "[10.0,30.0]" in lines[0] or "+10.0 to +30.0" in lines[0]
+    ) == (width > 40)
 
 
 def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
     (path,) = finished_project.glob("reports/*/report.json")
     report = json.loads(path.read_text())
-    verdict, kinds = verdict_of(read_report(path.parent)), [one["kind"] for one in report["query_sets"]]
+    verdict = verdict_of(read_report(path.parent))
+    kinds = [one["kind"] for one in report["query_sets"]]
     assert verdict.default is not None
-    first, held_out = kinds.index(verdict.default.kind), kinds.index("synthetic")
+    first = kinds.index(verdict.default.kind)
+    held_out = kinds.index("synthetic")
     bm25 = report["query_sets"][first]["comparison"]["systems"]["bm25"]
-    to_held_out, title = "j" * ((held_out - first) % len(kinds)), report["query_sets"][held_out]["name"]
+    to_held_out = "j" * ((held_out - first) % len(kinds))
+    title = report["query_sets"][held_out]["name"]
 
     async def story(pilot: Pilot[Any]) -> list[str]:
         screen = await opened(pilot, "result")
         for mode in verdict.modes:
-            await until(pilot, lambda mode=mode: mode.sentence in text_of(pilot, "#verdict"), mode.mode)  # type: ignore[misc]
+            await until(
+                pilot, lambda mode=mode: mode.sentence in text_of(pilot, "#verdict"), mode.mode
+            )  # type: ignore[misc]
         assert not screen.query_one("#details").display
         screens = []
         for keys, head in ("d", "nDCG@10"), ("m", "Hit@1 "), (to_held_out, title):
@@ -177,8 +199,12 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
     name = f"  {system_of('bm25').short}  "
     line = next(line for line in ndcg.splitlines() if name in line)
     assert f"{bm25['ndcg@10']['value']:.1f}" in line
-    assert f"{bm25['hit@1']['value']:.1f}" in next(line for line in hit.splitlines() if name in line)
-    assert [one.sentence for one in verdict.modes] == [report["selection"][one.mode]["reason"] for one in verdict.modes]
+    assert f"{bm25['hit@1']['value']:.1f}" in next(
+        line for line in hit.splitlines() if name in line
+    )
+    assert [one.sentence for one in verdict.modes] == [
+        report["selection"][one.mode]["reason"] for one in verdict.modes
+    ]
 
 
 def test_on_a_small_screen_what_is_unfolded_is_in_sight(finished_project: Path) -> None:
@@ -187,14 +213,21 @@ def test_on_a_small_screen_what_is_unfolded_is_in_sight(finished_project: Path) 
         await until(pilot, lambda: bool(text_of(pilot, "#figures")), "the figures")
         place = screen.query_one("#result-scroll")
         await pilot.press("d")
-        await until(pilot, lambda: screen.query_one("#figures").region in place.region, "the figures in sight")
+        await until(
+            pilot,
+            lambda: screen.query_one("#figures").region in place.region,
+            "the figures in sight",
+        )
 
     drive(story, finished_project, size=(80, 24))
 
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_bars_are_drawn_to_scale(width: int) -> None:
-    bars = tuple(Bar(name, name, Interval(value, 0, 100)) for name, value in {"a": 0.0, "bb": 50.0, "c": 100.0}.items())
+    bars = tuple(
+        Bar(name, name, Interval(value, 0, 100))
+        for name, value in {"a": 0.0, "bb": 50.0, "c": 100.0}.items()
+    )
     shown = ModeVerdict("semantic", "proved", "adapted", "s", bars=bars)
     lines = verdict_content(ReportVerdict((shown,)), width).plain.splitlines()
     lengths = [line.count("█") for line in lines if line.startswith("  ")]
@@ -215,8 +248,12 @@ def test_each_mode_has_its_sign_its_sentence_and_its_difference() -> None:
         f"{SIGNS[one][0]} {one} sentence." for one in outcomes
     ]
     assert len({SIGNS[one] for one in outcomes}) == len(outcomes)
-    beginning = "  " + modes[0].format_difference.partition(" on ")[0]  # the rest may stand in the next line
-    assert [line.startswith(beginning) for line in lines if "+6.7" in line] == [True] * len(outcomes)
+    beginning = (
+        "  " + modes[0].format_difference.partition(" on ")[0]
+    )  # the rest may stand in the next line
+    assert [line.startswith(beginning) for line in lines if "+6.7" in line] == [True] * len(
+        outcomes
+    )
     assert lines.count(SCALE) == 1
     assert "A note." in lines
 
@@ -254,10 +291,14 @@ def test_keys_that_the_advice_names_are_bound() -> None:
 def test_before_an_evaluation_the_step_explains_it(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "result")
-        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the step")
+        await until(
+            pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the step"
+        )
         assert text_of(pilot, "#verdict") == NOTHING
         pane = pilot.app.screen.query_one(ResultPane)
-        assert not any(pane.check_action(name, ()) for name in ("details", "metric", "queries", "open_report"))
+        assert not any(
+            pane.check_action(name, ()) for name in ("details", "metric", "queries", "open_report")
+        )
         assert pilot.app.focused is screen.query_one("#result #primary")
 
     drive(story, new_project, size=(80, 24))
@@ -269,7 +310,8 @@ def test_an_error_of_the_report_is_shown_once(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "result")
         await until(pilot, lambda: "nDCG@10" in text_of(pilot, "#figures-title"), "the figures")
-        call, broken = screen.client.call, [True]
+        call = screen.client.call
+        broken = [True]
 
         async def answered(method: str, **params: Any) -> Any:
             if method == "report" and broken[0]:

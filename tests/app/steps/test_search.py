@@ -1,4 +1,6 @@
-"""The Search step with the real engine: hits while typing, modes, reasons, judging, empty states."""
+"""The Search step with the real engine: hits while typing, modes, reasons, judging, empty
+states.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +50,15 @@ def answered_by(pane: SearchPane) -> str:
 
 
 @pytest.mark.processes
-def test_hits_come_while_typing_and_after_the_death_of_the_search_process(finished_project: Path) -> None:
+def test_hits_come_while_typing_and_after_the_death_of_the_search_process(
+    finished_project: Path,
+) -> None:
     """Each mode keeps the query; BM25 stands in until the encoder is loaded, at first and again."""
-    found = json.loads(engine_here("search", str(finished_project), "ferry pallet", "--mode", "bm25", "--json").stdout)
+    found = json.loads(
+        engine_here(
+            "search", str(finished_project), "ferry pallet", "--mode", "bm25", "--json"
+        ).stdout
+    )
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
@@ -58,8 +66,12 @@ def test_hits_come_while_typing_and_after_the_death_of_the_search_process(finish
         pane.query_one(QueryInput).insert_text_at_cursor("ferry palle")
         await pilot.press("t")
         await until(pilot, lambda: answered_by(pane) == "hybrid", "the fused hits")
-        early = pane.searching.answers.get("bm25")  # asked beside it as long as the encoder is not ready
-        assert early is None or [hit.chunk_id for hit in early.hits] == [hit["chunk_id"] for hit in found["hits"]]
+        early = pane.searching.answers.get(
+            "bm25"
+        )  # asked beside it as long as the encoder is not ready
+        assert early is None or [hit.chunk_id for hit in early.hits] == [
+            hit["chunk_id"] for hit in found["hits"]
+        ]
         assert pane.active_list.hits[0].title[:20] in shown(pilot)
         for key, mode in (("f6", "semantic"), ("f7", "bm25"), ("f5", "hybrid")):
             await pilot.press(key)
@@ -79,7 +91,9 @@ def test_hits_come_while_typing_and_after_the_death_of_the_search_process(finish
     drive(story, finished_project, size=(80, 24))
 
 
-def test_what_is_typed_right_after_the_steps_key_stands_in_the_field(finished_project: Path) -> None:
+def test_what_is_typed_right_after_the_steps_key_stands_in_the_field(
+    finished_project: Path,
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "documents")
         await until(pilot, lambda: screen.status.done("ingest"), "the status")
@@ -95,7 +109,9 @@ def test_what_is_typed_right_after_the_steps_key_stands_in_the_field(finished_pr
     drive(story, finished_project)
 
 
-def test_three_side_by_side_and_one_below_the_other_where_it_is_narrow(finished_project: Path) -> None:
+def test_three_side_by_side_and_one_below_the_other_where_it_is_narrow(
+    finished_project: Path,
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
         await search_for(pilot, pane, "ferry pallet")
@@ -110,7 +126,9 @@ def test_three_side_by_side_and_one_below_the_other_where_it_is_narrow(finished_
             pane.searching.answers[mode].hits for mode in ("hybrid", "semantic", "bm25")
         ]
         heads = [str(head.render())[:15] for head in pane.query(".search-head").results(SafeStatic)]
-        assert [numbers(head) for head in heads] == [[len(pane.searching.answers[mode].hits)] for mode in MODES]
+        assert [numbers(head) for head in heads] == [
+            [len(pane.searching.answers[mode].hits)] for mode in MODES
+        ]
         line = next(line for line in shown(pilot).splitlines() if heads[0] in line)
         assert line.index(heads[0]) < line.index(heads[1]) < line.index(heads[2])
         await pilot.press("down", "right", "right")
@@ -119,7 +137,11 @@ def test_three_side_by_side_and_one_below_the_other_where_it_is_narrow(finished_
         await pilot.resize_terminal(80, 24)
         assert pilot.app.screen.query_one("#sidebar").size.width < SIDEBAR
         await pilot.press("left")
-        await until(pilot, lambda: [one.region.x for one in lists] == [lists[0].region.x] * 3, "one below the other")
+        await until(
+            pilot,
+            lambda: [one.region.x for one in lists] == [lists[0].region.x] * 3,
+            "one below the other",
+        )
         assert pane.active == "semantic"
         assert [one.region.y for one in lists] == sorted({one.region.y for one in lists})
         assert all(one.title[:9] in shown(pilot) for hits in lists for one in hits.hits[:2])
@@ -134,9 +156,15 @@ def test_why_shows_each_rankers_part_and_what_the_adapter_did(finished_project: 
         await until(pilot, lambda: answered_by(pane) == "hybrid", "the fused hits")
         await pilot.press("down", "w")
         await until_screen(pilot, WhyDialog)
-        await until(pilot, lambda: "…" not in text_of(pilot, "#why-rankers").splitlines()[2], "the adapter's part")
+        await until(
+            pilot,
+            lambda: "…" not in text_of(pilot, "#why-rankers").splitlines()[2],
+            "the adapter's part",
+        )
         first = pane.active_list.hits[0]
-        for ranker, line in zip(("bm25", "semantic"), text_of(pilot, "#why-rankers").splitlines(), strict=False):
+        for ranker, line in zip(
+            ("bm25", "semantic"), text_of(pilot, "#why-rankers").splitlines(), strict=False
+        ):
             assert numbers(line)[0] == first.rankers[ranker].rank
             assert f" {first.shares[ranker]:.0%} " in line
         assert sum(first.shares.values()) == pytest.approx(1)
@@ -145,7 +173,9 @@ def test_why_shows_each_rankers_part_and_what_the_adapter_did(finished_project: 
 
 
 @pytest.mark.usefixtures("no_encoder")
-def test_looking_inside_and_judging(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_inside_and_judging(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def estimate(*_: str) -> Any:
         return to_json(AdaptationOffer({}, (), "judged", 1, 197, 4.0, 197, ("judge",)))
 
@@ -175,7 +205,9 @@ def test_looking_inside_and_judging(finished_project: Path, monkeypatch: pytest.
         await pilot.press("enter")
         await until_screen(pilot, PreviewScreen)
         view = pilot.app.screen.query_one(DocumentView)
-        await until(pilot, lambda: view.ready and numbers(text_of(pilot, "#preview-place")), "the text")
+        await until(
+            pilot, lambda: view.ready and numbers(text_of(pilot, "#preview-place")), "the text"
+        )
         assert hits[1].path[-20:] in shown(pilot)
         assert any(line.startswith(" ▌") for line in shown(pilot).splitlines())
         first = view.match
@@ -199,22 +231,37 @@ def test_looking_inside_and_judging(finished_project: Path, monkeypatch: pytest.
         first, second, *_ = pane.active_list.hits
         for keys, offered in (((), False), (("down",), True), (("slash",), False)):
             await pilot.press(*keys)
-            await until(pilot, lambda offered=offered: ("+ right" in shown(pilot).splitlines()[-1]) == offered)  # type: ignore[misc]
+            await until(
+                pilot,
+                lambda offered=offered: ("+ right" in shown(pilot).splitlines()[-1]) == offered,
+            )  # type: ignore[misc]
             assert bool(pane.check_action("judge", (True,))) == offered
         await pilot.press("down", "plus")
         await until(pilot, lambda: pane.judgments.judged.get(first.chunk_id) is True, "the mark")
         kept = await pane.ask(ReadJudgments("ferry pallet"))
         assert kept.chunks == {first.chunk_id: True}
-        await until(pilot, lambda: numbers(text_of(pilot, "#search-status")) == [1, kept.judged_queries], "the notice")
-        assert "✓" in next(line for line in shown(pilot).splitlines() if f" 1 {first.title[:9]}" in line)
-        await until(pilot, lambda: pane.host.status.state("evaluate") == "stale", "the figures to be of before")
+        await until(
+            pilot,
+            lambda: numbers(text_of(pilot, "#search-status")) == [1, kept.judged_queries],
+            "the notice",
+        )
+        assert "✓" in next(
+            line for line in shown(pilot).splitlines() if f" 1 {first.title[:9]}" in line
+        )
+        await until(
+            pilot,
+            lambda: pane.host.status.state("evaluate") == "stale",
+            "the figures to be of before",
+        )
         assert pane.host.status.done("ingest", "index", "generate", "rank", "train", "embed")
         await pilot.press("f2")
         await until_screen(pilot, AdaptDialog)
         await pilot.press("escape")
         await until_screen(pilot, ProjectScreen)
         await pilot.press("down", "minus")
-        await until(pilot, lambda: pane.judgments.judged.get(second.chunk_id) is False, "the second mark")
+        await until(
+            pilot, lambda: pane.judgments.judged.get(second.chunk_id) is False, "the second mark"
+        )
         await pilot.press("up", "backspace")
         await pilot.pause(0.2)
         assert pane.judgments.judged[first.chunk_id]
@@ -223,13 +270,17 @@ def test_looking_inside_and_judging(finished_project: Path, monkeypatch: pytest.
         assert (await pane.ask(ReadJudgments("ferry pallet"))).chunks == {second.chunk_id: False}
         with ProjectFolder.open(finished_project).locked("judging"):
             await pilot.press("plus")
-            await until(pilot, lambda: text_of(pilot, "#search-status").startswith("✗"), "the error")
+            await until(
+                pilot, lambda: text_of(pilot, "#search-status").startswith("✗"), "the error"
+            )
         assert (await pane.ask(ReadJudgments("ferry pallet"))).chunks == {second.chunk_id: False}
 
     drive(story, finished_project)
 
 
-def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(new_project: Path) -> None:
+def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(
+    new_project: Path,
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
         await until(pilot, lambda: pane.query_one("#search-nothing").display, "the offer to read")
@@ -245,11 +296,17 @@ def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(new_p
         await answered(pilot, pane)
         answer = pane.searching.answers["bm25"]
         assert (answer.question.query, answer.hits) == ("zzzqqq", ())
-        assert any(no_hits(answer, by_meaning_follows=one)[:40] in shown(pilot) for one in (True, False))
+        assert any(
+            no_hits(answer, by_meaning_follows=one)[:40] in shown(pilot) for one in (True, False)
+        )
         await pilot.press("f5")
         pane.search_for("ferry pallet")
         await until(pilot, lambda: pilot.app.screen.status.done("embed"), "the vector index")  # type: ignore[attr-defined]
-        await until(pilot, lambda: any("semantic" in hit.rankers for hit in pane.active_list.hits), "hits by meaning")
+        await until(
+            pilot,
+            lambda: any("semantic" in hit.rankers for hit in pane.active_list.hits),
+            "hits by meaning",
+        )
 
     drive(story, new_project, size=(80, 24))
 
@@ -272,7 +329,10 @@ def test_hits_by_meaning_come_by_themselves_while_documents_are_embedded(
             hits = [hit for hit in found["hits"] if "bm25" in hit["rankers"]]
             return {
                 **found,
-                "hits": [{**hit, "rankers": {"bm25": hit["rankers"]["bm25"]}, "shares": {}} for hit in hits],
+                "hits": [
+                    {**hit, "rankers": {"bm25": hit["rankers"]["bm25"]}, "shares": {}}
+                    for hit in hits
+                ],
             }
 
         monkeypatch.setattr(screen.client, "call", call)
@@ -282,12 +342,18 @@ def test_hits_by_meaning_come_by_themselves_while_documents_are_embedded(
         await answered(pilot, pane)
         assert {ranker for hit in pane.active_list.hits for ranker in hit.rankers} == {"bm25"}
         embedded.append(True)
-        await until(pilot, lambda: any("semantic" in hit.rankers for hit in pane.active_list.hits), "hits by meaning")
+        await until(
+            pilot,
+            lambda: any("semantic" in hit.rankers for hit in pane.active_list.hits),
+            "hits by meaning",
+        )
 
     drive(story)
 
 
-def test_who_is_among_the_hits_stays_there_when_embedding_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_among_the_hits_stays_there_when_embedding_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pictures.play_record(monkeypatch, tmp_path)
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -375,16 +441,26 @@ def test_one_key_embeds_and_then_offers_to_adapt(
             dialog = await until_screen(pilot, AdaptDialog)
             if not measured.is_set():
                 await pilot.press("enter")
-                assert (pilot.app.screen, dialog.query_one("#answer-now").disabled) == (dialog, True)
+                assert (pilot.app.screen, dialog.query_one("#answer-now").disabled) == (
+                    dialog,
+                    True,
+                )
             measured.set()
-            await until(pilot, lambda dialog=dialog: dialog.query_one("#answer-now").has_focus, "that it can start")  # type: ignore[misc]
+            await until(
+                pilot,
+                lambda dialog=dialog: dialog.query_one("#answer-now").has_focus,
+                "that it can start",
+            )  # type: ignore[misc]
             assert {212, 15, 200} <= set(numbers(screen_text(pilot.app)))  # type: ignore[arg-type]
             await pilot.press(*(["tab", "enter"] if keys == "right" else ["enter"]))
             if step == "search":
                 await until_screen(pilot, ErrorDialog)
                 await pilot.press("escape")
             await until(
-                pilot, lambda step=step: getattr(pilot.app.screen, "pane", None) and pilot.app.screen.pane.step == step
+                pilot,
+                lambda step=step: (
+                    getattr(pilot.app.screen, "pane", None) and pilot.app.screen.pane.step == step
+                ),
             )  # type: ignore[attr-defined,misc]
         assert ordered[1:] == ["ingest,index,generate,rank,train,evaluate,embed"]
 

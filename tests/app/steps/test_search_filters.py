@@ -1,4 +1,6 @@
-"""The Search step: filters and facets, queries that are offered, hits by document, by date and like another."""
+"""The Search step: filters and facets, queries that are offered, hits by document, by date and
+like another.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,16 @@ def test_filters_and_offered_queries(finished_project: Path) -> None:
         await pilot.press("f9", *"policies/")
         await answered(pilot, pane)
         assert {hit.path.split("/")[0] for hit in pane.active_list.hits} == {"policies"}
-        assert (pane.question.filters.count, numbers(text_of(pilot, "#search-status"))[-1]) == (1, 1)
+        assert (pane.question.filters.count, numbers(text_of(pilot, "#search-status"))[-1]) == (
+            1,
+            1,
+        )
         await pilot.press("tab", *"2031")
-        await until(pilot, lambda: problem(pilot) and "'2031'" in text_of(pilot, "#search-status"), "the problem")
+        await until(
+            pilot,
+            lambda: problem(pilot) and "'2031'" in text_of(pilot, "#search-status"),
+            "the problem",
+        )
         assert pane.searching.question.filters.after == ""
         assert not pane.active_list.hits  # those that stood there were found without this filter
         await pilot.press("f5")
@@ -67,7 +76,9 @@ def test_filters_and_offered_queries(finished_project: Path) -> None:
         assert focused(pilot) == "QueryInput"
 
     async def choose_an_offer(pilot: Pilot[Any], pane: SearchPane) -> None:
-        await until(pilot, lambda: pane.offered and pane.query_one("#search-offers").display, "the offers")
+        await until(
+            pilot, lambda: pane.offered and pane.query_one("#search-offers").display, "the offers"
+        )
         await pilot.press("down", "down", "up", "up")
         assert focused(pilot) == "QueryInput"  # up from the first one
         await pilot.press("down", "enter")
@@ -93,10 +104,13 @@ def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
         await until(pilot, lambda: pane.active_list.highlighted == 1, "the second hit")
         await pilot.press("f9")
         await until(
-            pilot, lambda: pane.query_one("#filter-facets").display and not pane.searching.pending, "the counts"
+            pilot,
+            lambda: pane.query_one("#filter-facets").display and not pane.searching.pending,
+            "the counts",
         )
         assert pane.active_list.highlighted == 0
-        row, facets = pane.query_one(FilterRow), pane.query_one("#filter-facets", SafeOptions)
+        row = pane.query_one(FilterRow)
+        facets = pane.query_one("#filter-facets", SafeOptions)
         authors = {f"author {number}": 1 for number in range(MAX_FACETS)}
         row.count({"type": {"md": 3}, "author": authors, "language": {"de": 2}})
         shown = [str(option.prompt) for option in facets.options]
@@ -110,7 +124,9 @@ def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
 
 
 @pytest.mark.usefixtures("no_encoder")
-def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_project: Path) -> None:
+def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(
+    finished_project: Path,
+) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
         await pilot.press("f7")
@@ -120,7 +136,9 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_pr
         await answered(pilot, pane)
         facets = pane.query_one("#filter-facets", OptionList)
         found = json.loads(
-            engine_here("search", str(finished_project), "customer", "--mode", "bm25", "--facets", "--json").stdout
+            engine_here(
+                "search", str(finished_project), "customer", "--mode", "bm25", "--facets", "--json"
+            ).stdout
         )["facets"]
         rows = [str(option.prompt).split() for option in facets.options]
         assert [row[:3] for row in rows if row[0] == "type"] == [
@@ -134,7 +152,10 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_pr
         await answered(pilot, pane)
         assert {hit.format for hit in pane.active_list.hits} == {first}
         assert str(facets.options[0].prompt).split()[:3] == ["type", "✓", first]
-        assert (pane.question.filters.count, numbers(text_of(pilot, "#search-status"))[-1]) == (1, 1)
+        assert (pane.question.filters.count, numbers(text_of(pilot, "#search-status"))[-1]) == (
+            1,
+            1,
+        )
         await pilot.click(facets, offset=(12, 0))
         await until(pilot, lambda: pane.question.filters.count == 0, "the filter to go")
         await answered(pilot, pane)
@@ -147,7 +168,9 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_pr
         await until(pilot, lambda: facets.has_focus, "the focus")
         pane.query_one(FilterRow).count({})
         await until(
-            pilot, lambda: not facets.display and pilot.app.screen.focused is not None, "the focus to stay in the step"
+            pilot,
+            lambda: not facets.display and pilot.app.screen.focused is not None,
+            "the focus to stay in the step",
         )
         await pilot.press("f8")
         await until(pilot, lambda: pane.mode == "all", "F8 to be heard")
@@ -159,10 +182,17 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
     finished_project: Path, no_encoder: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def everywhere(pilot: Pilot[Any], pane: SearchPane) -> None:
-        """The hits of this project as those of one beside a broken one: the second opens at its document."""
-        found, query = Found("x", "bm25", pane.active_list.hits), pane.question.query
-        broken = FoundIn("broken", Path("/broken"), problem=UsageError("It is broken.", code="project-broken"))
-        command = AsyncMock(return_value=to_json((broken, FoundIn("handbook", finished_project, found))))
+        """The hits of this project as those of one beside a broken one: the second opens at its
+        document.
+        """
+        found = Found("x", "bm25", pane.active_list.hits)
+        query = pane.question.query
+        broken = FoundIn(
+            "broken", Path("/broken"), problem=UsageError("It is broken.", code="project-broken")
+        )
+        command = AsyncMock(
+            return_value=to_json((broken, FoundIn("handbook", finished_project, found)))
+        )
         monkeypatch.setattr(all_projects, "command", command)
         await pilot.press("f3")
         screen = await until_screen(pilot, AllProjectsScreen)
@@ -170,7 +200,9 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         arguments = command.await_args.args
         assert arguments[-1] == query
         assert arguments[arguments.index("--also") + 1] == str(finished_project)
-        assert [hit.rank for hit in screen.query_one(HitList).hits] == [*range(1, len(found.hits) + 1)]
+        assert [hit.rank for hit in screen.query_one(HitList).hits] == [
+            *range(1, len(found.hits) + 1)
+        ]
         assert "handbook" in screen.query_one(HitList).hits[0].title
         assert screen.query_one(HitList).styles.gutter.width == 0  # no frame
         told = text_of(pilot, "#everywhere-status")
@@ -184,9 +216,14 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         command.side_effect = for_ever
         screen.query_one(QueryInput).value = "pump"
         await pilot.press("shift+tab", "enter")
-        await until(pilot, lambda: command.await_count == 2 and text_of(pilot, "#everywhere-status").endswith("…"))
+        await until(
+            pilot,
+            lambda: command.await_count == 2 and text_of(pilot, "#everywhere-status").endswith("…"),
+        )
         await pilot.press("s")
-        await until(pilot, lambda: text_of(pilot, "#everywhere-status") == told, "what the hits are of")
+        await until(
+            pilot, lambda: text_of(pilot, "#everywhere-status") == told, "what the hits are of"
+        )
         assert focused(pilot) == "QueryInput"
         screen.query_one(QueryInput).value = query
         await pilot.press("enter")
@@ -197,7 +234,10 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         await until(pilot, lambda: document.ready and document.rows, "the document")
         await pilot.press("escape")
         opened = await until_screen(pilot, ProjectScreen)
-        assert (opened.project.path, opened.query_one(SearchPane).question.query) == (finished_project, query)
+        assert (opened.project.path, opened.query_one(SearchPane).question.query) == (
+            finished_project,
+            query,
+        )
         opened.action_leave()
         assert await until_screen(pilot, AllProjectsScreen) is screen
         await pilot.press("escape")
@@ -215,7 +255,9 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         await pilot.press("down")
         first = pane.active_list.hits[0]
         side = pane.query_one(SidePreview)
-        await until(pilot, lambda: side.display and side.ready and side.rows, "the document beside the hits")
+        await until(
+            pilot, lambda: side.display and side.ready and side.rows, "the document beside the hits"
+        )
         await pilot.press("d")
         await answered(pilot, pane)
         dates = [day(hit.date) for hit in pane.active_list.hits]

@@ -1,4 +1,6 @@
-"""What the Search step computes without a screen: rows of text, scores, filters, marks, what is said."""
+"""What the Search step computes without a screen: rows of text, scores, filters, marks, what is
+said.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,25 @@ from engine.core.text import visible
 
 def hit(**parts: Any) -> Hit:
     answer = {
-        "rank": 1, "score": 0.0481927, "path": "a/b.md", "source": "/docs", "title": "B", "headings": ["B", "C", "D"],
-        "snippet": "one two three", "marks": [[4, 7]], "format": "md", "modified": 0.0, "chunk_id": 7, "document_id": 3,
-        "start": 10, "end": 23, "line": 4, "page": None, "rankers": {"bm25": {"rank": 2, "score": 6.874}},
+        "rank": 1,
+        "score": 0.0481927,
+        "path": "a/b.md",
+        "source": "/docs",
+        "title": "B",
+        "headings": ["B", "C", "D"],
+        "snippet": "one two three",
+        "marks": [[4, 7]],
+        "format": "md",
+        "modified": 0.0,
+        "chunk_id": 7,
+        "document_id": 3,
+        "start": 10,
+        "end": 23,
+        "line": 4,
+        "page": None,
+        "rankers": {"bm25": {"rank": 2, "score": 6.874}},
         "shares": {"bm25": 0.75, "semantic": 0.25},
-    }  # fmt: skip
+    }
     return from_json(Hit, {**answer, **parts})
 
 
@@ -62,7 +78,16 @@ def test_rows_know_their_places() -> None:
     rows = TextRows("first line\n\nab cd ef\r\n", 6)
     texts = [rows.text[start:end] for start, end in map(rows.span, range(len(rows)))]
     assert texts == ["first ", "line", "", "ab cd ", "ef\r", ""]
-    assert [rows.row_of(offset) for offset in (0, 5, 6, 9, 11, 12, 18, 22)] == [0, 0, 1, 1, 2, 3, 4, 5]
+    assert [rows.row_of(offset) for offset in (0, 5, 6, 9, 11, 12, 18, 22)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
 
 
 def test_characters_taken_for_harmless_are_so() -> None:
@@ -81,11 +106,15 @@ def test_text_is_fitted_from_either_end() -> None:
 
 
 def test_marks_become_segments_and_control_characters_signs() -> None:
-    base, mark = Style(bold=True), Style(underline=True)
+    base = Style(bold=True)
+    mark = Style(underline=True)
     drawn = segments("ab\x07cd", base, [(1, 3, mark), (4, 99, mark)])
     assert [(one.text, one.style) for one in drawn] == [
-        ("a", base), ("b␇", base + mark), ("c", base), ("d", base + mark),
-    ]  # fmt: skip
+        ("a", base),
+        ("b␇", base + mark),
+        ("c", base),
+        ("d", base + mark),
+    ]
 
 
 def test_spans_within_a_row() -> None:
@@ -142,13 +171,26 @@ def test_filters_are_checked_where_they_are_typed(filters: Filters, named: tuple
 
 def test_filters_become_params() -> None:
     filters = Filters(" contracts/**, *.md ,", "", " 2031-05-01 ")
-    for facet, value in (("type", "md"), ("type", "txt"), ("author", 'Ada "Quay", Bo'), ("language", "en")):
+    for facet, value in (
+        ("type", "md"),
+        ("type", "txt"),
+        ("author", 'Ada "Quay", Bo'),
+        ("language", "en"),
+    ):
         filters = filters.toggled(facet, value)
     assert filters.count == 6
     assert filters.request("q", "bm25", facets=True) == Search(
-        "q", "bm25", paths=("contracts/**", "*.md"), types=("md", "txt"), before="2031-05-01",
-        authors=('"Ada Quay, Bo"',), languages=("en",), facets=True, series="typed-bm25", rerank=False,
-    )  # fmt: skip
+        "q",
+        "bm25",
+        paths=("contracts/**", "*.md"),
+        types=("md", "txt"),
+        before="2031-05-01",
+        authors=('"Ada Quay, Bo"',),
+        languages=("en",),
+        facets=True,
+        series="typed-bm25",
+        rerank=False,
+    )
     assert filters.toggled("type", "md").of("type") == ("txt",)
 
 
@@ -164,7 +206,9 @@ def test_terms_are_the_forms_that_the_engine_marked() -> None:
 
 def test_the_snippets_rows_with_most_marks_are_shown() -> None:
     found = hit(snippet="aaaa bbbb cccc dddd eeee", marks=[[10, 14], [15, 19]])
-    first, second = snippet_rows(found, 9)  # rows of seven columns, two for what is left out: one word each
+    first, second = snippet_rows(
+        found, 9
+    )  # rows of seven columns, two for what is left out: one word each
     assert (first.plain, second.plain) == ("\n   … cccc", "\n   dddd …")
     assert [(one.start, one.end) for one in first.spans] == [(6, 10)]
     assert [(one.start, one.end) for one in second.spans] == [(4, 8)]
@@ -177,14 +221,20 @@ def test_the_snippets_rows_with_most_marks_are_shown() -> None:
     ("in_use", "ranks", "figures"),
     [
         # the rank by the encoder in use stands in the line above
-        ("interpolated-0.75", RankComparison(14, None, 3), [0.75, 14]),  # its own weight, base's rank
+        (
+            "interpolated-0.75",
+            RankComparison(14, None, 3),
+            [0.75, 14],
+        ),  # its own weight, base's rank
         ("adapted", RankComparison(3, 0.25, 1204, 0.5), [3, 0.25]),  # rank, cosine
         ("base", RankComparison(3, None, 3), []),
         ("adapted", RankComparison(None, None, 3), []),
         ("adapted", RankComparison(), []),
     ],
 )
-def test_whether_the_adapter_moved_a_hit(in_use: str, ranks: RankComparison, figures: list[float]) -> None:
+def test_whether_the_adapter_moved_a_hit(
+    in_use: str, ranks: RankComparison, figures: list[float]
+) -> None:
     text = format_adapter(Explained(in_use, {7: ranks}), ranks)
     assert numbers(text) == figures
     assert text.startswith(in_use) == (in_use != "base" and ranks.in_use_rank is not None)
@@ -194,8 +244,12 @@ def test_shares_are_drawn() -> None:
     nothing = RankComparison()
     assert bar(0.75, BAR) == "████████░░"
     assert bar(0.0, BAR) == "░░░░░░░░░░"
-    with_rank, without = format_ranker("bm25", hit(), nothing), format_ranker("semantic", hit(), nothing)
-    assert (numbers(with_rank), bar(0.75, BAR) in with_rank) == ([2, 6.87, 75], True)  # rank, score, percent
+    with_rank = format_ranker("bm25", hit(), nothing)
+    without = format_ranker("semantic", hit(), nothing)
+    assert (numbers(with_rank), bar(0.75, BAR) in with_rank) == (
+        [2, 6.87, 75],
+        True,
+    )  # rank, score, percent
     assert (numbers(without), bar(0.25, BAR) in without) == ([25], True)
     assert with_rank.index("█") == without.index("█")
     assert numbers(format_ranker("semantic", hit(shares={}), nothing)) == []
@@ -235,7 +289,9 @@ class Requests:
 
     async def ask(self, request: Any) -> Any:
         self.made.append(request)
-        return Found(request.query, request.mode, ()) if isinstance(request, Search) else True
+        if isinstance(request, Search):
+            return Found(request.query, request.mode, ())
+        return True
 
     def start(self, work: Any, group: str) -> None:
         self.started[group] = work
@@ -243,17 +299,22 @@ class Requests:
 
 def test_which_ranker_alone_answered_is_said_where_the_mode_asks_for_another() -> None:
     keywords = hit(shares={})
-    fused, meaning = hit(), hit(shares={}, rankers={"semantic": {"rank": 1, "score": 0.4}})
+    fused = hit()
+    meaning = hit(shares={}, rankers={"semantic": {"rank": 1, "score": 0.4}})
     said = {
         (mode, by, len(hits)): found_by(mode, Answer(Question("q"), by, hits))
         for mode, by, hits in (
-            ("hybrid", "hybrid", (fused,)), ("hybrid", "hybrid", (fused, keywords)), ("hybrid", "hybrid", ()),
-            ("bm25", "bm25", (keywords,)), ("semantic", "semantic", (meaning,)),
+            ("hybrid", "hybrid", (fused,)),
+            ("hybrid", "hybrid", (fused, keywords)),
+            ("hybrid", "hybrid", ()),
+            ("bm25", "bm25", (keywords,)),
+            ("semantic", "semantic", (meaning,)),
         )
-    }  # fmt: skip
+    }
     assert set(said.values()) == {""}
     alone = [
-        found_by("hybrid", Answer(Question("q"), by, (one,))) for by, one in (("hybrid", keywords), ("hybrid", meaning))
+        found_by("hybrid", Answer(Question("q"), by, (one,)))
+        for by, one in (("hybrid", keywords), ("hybrid", meaning))
     ]
     assert alone == [FOUND_BY["bm25"], FOUND_BY["semantic"]]
     assert found_by("semantic", Answer(Question("q"), "bm25", (keywords,))) == FOUND_BY["bm25"]
@@ -261,7 +322,8 @@ def test_which_ranker_alone_answered_is_said_where_the_mode_asks_for_another() -
 
 def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_as_you_type, "PATIENCE", 0.0)
-    requests, changed = Requests(), []
+    requests = Requests()
+    changed = []
     searching = Searching(requests.ask, requests.start, changed.append)
     searching.warm_up()
     searching.look(Question("old"), "hybrid")
@@ -282,7 +344,10 @@ def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyP
     asyncio.run(requests.started["warm"]())
     requests.started.clear()
     searching.look(Question("third"), "semantic")
-    assert set(requests.started) == {"search-semantic", "bridge"}  # the encoder is ready: nobody stands in
+    assert set(requests.started) == {
+        "search-semantic",
+        "bridge",
+    }  # the encoder is ready: nobody stands in
     third = requests.started.pop("search-semantic")
     asyncio.run(requests.started["bridge"]())  # but it takes long
     assert set(requests.started) == {"search-bm25", "bridge"}
@@ -292,8 +357,10 @@ def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyP
     asyncio.run(requests.started["bridge"]())
     assert set(requests.started) == {"bridge"}  # nothing is waited for
     assert {one.series for one in requests.made if isinstance(one, Search)} == {
-        "typed-hybrid", "typed-bm25", "typed-semantic",
-    }  # fmt: skip
+        "typed-hybrid",
+        "typed-bm25",
+        "typed-semantic",
+    }
 
 
 def test_that_embedding_is_almost_over_is_said() -> None:

@@ -28,15 +28,34 @@ SENTENCE = "The pump has a seal. "
 
 
 def hit_at(start: int, end: int, title: str = "A [bold]title") -> Hit:
-    return from_json(Hit, {
-        "rank": 1, "score": 1.0, "path": "deep/in/[@click=app.quit]a.txt", "source": "/nowhere", "title": title, "headings": [],
-        "snippet": "seal", "marks": [[0, 4]], "format": "txt", "modified": 0.0, "chunk_id": 1,
-        "document_id": 5, "start": start, "end": end,
-        "line": 3, "page": 2, "rankers": {}, "shares": {},
-    })  # fmt: skip
+    return from_json(
+        Hit,
+        {
+            "rank": 1,
+            "score": 1.0,
+            "path": "deep/in/[@click=app.quit]a.txt",
+            "source": "/nowhere",
+            "title": title,
+            "headings": [],
+            "snippet": "seal",
+            "marks": [[0, 4]],
+            "format": "txt",
+            "modified": 0.0,
+            "chunk_id": 1,
+            "document_id": 5,
+            "start": start,
+            "end": end,
+            "line": 3,
+            "page": 2,
+            "rankers": {},
+            "shares": {},
+        },
+    )
 
 
-async def opened(pilot: Pilot[Any], text: str | EngineError, hit: Hit, terms: tuple[str, ...]) -> PreviewScreen:
+async def opened(
+    pilot: Pilot[Any], text: str | EngineError, hit: Hit, terms: tuple[str, ...]
+) -> PreviewScreen:
     async def ask(request: Any) -> Any:
         assert request == ReadDocument(5)
         if isinstance(text, EngineError):
@@ -53,13 +72,18 @@ def shown(pilot: Pilot[Any]) -> str:
 
 
 def test_millions_of_characters_open_at_the_place() -> None:
-    head, chunk = SENTENCE * 100_000 + "\n\n", "Here stands the \x1b[31mhit with a seal\u202e in it.\n"
+    head = SENTENCE * 100_000 + "\n\n"
+    chunk = "Here stands the \x1b[31mhit with a seal\u202e in it.\n"
     text = head + chunk + ("x" * 3_000_000) + "\nthe last line"
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, text, hit_at(len(head), len(head) + len(chunk)), ("seal",))
         view = screen.query_one(DocumentView)
-        await until(pilot, lambda: view.ready and 50_000 in numbers(text_of(pilot, "#preview-place")), "the text")
+        await until(
+            pilot,
+            lambda: view.ready and 50_000 in numbers(text_of(pilot, "#preview-place")),
+            "the text",
+        )
         assert view.rows > 60_000
         line = "\n ▌ Here stands the ␛[31mhit with a seal\ufffd in it."
         await until(pilot, lambda: line in shown(pilot), "the place")
@@ -69,7 +93,9 @@ def test_millions_of_characters_open_at_the_place() -> None:
         await pilot.press("h")
         await until(pilot, lambda: "Here stands the" in shown(pilot), "the hit")
         await pilot.resize_terminal(60, 20)
-        await until(pilot, lambda: view.ready and "Here stands the" in shown(pilot), "the same place")
+        await until(
+            pilot, lambda: view.ready and "Here stands the" in shown(pilot), "the same place"
+        )
 
     drive(story, size=(80, 24))
 
@@ -80,7 +106,9 @@ def test_matches_are_gone_through_in_a_ring() -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, text, hit_at(0, 9), ("seals", "seal"))
         view = screen.query_one(DocumentView)
-        await until(pilot, lambda: numbers(text_of(pilot, "#preview-place"))[-2:] == [1, 3], "the matches")
+        await until(
+            pilot, lambda: numbers(text_of(pilot, "#preview-place"))[-2:] == [1, 3], "the matches"
+        )
         assert "one seal" in shown(pilot)
         await pilot.press("n")
         assert view.match == 1
@@ -116,13 +144,17 @@ def test_a_document_that_is_gone_is_an_error_in_place() -> None:
     async def story(pilot: Pilot[Any]) -> None:
         error = UsageError("Gone.", "Deleted.", "Search again.", code="document-missing")
         await opened(pilot, error, hit_at(0, 1), ())
-        await until(pilot, lambda: text_of(pilot, "#preview-note") == error_text(error).plain, "the error")
+        await until(
+            pilot, lambda: text_of(pilot, "#preview-note") == error_text(error).plain, "the error"
+        )
         assert pilot.app.screen.query_one("#preview-note").display
 
     drive(story, size=(80, 24))
 
 
-def test_without_a_display_the_path_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_display_the_path_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     file = tmp_path / "a.txt"
@@ -150,13 +182,17 @@ def test_without_a_display_the_path_is_shown(tmp_path: Path, monkeypatch: pytest
 def test_a_pdf_opens_at_its_page_where_the_viewer_can(
     viewer: str, program: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs, called = tmp_path / "programs", tmp_path / "called"
+    programs = tmp_path / "programs"
+    called = tmp_path / "called"
     programs.mkdir()
     for name in {program, "xdg-open"}:
         (programs / name).write_text(
-            f'#!/bin/sh\nprintf "%s\\n" {name} "$@" > {called}.new; {shutil.which("mv")} {called}.new {called}\n'
+            f'#!/bin/sh\nprintf "%s\\n" {name} "$@" > {called}.new; {shutil.which("mv")}'
+            f" {called}.new {called}\n"
         )
-    (programs / "xdg-mime").write_text(f'#!/bin/sh\n[ "$*" = "query default application/pdf" ] && echo {viewer}\n')
+    (programs / "xdg-mime").write_text(
+        f'#!/bin/sh\n[ "$*" = "query default application/pdf" ] && echo {viewer}\n'
+    )
     for made in programs.iterdir():
         made.chmod(0o700)
     monkeypatch.setenv("PATH", str(programs))
@@ -168,7 +204,10 @@ def test_a_pdf_opens_at_its_page_where_the_viewer_can(
     while not called.exists() and time.monotonic() < end:
         time.sleep(0.02)
     quoted = str(file).replace(" ", "%20")
-    assert called.read_text().splitlines() == [program, *(part.format(file=file, quoted=quoted) for part in arguments)]
+    assert called.read_text().splitlines() == [
+        program,
+        *(part.format(file=file, quoted=quoted) for part in arguments),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,32 @@ from engine.core.errors import EngineError
 from engine.core.messages.search import Found, Hit, Reranked, Search
 
 HITS = tuple(
-    Hit(rank, 1.0, "a.md", "/docs", "A", (), "text", (), "md", 0.0, chunk_id=rank, document_id=1, start=0, end=4)
+    Hit(
+        rank,
+        1.0,
+        "a.md",
+        "/docs",
+        "A",
+        (),
+        "text",
+        (),
+        "md",
+        0.0,
+        chunk_id=rank,
+        document_id=1,
+        start=0,
+        end=4,
+    )
     for rank in (1, 2)
 )
 
 
 @dataclass
 class Engine:
-    """Answers as `engine serve` does where a reranker is in use. `second`: the answer to the reranked search."""
+    """Answers as `engine serve` does where a reranker is in use.
+
+    `second`: the answer to the reranked search.
+    """
 
     second: Found | Exception
     can_rerank: bool = True

@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 from fixtures import pictures
-from fixtures.app import drive, notifications, opened, screen_text, until, until_pane_shows, until_screen, until_text
+from fixtures.app import (
+    drive,
+    notifications,
+    opened,
+    screen_text,
+    until,
+    until_pane_shows,
+    until_screen,
+    until_text,
+)
 from fixtures.long_training import STEPS, lengthen, newest, state_of
 from fixtures.shown_numbers import numbers
 from fixtures.training_events import check, step
@@ -66,7 +75,13 @@ def test_numbers_of_a_training_at_work() -> None:
     assert [numbers(line) for line in shown.splitlines()] == [
         [30, 100, 30, 4, 10],  # the step of all, its share, minutes and seconds left
         [1.235, 0.0012, 1234, 512],  # loss, learning rate, tokens a second, memory
-        [71.0, 78.5, 61.0, 68.5, 20],  # Hit@10 and nDCG@10, from the first check to the best, and its step
+        [
+            71.0,
+            78.5,
+            61.0,
+            68.5,
+            20,
+        ],  # Hit@10 and nDCG@10, from the first check to the best, and its step
     ]
     assert bar(0.3) in shown
     line, *_ = text_of(status("to do", running=True), state, requested="stopping").splitlines()
@@ -75,7 +90,10 @@ def test_numbers_of_a_training_at_work() -> None:
 
 @pytest.mark.parametrize("synthetic", [False, True])
 def test_figures_of_held_out_queries_are_behind_a_fold(synthetic: bool) -> None:
-    checks = [replace(one, synthetic=synthetic) for one in (check(0, 61.0, best=True), check(20, 68.5, best=True))]
+    checks = [
+        replace(one, synthetic=synthetic)
+        for one in (check(0, 61.0, best=True), check(20, 68.5, best=True))
+    ]
     state = run_of(BEGUN, checks[0], step(30, 1.23456), checks[1])
     figures = {71.0, 78.5, 61.0, 68.5, 1.235}
     folded = text_of(status("to do", running=True), state)
@@ -103,7 +121,9 @@ def test_before_it_and_after_it() -> None:
     assert "▶ Index" in text_of(status("to do", True), before)
     assert WHAT_IT_DOES in text_of(status("to do"), RunState())
     record = StageRun(
-        "train", seconds=200.0, summary={"adapter": "a", "steps": 1200, "best_step": 900, "ended": "no gain"}
+        "train",
+        seconds=200.0,
+        summary={"adapter": "a", "steps": 1200, "best_step": 900, "ended": "no gain"},
     )
     shown = text_of(status("done"), RunState(), History({"train": record}))
     assert numbers(shown) == [1200, 3, 20, 900]  # steps, minutes and seconds, the step that is kept
@@ -123,7 +143,10 @@ def test_ends_before_the_end() -> None:
     assert (numbers(shown), STOPPED in shown) == ([3, 100], False)
     error = {"type": "StageError", "what": "It broke.", "why": "", "to_do": "Mend it."}
     failed = run_of(
-        BEGUN, step(3), StageFailed(stage="train", error=error), RunFinished(run="r", state="failed", seconds=1.0)
+        BEGUN,
+        step(3),
+        StageFailed(stage="train", error=error),
+        RunFinished(run="r", state="failed", seconds=1.0),
     )
     first, second = text_of(status("to do"), failed).splitlines()
     assert (numbers(first), second) == ([3, 100], f"{error['what']} {error['to_do']}")
@@ -154,12 +177,16 @@ async def ready_to_train(pilot: Pilot[Any]) -> ProjectScreen:
     """The step of an adapter that is out of date."""
     screen = await opened(pilot, "train")
     primary = screen.query_one("#train #primary")
-    await until(pilot, lambda: screen.status.state("train") == "stale" and primary.has_focus, "the step")
+    await until(
+        pilot, lambda: screen.status.state("train") == "stale" and primary.has_focus, "the step"
+    )
     return screen
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
-def test_a_finished_training_is_shown_with_its_curve(finished_project: Path, size: tuple[int, int]) -> None:
+def test_a_finished_training_is_shown_with_its_curve(
+    finished_project: Path, size: tuple[int, int]
+) -> None:
     async def story(pilot: Pilot[Any]) -> str:
         screen = await opened(pilot, "train")
         await until_text(pilot, "┏")
@@ -194,7 +221,9 @@ def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await ready_to_train(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 2, "steps")
+        await until(
+            pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 2, "steps"
+        )
         await until(pilot, lambda: offers(screen, "keep"), "the button")
         await pilot.press("p")
         await until(pilot, lambda: screen.run_state.paused, "the pause")
@@ -205,7 +234,9 @@ def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
         assert screen.run_state.steps[-1].step == held
         await pilot.press("p")
         await until(
-            pilot, lambda: not screen.run_state.paused and screen.run_state.steps[-1].step > held, "it to go on"
+            pilot,
+            lambda: not screen.run_state.paused and screen.run_state.steps[-1].step > held,
+            "it to go on",
         )
         for keys in (("enter",), ("right", "enter")):
             await pilot.press("k")
@@ -213,17 +244,25 @@ def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
             await pilot.press(*keys)
             await until(pilot, lambda: pilot.app.screen is screen, "the answer")
             assert screen.run_state.stages["train"].state == "running" or "right" in keys
-            assert screen.requested == "" or "right" in keys  # what was requested may have come about already
-        await until(pilot, lambda: screen.run_state.stages["train"].state == "done", "the best adapter")
+            assert (
+                screen.requested == "" or "right" in keys
+            )  # what was requested may have come about already
+        await until(
+            pilot, lambda: screen.run_state.stages["train"].state == "done", "the best adapter"
+        )
         await until(pilot, lambda: screen.run_state.state == "done", "the rest")
-        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result")
+        await until(
+            pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result"
+        )
         screen.action_go("train")
         await until_pane_shows(pilot, ENDED["asked"])
         await until(pilot, lambda: screen.status.done("train"), "the status")
 
     drive(story, finished_project)
     made = [
-        line for line in (newest(finished_project) / "events.jsonl").read_text().splitlines() if '"train_step"' in line
+        line
+        for line in (newest(finished_project) / "events.jsonl").read_text().splitlines()
+        if '"train_step"' in line
     ]
     assert 2 < len(made) < STEPS
 
@@ -239,7 +278,8 @@ def test_stop_and_detach(long_project: Path) -> None:
         await until(pilot, lambda: pilot.app.screen is not screen)
         assert DETACH_NOTICE in notices
         made = newest(long_project) / "events.jsonl"
-        size, end = made.stat().st_size, time.monotonic() + 60
+        size = made.stat().st_size
+        end = time.monotonic() + 60
         while made.stat().st_size <= size and time.monotonic() < end:
             await pilot.pause(0.1)
         assert made.stat().st_size > size
@@ -275,7 +315,10 @@ def test_before_a_first_training_it_is_said_what_that_takes_and_could_show(
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await pictures.open_project(pilot)
-        stages = [replace(one, state="to do") if one.stage == "train" else one for one in screen.status.stages]
+        stages = [
+            replace(one, state="to do") if one.stage == "train" else one
+            for one in screen.status.stages
+        ]
         screen.status = replace(screen.status, stages=tuple(stages))
         screen.run_state.stages.clear()
         screen.go("train")
@@ -302,7 +345,9 @@ def test_a_run_whose_process_is_gone_is_shown_nowhere_as_running(
         screen = await pictures.open_project(pilot, pictures.LOST)
         await until(pilot, lambda: screen.run_state.state == LOST, "the end")
         await until_text(pilot, ENDINGS[LOST])
-        await until(pilot, lambda: re.search(r"5 Train +to do", screen_text(pilot.app)), "the sidebar")  # type: ignore[arg-type]
+        await until(
+            pilot, lambda: re.search(r"5 Train +to do", screen_text(pilot.app)), "the sidebar"
+        )  # type: ignore[arg-type]
         return screen_text(pilot.app)  # type: ignore[arg-type]
 
     shown = drive(story)
@@ -328,7 +373,10 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         await until(pilot, lambda: screen.is_starting, "the start")
         await pilot.press("p", "x")
         assert ordered == ["run"]
-        shown = {name: screen.query_one(f"#train #{name}").display for name in ("pause", "stop", "detach", "keep")}
+        shown = {
+            name: screen.query_one(f"#train #{name}").display
+            for name in ("pause", "stop", "detach", "keep")
+        }
         assert shown == {"pause": False, "stop": False, "detach": True, "keep": False}
         screen.action_go("queries")
         await until(pilot, lambda: isinstance(screen.pane, QueriesPane), "the step")

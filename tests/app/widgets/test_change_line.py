@@ -12,7 +12,13 @@ from textual.app import App, ComposeResult
 from textual.widgets import Button
 
 from bmembed_tui.widgets.change_line import ChangeLine
-from engine.core.messages.project import ChangedSettings, ChangeSettings, Effect, StageChange, WhatIf
+from engine.core.messages.project import (
+    ChangedSettings,
+    ChangeSettings,
+    Effect,
+    StageChange,
+    WhatIf,
+)
 
 STALE = Effect((StageChange("index", "done", "stale", ""),))
 
@@ -22,7 +28,8 @@ class Form(App[None]):
 
     def __init__(self, effect: Effect) -> None:
         super().__init__()
-        self.effect, self.may_write = effect, asyncio.Event()
+        self.effect = effect
+        self.may_write = asyncio.Event()
         self.written: list[tuple[dict[str, Any], object]] = []
 
     def compose(self) -> ComposeResult:
@@ -41,7 +48,9 @@ class Form(App[None]):
 
 
 @pytest.mark.parametrize("effect", [Effect(), STALE])
-def test_a_change_proposed_while_another_is_written_is_written_too_each_with_what_follows_it(effect: Effect) -> None:
+def test_a_change_proposed_while_another_is_written_is_written_too_each_with_what_follows_it(
+    effect: Effect,
+) -> None:
     async def story() -> Form:
         app = Form(effect)
         async with app.run_test() as pilot:
@@ -58,7 +67,10 @@ def test_a_change_proposed_while_another_is_written_is_written_too_each_with_wha
             assert not line.has_class("-shown")
         return app
 
-    assert asyncio.run(story()).written == [({"corpus.include": ["x"]}, "first"), ({"corpus.paths": ["x"]}, "second")]
+    assert asyncio.run(story()).written == [
+        ({"corpus.include": ["x"]}, "first"),
+        ({"corpus.paths": ["x"]}, "second"),
+    ]
 
 
 def test_a_change_that_waits_for_a_yes_outlives_the_writing_of_the_one_before() -> None:
@@ -79,5 +91,6 @@ def test_a_change_that_waits_for_a_yes_outlives_the_writing_of_the_one_before() 
         return app
 
     assert [settings for settings, _ in asyncio.run(story()).written] == [
-        {"corpus.include": ["x"]}, {"corpus.paths": ["x"]},
-    ]  # fmt: skip
+        {"corpus.include": ["x"]},
+        {"corpus.paths": ["x"]},
+    ]

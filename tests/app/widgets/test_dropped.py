@@ -38,11 +38,22 @@ def test_a_path_is_understood_as_terminals_write_it(tmp_path: Path) -> None:
     address = "file://" + str(folder).replace(" ", "%20").replace("ö", "%C3%B6")
     for text in (str(folder), f" {folder}\n", escaped, f'"{folder}"', address):
         assert dropped_path(text) == folder, text
-    for text in ("", "a word", "documents", "/no/such/folder", f"{tmp_path} {tmp_path}", "'", "x" * 9000, "/a\0b"):
+    for text in (
+        "",
+        "a word",
+        "documents",
+        "/no/such/folder",
+        f"{tmp_path} {tmp_path}",
+        "'",
+        "x" * 9000,
+        "/a\0b",
+    ):
         assert dropped_path(text) is None, text
 
 
-def test_on_the_first_screen_a_project_is_opened_and_of_other_folders_one_is_made(tmp_path: Path) -> None:
+def test_on_the_first_screen_a_project_is_opened_and_of_other_folders_one_is_made(
+    tmp_path: Path,
+) -> None:
     project = ProjectFolder.create(tmp_path / "manuals", {})
     (tmp_path / "My papers").mkdir()
 
@@ -50,8 +61,12 @@ def test_on_the_first_screen_a_project_is_opened_and_of_other_folders_one_is_mad
         await until_screen(pilot, HomeScreen)
         drop(pilot, "only words")
         drop(pilot, str(tmp_path / "My papers"))
-        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
-        assert pilot.app.screen.query_one("#new-documents", PathField).path == tmp_path / "My papers"
+        await until(
+            pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project"
+        )
+        assert (
+            pilot.app.screen.query_one("#new-documents", PathField).path == tmp_path / "My papers"
+        )
         await until_text(pilot, "My papers")
         assert pilot.app.screen.query_one("#new-name").value == "My papers"
         await pilot.press("escape")
@@ -72,14 +87,20 @@ def test_in_the_step_documents_a_folder_is_added(new_project: Path, tmp_path: Pa
         screen = await opened(pilot, "documents")
         await until(pilot, lambda: screen.pane.corpus is not None, "the settings")
         drop(pilot, str(tmp_path / "more"))
-        await until(pilot, lambda: len(ProjectFolder(new_project).settings().corpus.paths) == 2, "the folder")
+        await until(
+            pilot,
+            lambda: len(ProjectFolder(new_project).settings().corpus.paths) == 2,
+            "the folder",
+        )
 
     drive(story, new_project)
     assert ProjectFolder(new_project).settings().corpus.paths[1] == str(tmp_path / "more")
 
 
 @pytest.mark.parametrize("in_window", [True, False])
-def test_a_window_offers_the_systems_dialog_for_the_documents(monkeypatch: pytest.MonkeyPatch, in_window: bool) -> None:
+def test_a_window_offers_the_systems_dialog_for_the_documents(
+    monkeypatch: pytest.MonkeyPatch, in_window: bool
+) -> None:
     browsed: list[str] = []
     monkeypatch.setattr("bmembed_tui.app.BmembedApp.is_web", in_window)
     monkeypatch.setattr(PathField, "browse", lambda field: browsed.append(str(field.id)))
@@ -87,7 +108,9 @@ def test_a_window_offers_the_systems_dialog_for_the_documents(monkeypatch: pytes
     async def story(pilot: Pilot[Any]) -> None:
         await until_screen(pilot, HomeScreen)
         await pilot.press("n")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
+        await until(
+            pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project"
+        )
         for button in pilot.app.screen.query("#browse").results(SafeButton):
             assert button.region.area
             button.press()

@@ -24,5 +24,10 @@ def test_keys_that_come_at_once_edit_in_their_order() -> None:
             await pilot.pause()
             return app.query_one(Field).value
 
-    assert asyncio.run(typed("x", "backspace", "a", "b", "left", "c", "home", "delete", "d", "end", "e")) == "dcbe"
+    assert (
+        asyncio.run(
+            typed("x", "backspace", "a", "b", "left", "c", "home", "delete", "d", "end", "e")
+        )
+        == "dcbe"
+    )
     assert asyncio.run(typed("x", "y", "ctrl+u", "a", "b", "left", "ctrl+k", "c")) == "ac"

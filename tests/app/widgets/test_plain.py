@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from bmembed_tui.widgets.plain import marked, plain, rich_text
 from engine.core.text import visible
 
-ATTACKS = ["[/", "[@click=app.quit]x[/]", "[bold", "[[", "\\[b]", "$error", "[link=file:///etc/passwd]x[/link]"]
+ATTACKS = [
+    "[/",
+    "[@click=app.quit]x[/]",
+    "[bold",
+    "[[",
+    "\\[b]",
+    "$error",
+    "[link=file:///etc/passwd]x[/link]",
+]
 ANY_TEXT = st.text(st.characters(exclude_categories=[]))
 
 

@@ -32,7 +32,8 @@ class Page:
     """Reads as the page does, and keeps what a terminal would have shown."""
 
     def __init__(self, bridge: Bridge) -> None:
-        self.bridge, self.shown = bridge, ""
+        self.bridge = bridge
+        self.shown = ""
         self.messages: list[dict[str, Any]] = []
 
     def until(self, reached: Callable[[], object]) -> None:
@@ -50,7 +51,11 @@ class Page:
 
     def row(self, number: int) -> str:
         """What was shown on a row, from 1."""
-        return plain("".join(re.findall(rf"\x1b\[{number};\d+H((?:(?!\x1b\[\d+;\d+H).)*)", self.shown, re.DOTALL)))
+        return plain(
+            "".join(
+                re.findall(rf"\x1b\[{number};\d+H((?:(?!\x1b\[\d+;\d+H).)*)", self.shown, re.DOTALL)
+            )
+        )
 
     def forget(self) -> None:
         self.shown = ""
@@ -76,7 +81,14 @@ class Silent:
 
 def test_the_page_is_offered_these() -> None:
     bridge = Bridge(None, start=Silent)  # type: ignore[arg-type]
-    assert [one.__name__ for one in offered(bridge)] == ["read", "type", "resize", "focus", "copy", "pick_folder"]
+    assert [one.__name__ for one in offered(bridge)] == [
+        "read",
+        "type",
+        "resize",
+        "focus",
+        "copy",
+        "pick_folder",
+    ]
 
 
 @pytest.mark.parametrize("name", ["read", "_close", "_app", "__class__", "__dict__", "__init__"])
@@ -107,7 +119,8 @@ def test_the_window_gets_the_colour_of_its_rim(page: Page) -> None:
 
     page.until(lambda: "Try the sample" in page.text)
     page.until(colours)
-    dark, light = "#12181f", "#f7f8fa"
+    dark = "#12181f"
+    light = "#f7f8fa"
     first = colours()[0]
     page.bridge.type("\x14")  # Ctrl+T
     page.until(lambda: len(colours()) > 1)
@@ -164,7 +177,9 @@ def test_when_the_windows_process_is_killed_the_app_leaves() -> None:
         "print(bridge.app.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
-    window = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment())
+    window = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment()
+    )
     assert window.stdout is not None
     app = psutil.Process(int(window.stdout.readline()))
     os.kill(window.pid, signal.SIGKILL)
@@ -192,7 +207,9 @@ class _Broken(AppProcess):
 
     LAST_WORDS = "no such module"
 
-    def __init__(self, project: str | None, size: tuple[int, int], output: Any, message: Any) -> None:
+    def __init__(
+        self, project: str | None, size: tuple[int, int], output: Any, message: Any
+    ) -> None:
         real = subprocess.Popen
 
         def popen(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
@@ -209,7 +226,11 @@ class _Broken(AppProcess):
 def test_no_port_is_opened_and_nothing_is_looked_up(page: Page) -> None:
     page.until(lambda: "Try the sample" in page.text)
     for process in (psutil.Process(), psutil.Process(page.bridge.app.pid)):
-        internet = [one for one in process.net_connections() if one.family in (socket.AF_INET, socket.AF_INET6)]
+        internet = [
+            one
+            for one in process.net_connections()
+            if one.family in (socket.AF_INET, socket.AF_INET6)
+        ]
         assert not [one for one in internet if one.status == psutil.CONN_LISTEN]
 
 

@@ -26,11 +26,19 @@ needs_terminal = pytest.mark.skipif(not HAS_TERMINAL, reason="textual-serve is n
 def command(
     *arguments: str, module: str = "bmembed_tui.window.desktop", **changes: str
 ) -> subprocess.CompletedProcess[str]:
-    variables = {name: value for name, value in environment().items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    variables = {
+        name: value
+        for name, value in environment().items()
+        if name not in ("DISPLAY", "WAYLAND_DISPLAY")
+    }
     return subprocess.run(
-        [sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False, timeout=60,
+        [sys.executable, "-m", module, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
         env={**variables, **changes},
-    )  # fmt: skip
+    )
 
 
 def give_extra(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
@@ -40,7 +48,11 @@ def give_extra(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
         importlib.util,
         "find_spec",
         lambda name, *rest: (
-            None if name in missing else found if name in ("webview", "textual_serve", "PySide6") else real(name, *rest)
+            None
+            if name in missing
+            else found
+            if name in ("webview", "textual_serve", "PySide6")
+            else real(name, *rest)
         ),
     )
 
@@ -63,13 +75,17 @@ def test_without_the_extra_or_a_display_the_error_is_one_line(way: str) -> None:
     assert "bmembed-tui" in done.stderr
 
 
-@pytest.mark.parametrize(("missing", "package"), [("webview", "pywebview"), ("textual_serve", "textual-serve")])
+@pytest.mark.parametrize(
+    ("missing", "package"), [("webview", "pywebview"), ("textual_serve", "textual-serve")]
+)
 def test_what_to_install(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
     give_extra(monkeypatch, missing)
     assert_unavailable(package, "-m pip install")
 
 
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Qt is Linux's way to a window")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="Qt is Linux's way to a window"
+)
 
 
 @linux
@@ -87,7 +103,9 @@ def test_libraries_that_the_system_lacks_are_named_before_qt_ends_the_process(
     monkeypatch.setattr(desktop, "SOCKETS", tmp_path)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("DISPLAY", ":7")
-    monkeypatch.setattr(libraries, "FOR_PAGES", {"libc.so.6": "libc6", "libnotthere.so.3": "libnotthere3"})
+    monkeypatch.setattr(
+        libraries, "FOR_PAGES", {"libc.so.6": "libc6", "libnotthere.so.3": "libnotthere3"}
+    )
     monkeypatch.setattr(libraries, "FOR_X11", {"libneither.so.1": "libneither1"})
     assert_unavailable("libnotthere.so.3, libneither.so.1", "libnotthere3 libneither1")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
@@ -97,7 +115,9 @@ def test_libraries_that_the_system_lacks_are_named_before_qt_ends_the_process(
 @linux
 @pytest.mark.skipif(importlib.util.find_spec("PySide6") is None, reason="PySide6 is not installed")
 def test_all_that_qt_wants_of_the_system_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What its files name as needed, beyond those that any Python process with a graphical library has."""
+    """What its files name as needed, beyond those that any Python process with a graphical
+    library has.
+    """
     (folder,) = importlib.util.find_spec("PySide6").submodule_search_locations  # type: ignore[union-attr]
     qt = Path(folder) / "Qt"
     todo = [
@@ -105,7 +125,8 @@ def test_all_that_qt_wants_of_the_system_is_looked_for(monkeypatch: pytest.Monke
         qt / "lib/libQt6WebEngineCore.so.6",
         qt / "lib/libQt6WebEngineWidgets.so.6",
     ]
-    seen, outside = set[Path](), set[str]()
+    seen = set[Path]()
+    outside = set[str]()
     while todo:
         file = todo.pop()
         seen.add(file)
@@ -118,7 +139,8 @@ def test_all_that_qt_wants_of_the_system_is_looked_for(monkeypatch: pytest.Monke
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     usual = re.compile(
         r"(ld-linux.*|lib(c|m|dl|pthread|resolv|rt|gcc_s|stdc\+\+|z|zstd|expat|brotli\w+|freetype|udev|gthread-2\.0|gssapi_krb5"
-        r"|nssutil3|smime3|X11|Xext|Xfixes|xcb|xcb-dri3))\.so.*"  # those of NSS come with it, those of X11 with its others
+        # those of NSS come with it, those of X11 with its others
+        r"|nssutil3|smime3|X11|Xext|Xfixes|xcb|xcb-dri3))\.so.*"
     )
     assert {name for name in outside if not usual.fullmatch(name)} == set(libraries.wanted())
 
@@ -128,17 +150,27 @@ def needed_by(file: Path) -> list[str]:
     data = memoryview(file.read_bytes())
     at, size, count = struct.unpack_from("<Q", data, 32)[0], *struct.unpack_from("<HH", data, 54)
     headers = [struct.unpack_from("<IIQQQQQQ", data, at + size * number) for number in range(count)]
-    loads = [(place, address, length) for kind, _, place, address, _, length, *_ in headers if kind == 1]
-    (dynamic,) = (data[place : place + length] for kind, _, place, _, _, length, *_ in headers if kind == 2)
+    loads = [
+        (place, address, length) for kind, _, place, address, _, length, *_ in headers if kind == 1
+    ]
+    (dynamic,) = (
+        data[place : place + length] for kind, _, place, _, _, length, *_ in headers if kind == 2
+    )
     entries = [struct.unpack_from("<QQ", dynamic, step) for step in range(0, len(dynamic), 16)]
     entries = entries[: entries.index((0, 0))]
     (names,) = (value for tag, value in entries if tag == 5)
-    (start,) = (names - address + place for place, address, length in loads if address <= names < address + length)
+    (start,) = (
+        names - address + place
+        for place, address, length in loads
+        if address <= names < address + length
+    )
     wanted = [start + value for tag, value in entries if tag == 1]
     return [bytes(data[place : place + 200]).split(b"\0", 1)[0].decode() for place in wanted]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="displays are named so on Linux alone")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="displays are named so on Linux alone"
+)
 @pytest.mark.parametrize("display", ["", ":4711", "unix:4711.0"])
 def test_a_display_that_is_not_there(monkeypatch: pytest.MonkeyPatch, display: str) -> None:
     give_extra(monkeypatch)
@@ -172,9 +204,16 @@ desktop.main([])
 
 
 def test_a_call_that_the_page_never_takes_an_answer_of_does_not_keep_the_process() -> None:
-    """pywebview answers each call in a thread that Python waits for, and the page may be gone by then."""
+    """pywebview answers each call in a thread that Python waits for, and the page may be gone by
+    then.
+    """
     done = subprocess.run(
-        [sys.executable, "-c", HELD_UP], capture_output=True, text=True, check=False, timeout=60, env=environment()
+        [sys.executable, "-c", HELD_UP],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=environment(),
     )
     assert (done.returncode, done.stdout) == (7, "closed\n")
 
@@ -185,7 +224,13 @@ def test_the_page_loads_and_sends_nothing() -> None:
     text = page.html
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert rules["default-src"] == rules["connect-src"] == rules["frame-src"] == rules["form-action"] == "'none'"
+    assert (
+        rules["default-src"]
+        == rules["connect-src"]
+        == rules["frame-src"]
+        == rules["form-action"]
+        == "'none'"
+    )
     (nonce,) = re.findall(r"<script nonce=\"([^\"]+)\">", text)
     assert rules["script-src"] == f"'nonce-{nonce}' 'unsafe-eval'"
     assert nonce not in pages.page().html
@@ -207,14 +252,18 @@ def test_an_unknown_terminal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_clipboard_of_another_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(system.COPIERS, "darwin", ["sh", "-c", 'cat > "$0"', str(tmp_path / "clipboard")])
+    monkeypatch.setitem(
+        system.COPIERS, "darwin", ["sh", "-c", 'cat > "$0"', str(tmp_path / "clipboard")]
+    )
     system.copier("darwin")("Übergröße 東京")
     assert (tmp_path / "clipboard").read_text("utf-8") == "Übergröße 東京"
     monkeypatch.setitem(system.COPIERS, "darwin", ["no-such-program"])
     system.copier("darwin")("lost without harm")
 
 
-def test_a_shortcut_is_made_only_where_a_window_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shortcut_is_made_only_where_a_window_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     give_extra(monkeypatch, "webview")
     with pytest.raises(SystemExit) as left:
@@ -270,7 +319,11 @@ print(json.dumps([held, own, inside]))
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's refusal is Linux's")
 def test_the_kernel_refuses_the_network_to_the_window_and_its_programs() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", REFUSED], capture_output=True, text=True, check=True, env=environment()
+        [sys.executable, "-c", REFUSED],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
     )
     held, own, inside = json.loads(done.stdout)
     if not held:

@@ -13,10 +13,19 @@ def test_a_packet_by_hand() -> None:
     assert packet("D", "é".encode()) == b"D\x00\x00\x00\x02\xc3\xa9"
 
 
-@given(st.lists(st.tuples(st.sampled_from("DMP"), st.binary(max_size=300))), st.integers(1, 50), st.binary(max_size=30))
+@given(
+    st.lists(st.tuples(st.sampled_from("DMP"), st.binary(max_size=300))),
+    st.integers(1, 50),
+    st.binary(max_size=30),
+)
 def test_pieces_of_any_length(packets: list[tuple[str, bytes]], step: int, noise: bytes) -> None:
-    stream = noise.replace(b"_", b"") + READY + b"".join(packet(kind, payload) for kind, payload in packets)
-    unpacker, found = Unpacker(), list[tuple[str, bytes]]()
+    stream = (
+        noise.replace(b"_", b"")
+        + READY
+        + b"".join(packet(kind, payload) for kind, payload in packets)
+    )
+    unpacker = Unpacker()
+    found = list[tuple[str, bytes]]()
     for start in range(0, len(stream), step):
         found.extend(unpacker.feed(stream[start : start + step]))
     assert found == packets

@@ -1,4 +1,6 @@
-"""Several windows are several apps, and a run outlives the window that it was started from, however that one ends."""
+"""Several windows are several apps, and a run outlives the window that it was started from,
+however that one ends.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ pytestmark = needs_a_display
 READ_WINDOW = ROOT / "tests" / "fixtures" / "read_window.py"
 
 
-def until(reached: Callable[[], object], what: Callable[[], object], seconds: float = 4 * SECONDS) -> None:
+def until(
+    reached: Callable[[], object], what: Callable[[], object], seconds: float = 4 * SECONDS
+) -> None:
     end = time.monotonic() + seconds
     while not reached():
         assert time.monotonic() < end, what()
@@ -35,29 +39,53 @@ def until(reached: Callable[[], object], what: Callable[[], object], seconds: fl
 
 
 class Window:
-    """A window of a process of its own, whose terminal can be read. `place`: (left, top, width, height) in pixels."""
+    """A window of a process of its own, whose terminal can be read.
+
+    `place`: (left, top, width, height) in pixels.
+    """
 
     def __init__(self, screen: Screen, place: tuple[int, int, int, int], project: Path) -> None:
-        self.screen, self.place = screen, place
+        self.screen = screen
+        self.place = place
         paths = [environment()["PYTHONPATH"], os.environ.get("PYTHONPATH")]
         self.process = subprocess.Popen(
-            [sys.executable, str(READ_WINDOW), str(project)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [sys.executable, str(READ_WINDOW), str(project)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
             start_new_session=True,  # as a shortcut starts it
-            env={**environment(), "DISPLAY": screen.display, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        )  # fmt: skip
+            env={
+                **environment(),
+                "DISPLAY": screen.display,
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            },
+        )
         until(lambda: self.ids, lambda: "no window came")
         left, top, width, height = map(str, place)
         screen.do("windowmove", self.ids[0], left, top, "windowsize", self.ids[0], width, height)
         (self.app,) = (
-            one for one in psutil.Process(self.process.pid).children() if "app_process" in str(one.cmdline())
+            one
+            for one in psutil.Process(self.process.pid).children()
+            if "app_process" in str(one.cmdline())
         )
 
     @property
     def ids(self) -> list[str]:
         """The windows of its process that are on the display."""
-        tool = ["xdotool", "search", "--all", "--onlyvisible", "--pid", str(self.process.pid), "--name", "^bmembed$"]
+        tool = [
+            "xdotool",
+            "search",
+            "--all",
+            "--onlyvisible",
+            "--pid",
+            str(self.process.pid),
+            "--name",
+            "^bmembed$",
+        ]
         env = {**os.environ, "DISPLAY": self.screen.display}
-        return subprocess.run(tool, capture_output=True, text=True, check=False, timeout=30, env=env).stdout.split()
+        return subprocess.run(
+            tool, capture_output=True, text=True, check=False, timeout=30, env=env
+        ).stdout.split()
 
     @property
     def lines(self) -> list[str]:
@@ -69,7 +97,10 @@ class Window:
         return [str(line) for line in json.loads(self.process.stdout.readline())]
 
     def until(self, text: str) -> None:
-        until(lambda: text in "\n".join(self.lines), lambda: "\n".join([f"no {text!r} in", *self.lines]))
+        until(
+            lambda: text in "\n".join(self.lines),
+            lambda: "\n".join([f"no {text!r} in", *self.lines]),
+        )
 
     def press(self, *keys: str) -> None:
         self.screen.do("windowfocus", "--sync", self.ids[0], "key", "--delay", "60", *keys)
@@ -102,7 +133,8 @@ class Window:
                 pipe.close()
 
 
-LEFT, RIGHT = (0, 0, 630, 620), (650, 100, 620, 480)
+LEFT = (0, 0, 630, 620)
+RIGHT = (650, 100, 620, 480)
 Opener = Callable[..., Window]
 
 
@@ -148,7 +180,9 @@ def test_two_windows_are_two_apps(window: Opener, handbook: Path, tmp_path: Path
     other = window(handbook, RIGHT)
     assert one.app.pid != other.app.pid
     assert refused_calls(one.process.pid) == 2  # a filter keeps it off the network
-    assert refused_calls(one.app.pid) == refused_calls(os.getpid())  # the engine may be to reach a server on site
+    assert refused_calls(one.app.pid) == refused_calls(
+        os.getpid()
+    )  # the engine may be to reach a server on site
     for each in (one, other):
         each.until("documents ·")
         each.until("words or a question")
@@ -180,7 +214,10 @@ def test_a_run_goes_on_when_its_window_is_gone(
     first.until("documents ·")
     before = newest(at_work)
     first.press("ctrl+r")
-    until(lambda: newest(at_work) != before and (newest(at_work) / "events.jsonl").exists(), lambda: first.lines)
+    until(
+        lambda: newest(at_work) != before and (newest(at_work) / "events.jsonl").exists(),
+        lambda: first.lines,
+    )
     until(lambda: newest_step(at_work) >= 5, lambda: first.lines)
     first.until("running: Train")
     first.screen.save(tmp_path / "run.png")
@@ -189,7 +226,10 @@ def test_a_run_goes_on_when_its_window_is_gone(
     first.wait_until_gone()
     left_at = newest_step(at_work)
     assert (run.is_running(), state_of(at_work)) == (True, "running")
-    until(lambda: newest_step(at_work) > left_at + 20, lambda: "no step was made after the window had gone")
+    until(
+        lambda: newest_step(at_work) > left_at + 20,
+        lambda: "no step was made after the window had gone",
+    )
     second = window(at_work)
     second.until("running: Train")
     second.screen.save(tmp_path / "followed.png")
@@ -204,15 +244,23 @@ def test_a_run_goes_on_when_its_window_is_gone(
         for event, _ in events.read(newest(at_work) / "events.jsonl")
         if isinstance(event, events.StageFinished)
     ]
-    assert done[:3] == ["ingest", "train", "evaluate"]  # nothing is to be embedded where base is served
+    assert done[:3] == [
+        "ingest",
+        "train",
+        "evaluate",
+    ]  # nothing is to be embedded where base is served
 
 
 @pytest.mark.slow
-def test_a_run_that_ended_while_no_window_was_open_is_shown_as_done(window: Opener, at_work: Path) -> None:
+def test_a_run_that_ended_while_no_window_was_open_is_shown_as_done(
+    window: Opener, at_work: Path
+) -> None:
     first = window(at_work)
     first.until("documents ·")
     first.press("ctrl+r")
-    until(lambda: state_of(at_work) == "running" and newest_step(at_work) >= 15, lambda: first.lines)
+    until(
+        lambda: state_of(at_work) == "running" and newest_step(at_work) >= 15, lambda: first.lines
+    )
     first.close()
     first.wait_until_gone()
     control.finish(ProjectFolder.open(at_work))

@@ -22,12 +22,17 @@ from engine.core.errors import EngineError
 def test_a_shortcut_on_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setattr(
-        shortcut, "COMMAND", ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop", 'a"$b\\')
+        shortcut,
+        "COMMAND",
+        ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop", 'a"$b\\'),
     )
     entry, *icons = shortcut.install("linux", tmp_path)
     assert entry == tmp_path / ".local/share/applications/bmembed.desktop"
     text = entry.read_text("utf-8")
-    assert r'Exec="/opt/my python/bin/python" -m bmembed_tui.window.desktop "a\\"\\$b\\\\"' in text.splitlines()
+    assert (
+        r'Exec="/opt/my python/bin/python" -m bmembed_tui.window.desktop "a\\"\\$b\\\\"'
+        in text.splitlines()
+    )
     assert "Icon=bmembed" in text
     assert all(icon.stat().st_size > 0 for icon in icons)
     assert {icon.suffix for icon in icons} == {".png", ".svg"}
@@ -39,7 +44,11 @@ def test_the_shortcut_starts_the_window(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "home").exists()
     (line,) = re.findall(r"(?m)^Exec=(.*)$", entry.read_text("utf-8"))
     printed = subprocess.run(
-        [*shlex.split(line), "--version"], capture_output=True, text=True, check=True, env=environment()
+        [*shlex.split(line), "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
     ).stdout
     assert printed.startswith("bmembed-desktop ")
 
@@ -47,10 +56,20 @@ def test_the_shortcut_starts_the_window(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_shortcut_on_macos(tmp_path: Path) -> None:
     plist, program, icon = shortcut.install("darwin", tmp_path)
     facts = plistlib.loads(plist.read_bytes())
-    assert program == tmp_path / "Applications" / "bmembed.app" / "Contents" / "MacOS" / facts["CFBundleExecutable"]
+    assert (
+        program
+        == tmp_path
+        / "Applications"
+        / "bmembed.app"
+        / "Contents"
+        / "MacOS"
+        / facts["CFBundleExecutable"]
+    )
     assert os.access(program, os.X_OK)
     assert icon.read_bytes()[:4] == b"icns"
-    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, env=environment())
+    done = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, check=True, env=environment()
+    )
     assert done.stdout.startswith("bmembed-desktop ")
 
 
@@ -71,7 +90,14 @@ def test_the_icons_are_pictures_of_every_size_that_systems_show() -> None:
 
     folder = asset_path("desktop")
     with Image.open(folder / "bmembed.icns") as icon:
-        assert {(width * scale) for width, _, scale in icon.info["sizes"]} == {32, 64, 128, 256, 512, 1024}
+        assert {(width * scale) for width, _, scale in icon.info["sizes"]} == {
+            32,
+            64,
+            128,
+            256,
+            512,
+            1024,
+        }
     with Image.open(folder / "bmembed.png") as icon:
         assert (icon.size, icon.mode) == ((256, 256), "RGBA")
     for name in ("bmembed.icns", "bmembed.png"):
@@ -79,13 +105,19 @@ def test_the_icons_are_pictures_of_every_size_that_systems_show() -> None:
             assert len(icon.convert("RGB").getcolors(2**20)) > 10, name  # a picture, not a blank
 
 
-@pytest.mark.skipif(shutil.which("desktop-file-validate") is None, reason="desktop-file-validate is not installed")
+@pytest.mark.skipif(
+    shutil.which("desktop-file-validate") is None, reason="desktop-file-validate is not installed"
+)
 def test_the_desktop_entry_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setattr(shortcut, "COMMAND", ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop"))
+    monkeypatch.setattr(
+        shortcut, "COMMAND", ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop")
+    )
     entry, *_ = shortcut.install("linux", tmp_path)
     for file in (entry, asset_path("desktop") / "bmembed.desktop"):
-        done = subprocess.run(["desktop-file-validate", str(file)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["desktop-file-validate", str(file)], capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stdout) == (0, "")
 
 

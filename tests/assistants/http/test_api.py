@@ -25,7 +25,14 @@ from engine.project.store.artifact_info import LexicalInfo, VectorsInfo
 from engine.reranking.chosen import reranker_of
 from engine.search.encoding import EncodersInUse
 
-TEXTS = ["the contract", "", "Größe ∑ 你好 🙂 \u202e", "law " * 500, "half \ud800 a pair", "the contract"]
+TEXTS = [
+    "the contract",
+    "",
+    "Größe ∑ 你好 🙂 \u202e",
+    "law " * 500,
+    "half \ud800 a pair",
+    "the contract",
+]
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +58,21 @@ def matrix(data: Any) -> Any:
 
 
 @pytest.mark.parametrize("side", ["query", "document"])
-def test_vectors_are_those_of_the_encoder_in_use(server: Listener, project: Path, side: str) -> None:
+def test_vectors_are_those_of_the_encoder_in_use(
+    server: Listener, project: Path, side: str
+) -> None:
     with closing(ProjectFolder(project).store()) as store:
         artifact = store.artifact(VectorsInfo)
     assert artifact
     info = artifact.info
-    adapter = info.adapter if side == "query" else info.chunk_adapter
+    if side == "query":
+        adapter = info.adapter
+    else:
+        adapter = info.chunk_adapter
     folder, weight = (project / adapter, info.interpolation_weight) if adapter else (None, 1.0)
-    encoder = source_of(info, ProjectFolder(project).settings()).load(info.max_tokens, folder, weight)
+    encoder = source_of(info, ProjectFolder(project).settings()).load(
+        info.max_tokens, folder, weight
+    )
     expected = (encoder.encode_queries if side == "query" else encoder.encode_chunks)(TEXTS)
     found = matrix(embedded(server, input=TEXTS, input_type=side))
     assert found.shape == expected.shape
@@ -67,7 +81,10 @@ def test_vectors_are_those_of_the_encoder_in_use(server: Listener, project: Path
 
 
 def test_documents_are_meant_where_nothing_is_said(server: Listener) -> None:
-    assert embedded(server, input=TEXTS)["data"] == embedded(server, input=TEXTS, input_type="document")["data"]
+    assert (
+        embedded(server, input=TEXTS)["data"]
+        == embedded(server, input=TEXTS, input_type="document")["data"]
+    )
 
 
 def test_base64_holds_the_same_numbers_and_usage_counts_tokens(server: Listener) -> None:
@@ -75,14 +92,19 @@ def test_base64_holds_the_same_numbers_and_usage_counts_tokens(server: Listener)
     text = embedded(server, input="the contract", encoding_format="base64", user="me")
     decoded = np.frombuffer(base64.b64decode(text["data"][0]["embedding"]), "<f4")
     assert np.array_equal(decoded, matrix(numbers)[0].astype(np.float32))
-    assert numbers["usage"] == text["usage"] == {"prompt_tokens": 4, "total_tokens": 4}  # [CLS] the contract [SEP]
+    assert (
+        numbers["usage"] == text["usage"] == {"prompt_tokens": 4, "total_tokens": 4}
+    )  # [CLS] the contract [SEP]
     assert embedded(server, input=["law", "law " * 500])["usage"]["prompt_tokens"] == 3 + 128
     assert (numbers["object"], numbers["model"], text["model"]) == ("list", "embedded", "embedded")
 
 
 def test_a_query_also_has_its_terms_where_they_are_wanted(server: Listener, project: Path) -> None:
     texts = ["contract law, the law", "PHX-121", "the"]
-    plain, data = (embedded(server, model="embedded:query", input=texts, **more) for more in ({}, {"terms": True}))
+    plain, data = (
+        embedded(server, model="embedded:query", input=texts, **more)
+        for more in ({}, {"terms": True})
+    )
     assert (matrix(data) == matrix(plain)).all()
     assert [one["terms"] for one in data["data"]][::2] == [{"contract": 1.0, "law": 2.0}, {}]
     assert data["data"][1]["codes"].keys() == {"phx-121"} <= data["data"][1]["terms"].keys()
@@ -90,21 +112,43 @@ def test_a_query_also_has_its_terms_where_they_are_wanted(server: Listener, proj
         artifacts = store.artifact(VectorsInfo), store.artifact(LexicalInfo)
     assert artifacts[0]
     assert artifacts[1]
-    assert data["fingerprints"] == {"encoder": artifacts[0].info.encoder, "keywords": artifacts[1].fingerprint}
+    assert data["fingerprints"] == {
+        "encoder": artifacts[0].info.encoder,
+        "keywords": artifacts[1].fingerprint,
+    }
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        {}, {"model": "embedded"}, {"input": "x"}, {"model": 1, "input": "x"}, {"model": "embedded", "input": []},
-        {"model": "embedded", "input": [1, 2]}, {"model": "embedded", "input": [["x"]]}, {"model": "embedded", "input": None},
-        {"model": "embedded", "input": ["x"] * (MAX_TEXTS + 1)}, {"model": "embedded", "input": "x", "input_type": "passage"},
-        {"model": "embedded", "input": "x", "encoding_format": "int8"}, {"model": "embedded", "input": "x", "dimensions": 7},
+        {},
+        {"model": "embedded"},
+        {"input": "x"},
+        {"model": 1, "input": "x"},
+        {"model": "embedded", "input": []},
+        {"model": "embedded", "input": [1, 2]},
+        {"model": "embedded", "input": [["x"]]},
+        {"model": "embedded", "input": None},
+        {"model": "embedded", "input": ["x"] * (MAX_TEXTS + 1)},
+        {"model": "embedded", "input": "x", "input_type": "passage"},
+        {"model": "embedded", "input": "x", "encoding_format": "int8"},
+        {"model": "embedded", "input": "x", "dimensions": 7},
         {"model": "embedded", "input": "x", "unknown": 1},
-        {"model": "embedded", "input": "x", "terms": True}, {"model": "embedded:query", "input": "x", "terms": 1}, [], "x", None, 7,
-        b"", b"{", b"\xff", b"[" * 100_000, b'{"model": ' * 50_000, b'{"input": NaN, "model": 1e999}', b"9" * 10_000,
+        {"model": "embedded", "input": "x", "terms": True},
+        {"model": "embedded:query", "input": "x", "terms": 1},
+        [],
+        "x",
+        None,
+        7,
+        b"",
+        b"{",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"model": ' * 50_000,
+        b'{"input": NaN, "model": 1e999}',
+        b"9" * 10_000,
     ],
-)  # fmt: skip
+)
 def test_a_wrong_body_is_refused(server: Listener, body: Any) -> None:
     status, data = asked(server, "POST", "/v1/embeddings", body if body is not None else b"null")
     assert (status, data["error"]["code"]) == (400, "arguments-invalid")
@@ -119,7 +163,9 @@ def test_a_model_that_there_is_not(server: Listener) -> None:
 
 def test_documents_are_ordered_by_the_projects_reranker(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder(Path(shutil.copytree(project, tmp_path / "embedded")))
-    reranker = folder.change_settings({"search.reranker": str(build_cross_encoder(tmp_path / "reranker"))})
+    reranker = folder.change_settings(
+        {"search.reranker": str(build_cross_encoder(tmp_path / "reranker"))}
+    )
     chosen = reranker_of(folder, reranker)
     assert chosen
     texts = [f"the law of contract {number}" for number in range(40)] + TEXTS
@@ -134,8 +180,14 @@ def test_documents_are_ordered_by_the_projects_reranker(project: Path, tmp_path:
 
     found = ask(documents=[{"text": one} for one in texts])
     assert sorted(one["index"] for one in found) == [*range(len(texts))]
-    assert [one["relevance_score"] for one in found] == sorted((one["relevance_score"] for one in found), reverse=True)
-    assert np.allclose([one["relevance_score"] for one in found], expected[[one["index"] for one in found]], atol=1e-5)
+    assert [one["relevance_score"] for one in found] == sorted(
+        (one["relevance_score"] for one in found), reverse=True
+    )
+    assert np.allclose(
+        [one["relevance_score"] for one in found],
+        expected[[one["index"] for one in found]],
+        atol=1e-5,
+    )
     assert ask(documents=texts, top_n=2, return_documents=True) == [
         {**one, "document": {"text": texts[one["index"]]}} for one in found[:2]
     ]
@@ -144,11 +196,15 @@ def test_documents_are_ordered_by_the_projects_reranker(project: Path, tmp_path:
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        ({"documents": ["a"]}, "reranker-not-chosen"), ({"documents": []}, "arguments-invalid"), ({}, "arguments-invalid"),
-        ({"documents": "a"}, "arguments-invalid"), ({"documents": [{"body": "a"}]}, "arguments-invalid"),
-        ({"documents": ["a"], "top_n": 0}, "arguments-invalid"), ({"documents": ["a"], "model": "other"}, "project-missing"),
+        ({"documents": ["a"]}, "reranker-not-chosen"),
+        ({"documents": []}, "arguments-invalid"),
+        ({}, "arguments-invalid"),
+        ({"documents": "a"}, "arguments-invalid"),
+        ({"documents": [{"body": "a"}]}, "arguments-invalid"),
+        ({"documents": ["a"], "top_n": 0}, "arguments-invalid"),
+        ({"documents": ["a"], "model": "other"}, "project-missing"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_reranked(server: Listener, body: dict[str, Any], code: str) -> None:
     status, data = asked(server, "POST", "/v1/rerank", {"model": "embedded", "query": "x", **body})
     assert (status, data["error"]["code"]) == (400, code)
@@ -157,42 +213,65 @@ def test_what_cannot_be_reranked(server: Listener, body: dict[str, Any], code: s
 def test_models_are_projects_with_their_sides(server: Listener) -> None:
     status, data = asked(server, "GET", "/v1/models")
     assert (status, data["object"]) == (200, "list")
-    assert [one["id"] for one in data["data"]] == ["embedded", "embedded:query", "embedded:document"]
+    assert [one["id"] for one in data["data"]] == [
+        "embedded",
+        "embedded:query",
+        "embedded:document",
+    ]
 
 
 @pytest.mark.parametrize(
     ("params", "options"),
     [
         ({"query": "door pressure"}, []),
-        ({"query": "door", "mode": "bm25", "top": 2, "facets": True}, ["--mode", "bm25", "--top", "2", "--facets"]),
+        (
+            {"query": "door", "mode": "bm25", "top": 2, "facets": True},
+            ["--mode", "bm25", "--top", "2", "--facets"],
+        ),
         ({"query": "door", "mode": "keywords", "top": 2}, ["--mode", "keywords", "--top", "2"]),
-        ({"query": "door", "mode": "semantic", "by_document": False}, ["--mode", "semantic", "--passages"]),
-        ({"query": "door -valve", "paths": ["incidents/**"], "types": ["md", "txt"]},
-         ["--path", "incidents/**", "--type", "md", "--type", "txt"]),
+        (
+            {"query": "door", "mode": "semantic", "by_document": False},
+            ["--mode", "semantic", "--passages"],
+        ),
+        (
+            {"query": "door -valve", "paths": ["incidents/**"], "types": ["md", "txt"]},
+            ["--path", "incidents/**", "--type", "md", "--type", "txt"],
+        ),
         ({"query": '"née" 你好', "mode": "bm25"}, ["--mode", "bm25"]),
     ],
-)  # fmt: skip
+)
 def test_a_search_finds_what_the_command_finds(
     server: Listener, project: Path, params: dict[str, Any], options: list[str]
 ) -> None:
-    expected = json.loads(engine_here("search", str(project), params["query"], "--json", *options).stdout)
+    expected = json.loads(
+        engine_here("search", str(project), params["query"], "--json", *options).stdout
+    )
     assert asked(server, "POST", "/search", params) == (200, expected)
-    assert asked(server, "POST", "/search?x=y", {**params, "project": "embedded"}) == (200, expected)
+    assert asked(server, "POST", "/search?x=y", {**params, "project": "embedded"}) == (
+        200,
+        expected,
+    )
     assert ("你" in params["query"]) or expected["hits"]
 
 
 @pytest.mark.parametrize(
     ("params", "code"),
     [
-        ({}, "arguments-invalid"), ({"query": 7}, "arguments-invalid"), ({"query": "x", "limit": 1}, "arguments-invalid"),
-        ({"query": "x", "top": 0}, "arguments-invalid"), ({"query": "x", "top": "1"}, "arguments-invalid"),
-        ({"query": "x", "mode": "fast"}, "arguments-invalid"), ({"query": "x", "mode": ["bm25"]}, "arguments-invalid"),
+        ({}, "arguments-invalid"),
+        ({"query": 7}, "arguments-invalid"),
+        ({"query": "x", "limit": 1}, "arguments-invalid"),
+        ({"query": "x", "top": 0}, "arguments-invalid"),
+        ({"query": "x", "top": "1"}, "arguments-invalid"),
+        ({"query": "x", "mode": "fast"}, "arguments-invalid"),
+        ({"query": "x", "mode": ["bm25"]}, "arguments-invalid"),
         ({"query": "x", "after": "soon"}, "date-invalid"),
-        ({"query": "x", "project": "other"}, "project-missing"), ({"query": "x", "project": []}, "project-missing"),
-        ({"query": "", "mode": "bm25"}, "query-empty"), ({"query": "!!!", "mode": "bm25"}, "query-empty"),
+        ({"query": "x", "project": "other"}, "project-missing"),
+        ({"query": "x", "project": []}, "project-missing"),
+        ({"query": "", "mode": "bm25"}, "query-empty"),
+        ({"query": "!!!", "mode": "bm25"}, "query-empty"),
         ({"query": "x", "mode": "bm25", "types": ["pfd"]}, "type-unknown"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_search_is_refused(server: Listener, params: dict[str, Any], code: str) -> None:
     status, data = asked(server, "POST", "/search", params)
     assert (status, data["error"]["code"]) == (400, code)
@@ -223,23 +302,33 @@ def test_a_search_may_not_be_as_long_as_texts_to_embed(server: Listener) -> None
     assert (status, data["error"]["code"]) == (413, "request-too-large")
 
 
-def test_several_projects_are_told_apart_and_one_that_is_not_built_says_so(project: Path, handbook: Path) -> None:
+def test_several_projects_are_told_apart_and_one_that_is_not_built_says_so(
+    project: Path, handbook: Path
+) -> None:
     with listening(LocalApi([str(project), str(handbook)]).answer) as server:
         status, data = asked(server, "POST", "/search", {"query": "roof"})
         assert (status, data["error"]["code"]) == (400, "project-missing")
-        status, data = asked(server, "POST", "/search", {"query": "roof", "project": "handbook", "mode": "bm25"})
+        status, data = asked(
+            server, "POST", "/search", {"query": "roof", "project": "handbook", "mode": "bm25"}
+        )
         assert (status, len(data["hits"])) == (200, 2)
         status, data = asked(server, "POST", "/v1/embeddings", {"model": "handbook", "input": "x"})
         assert (status, data["error"]["code"]) == (409, "not-built")
 
 
-def test_a_fault_is_answered_without_its_message(server: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_is_answered_without_its_message(
+    server: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("private words")
 
     monkeypatch.setattr(EncodersInUse, "encode", fail)
     status, data = asked(server, "POST", "/v1/embeddings", {"model": "embedded", "input": "x"})
-    assert (status, data["error"]["code"], data["error"]["type"]) == (500, "internal-fault", "server_error")
+    assert (status, data["error"]["code"], data["error"]["type"]) == (
+        500,
+        "internal-fault",
+        "server_error",
+    )
     assert "private" not in json.dumps(data)
     assert asked(server, "GET", "/v1/models", headers=BEARER)[0] == 200
 

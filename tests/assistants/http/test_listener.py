@@ -62,7 +62,9 @@ def test_it_answers(server: Listener) -> None:
         (["Authorization: Bearer other"], 401, "token-wrong"),
     ],
 )
-def test_a_hostile_head_is_refused(server: Listener, lines: list[str], status: int, code: str) -> None:
+def test_a_hostile_head_is_refused(
+    server: Listener, lines: list[str], status: int, code: str
+) -> None:
     smuggled = b"GET /smuggled HTTP/1.1\r\n\r\n"
     answer = sent(server, head(server, *lines) + b"0\r\n\r\n" + smuggled)
     assert status_and_code(answer) == (status, code)
@@ -81,15 +83,31 @@ def test_a_hostile_head_is_refused(server: Listener, lines: list[str], status: i
         (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 421, "host-foreign"),
         (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT@evil.example\r\n\r\n", 421, "host-foreign"),
         (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 401, "token-wrong"),
-        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nAuthorization: Basic " + TOKEN.encode() + b"\r\n\r\n", 401, "token-wrong"),
-        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nAuthorization: Bearer\r\n\r\n", 401, "token-wrong"),
-        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nAuthorization: Bearer \xff\r\n\r\n", 401, "token-wrong"),
+        (
+            b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nAuthorization: Basic "
+            + TOKEN.encode()
+            + b"\r\n\r\n",
+            401,
+            "token-wrong",
+        ),
+        (
+            b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nAuthorization: Bearer\r\n\r\n",
+            401,
+            "token-wrong",
+        ),
+        (
+            b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nAuthorization: Bearer \xff\r\n\r\n",
+            401,
+            "token-wrong",
+        ),
         (b"GET " + b"/" * 30_000 + b" HTTP/1.1\r\n\r\n", 431, "request-malformed"),
         (b"GET /\xc3\xa9 HTTP/1.1\r\n\r\n", 400, "request-malformed"),
     ],
-)  # fmt: skip
+)
 def test_other_bytes_are_refused(server: Listener, data: bytes, status: int, code: str) -> None:
-    assert status_and_code(sent(server, data.replace(b"PORT", str(server.port).encode()), end=True)) == (status, code)
+    assert status_and_code(
+        sent(server, data.replace(b"PORT", str(server.port).encode()), end=True)
+    ) == (status, code)
     assert asked(server, "GET", "/")[0] == 200
 
 
@@ -108,11 +126,15 @@ def test_names_of_this_machine_and_their_origins_are_let_in(server: Listener) ->
 
 def test_a_connection_takes_one_request(server: Listener) -> None:
     two = head(server, "Content-Length: 3") + b"abc" + head(server, first="GET /y HTTP/1.1")
-    bodies = [part.rpartition(b"\r\n\r\n")[2] for part in sent(server, two).split(b"HTTP/1.1 200")[1:]]
+    bodies = [
+        part.rpartition(b"\r\n\r\n")[2] for part in sent(server, two).split(b"HTTP/1.1 200")[1:]
+    ]
     assert [json.loads(body) for body in bodies] == [["POST", "/x", 3]]
 
 
-def test_a_head_request_gets_no_body_and_a_cautious_client_is_told_to_go_on(server: Listener) -> None:
+def test_a_head_request_gets_no_body_and_a_cautious_client_is_told_to_go_on(
+    server: Listener,
+) -> None:
     answer = sent(server, head(server, "Connection: close", first="HEAD / HTTP/1.1"))
     assert answer.endswith(b"\r\n\r\n")
     assert b"\r\nContent-Length: 16\r\n" in answer
@@ -121,12 +143,19 @@ def test_a_head_request_gets_no_body_and_a_cautious_client_is_told_to_go_on(serv
 
 
 @pytest.mark.parametrize(
-    ("lines", "status"), [(["Origin: null"], 403), (["Authorization: Bearer other"], 401), (["Content-Length: 16000001"], 413)]
-)  # fmt: skip
+    ("lines", "status"),
+    [
+        (["Origin: null"], 403),
+        (["Authorization: Bearer other"], 401),
+        (["Content-Length: 16000001"], 413),
+    ],
+)
 def test_a_head_request_that_is_refused_gets_the_head_of_the_answer(
     server: Listener, lines: list[str], status: int
 ) -> None:
-    top, _, body = sent(server, head(server, *lines, first="HEAD / HTTP/1.1")).partition(b"\r\n\r\n")
+    top, _, body = sent(server, head(server, *lines, first="HEAD / HTTP/1.1")).partition(
+        b"\r\n\r\n"
+    )
     assert (int(top.split()[1]), body) == (status, b"")
 
 
@@ -138,20 +167,26 @@ def test_no_page_may_keep_or_sniff_an_answer(server: Listener) -> None:
 
 @pytest.mark.parametrize(
     ("part", "status"), [("", 0), ("GET / HT", 408), ("HEAD", 408), ("BODY", 408)]
-)  # fmt: skip
-def test_a_slow_client_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, part: str, status: int) -> None:
+)
+def test_a_slow_client_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, part: str, status: int
+) -> None:
     monkeypatch.setattr(module, "HEAD_SECONDS", 0.3)
     monkeypatch.setattr(module, "BODY_SECONDS", 0.3)
     monkeypatch.setattr(module, "MAX_CONNECTIONS", 1)
     with listening(echo) as server:
-        begun = {"HEAD": head(server)[:-2], "BODY": head(server, "Content-Length: 9") + b"half"}.get(
-            part, part.encode()
-        )
+        begun = {
+            "HEAD": head(server)[:-2],
+            "BODY": head(server, "Content-Length: 9") + b"half",
+        }.get(part, part.encode())
         with socket.create_connection(("127.0.0.1", server.port), 30) as slow:
             slow.sendall(begun)
             assert asked(server, "GET", "/")[0] == 200  # it waits for the only place
             answer = b"".join(iter(lambda: slow.recv(65_536), b""))
-        assert (status_and_code(answer) if answer else (0, "")) == (status, "request-too-slow" if status else "")
+        assert (status_and_code(answer) if answer else (0, "")) == (
+            status,
+            "request-too-slow" if status else "",
+        )
 
 
 def test_a_client_that_goes_away_harms_nobody(server: Listener) -> None:
@@ -164,21 +199,41 @@ def test_a_client_that_goes_away_harms_nobody(server: Listener) -> None:
 
 @pytest.mark.parametrize(
     ("text", "address"),
-    [("127.0.0.1:0", ("127.0.0.1", 0)), ("localhost:8765", ("127.0.0.1", 8765)), ("[::1]:65535", ("::1", 65535)),
-     ("127.9.9.9:1", ("127.9.9.9", 1))],
-)  # fmt: skip
+    [
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("localhost:8765", ("127.0.0.1", 8765)),
+        ("[::1]:65535", ("::1", 65535)),
+        ("127.9.9.9:1", ("127.9.9.9", 1)),
+    ],
+)
 def test_loopback_addresses(text: str, address: tuple[str, int]) -> None:
     assert loopback_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["0.0.0.0:80", "192.168.1.1:80", "[::]:80", "8.8.8.8:1", "[::ffff:10.0.0.1]:1"])
+@pytest.mark.parametrize(
+    "text", ["0.0.0.0:80", "192.168.1.1:80", "[::]:80", "8.8.8.8:1", "[::ffff:10.0.0.1]:1"]
+)
 def test_other_machines_are_not_served(text: str) -> None:
     with fails(UsageError, "address-not-loopback"):
         loopback_address(text)
 
 
-@pytest.mark.parametrize("text", ["", "8765", "127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", "127.0.0.1:+1", "127.0.0.1:٣",
-                                  "example.org:80", "127.1:80", "127.0.0.1:80:80", "http://127.0.0.1:80"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "8765",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.0.0.1:70000",
+        "127.0.0.1:+1",
+        "127.0.0.1:٣",
+        "example.org:80",
+        "127.1:80",
+        "127.0.0.1:80:80",
+        "http://127.0.0.1:80",
+    ],
+)
 def test_what_is_no_address(text: str) -> None:
     with fails(UsageError, "address-invalid"):
         loopback_address(text)

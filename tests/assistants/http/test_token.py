@@ -42,7 +42,10 @@ def test_one_that_others_may_know_or_choose_is_refused(tmp_path: Path, spoil: st
     else:
         file.unlink()
         {
-            "link": lambda: (tmp_path / "elsewhere").write_text(good) and file.symlink_to(tmp_path / "elsewhere"),
+            "link": lambda: (
+                (tmp_path / "elsewhere").write_text(good)
+                and file.symlink_to(tmp_path / "elsewhere")
+            ),
             "short": lambda: file.write_text("secret"),
             "folder": lambda: file.mkdir(0o600),
             "pipe": lambda: os.mkfifo(file, 0o600),

@@ -24,7 +24,9 @@ from engine.corpus.formats.markdown import find_headings
 
 @pytest.fixture(scope="module")
 def tokenizer_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A byte-level BPE without merges: one token per UTF-8 byte; with truncation and padding on, as models ship it."""
+    """A byte-level BPE without merges: one token per UTF-8 byte; with truncation and padding on,
+    as models ship it.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -51,7 +53,9 @@ def word_tokenizer_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def chunker(path: Path, tokens: int = 256, overlap: int = 1, context: Context = "none", special: int = 2) -> Chunker:
+def chunker(
+    path: Path, tokens: int = 256, overlap: int = 1, context: Context = "none", special: int = 2
+) -> Chunker:
     return Chunker(path, tokens, overlap, context, special)
 
 
@@ -77,7 +81,9 @@ def check(document: ReadDocument, chunks: list[Chunk], budget: int, special: int
         assert chunk.content_hash == hashlib.sha256(chunk.embedded_text.encode()).hexdigest()
         assert chunk.headings == path_at(document.headings, chunk.start)
         covered[chunk.start : chunk.end] = [True] * (chunk.end - chunk.start)
-    assert all(inside or char.isspace() for inside, char in zip(covered, document.text, strict=True))
+    assert all(
+        inside or char.isspace() for inside, char in zip(covered, document.text, strict=True)
+    )
     for before, after in pairwise(chunks):
         assert before.start < after.start
         assert before.end < after.end
@@ -85,7 +91,18 @@ def check(document: ReadDocument, chunks: list[Chunk], budget: int, special: int
 
 LINES = st.one_of(
     st.sampled_from(
-        ["# One", "## Two words", "### Three", "", "", "```", "- item one. And two.", "| a | b |", "Setext", "==="]
+        [
+            "# One",
+            "## Two words",
+            "### Three",
+            "",
+            "",
+            "```",
+            "- item one. And two.",
+            "| a | b |",
+            "Setext",
+            "===",
+        ]
     ),
     st.text(alphabet="abc .!?\u3002\u00e9\U0001f600\n\t", max_size=60),
     st.text(max_size=30),
@@ -102,9 +119,18 @@ LINES = st.one_of(
     st.text(max_size=50),
 )
 def test_invariants_hold_for_any_document(
-    tokenizer_file: Path, text: str, format: str, context: Context, overlap: int, budget: int, title: str
+    tokenizer_file: Path,
+    text: str,
+    format: str,
+    context: Context,
+    overlap: int,
+    budget: int,
+    title: str,
 ) -> None:
-    headings = tuple(find_headings(text)) if format == "md" else ()
+    if format == "md":
+        headings = tuple(find_headings(text))
+    else:
+        headings = ()
     document = ReadDocument(title, text, headings, format=format)
     cutter = chunker(tokenizer_file, budget, overlap, context)
     chunks = cutter.chunk(document)
@@ -114,13 +140,17 @@ def test_invariants_hold_for_any_document(
     if context == "none" and len(text.strip().encode()) + 2 <= budget:
         assert len(chunks) <= 1
     (many,) = cutter.chunk_many([document])
-    assert [(c.start, c.end, c.embedded_text) for c in many] == [(c.start, c.end, c.embedded_text) for c in chunks]
+    assert [(c.start, c.end, c.embedded_text) for c in many] == [
+        (c.start, c.end, c.embedded_text) for c in chunks
+    ]
 
 
 def test_the_path_to_a_place_takes_no_look_at_all_headings() -> None:
     headings = [Heading(10 * number, number % 6 + 1, f"H{number}") for number in range(100_000)]
     paths = HeadingPaths(headings)
-    found = [paths.at(position) for position in range(0, 1_000_000, 100)]  # to look at all of them would take minutes
+    found = [
+        paths.at(position) for position in range(0, 1_000_000, 100)
+    ]  # to look at all of them would take minutes
     assert found[2] == ("H18", "H19", "H20")
     assert paths.at(-1) == ()
     assert paths.at(59) == ("H0", "H1", "H2", "H3", "H4", "H5")
@@ -140,7 +170,9 @@ def test_overlap_is_the_last_sentence_and_never_crosses_a_heading(tokenizer_file
     text = f"# A\n\n{body}\n\n# B\n\n{body}"
     chunks = chunker(tokenizer_file, 122, 1).chunk(markdown(text))
     check(markdown(text), chunks, 122)
-    overlaps = [before.end - after.start for before, after in pairwise(chunks) if after.start < before.end]
+    overlaps = [
+        before.end - after.start for before, after in pairwise(chunks) if after.start < before.end
+    ]
     assert len(overlaps) >= 4
     for before, after in pairwise(chunks):
         if after.start < before.end:
@@ -150,7 +182,9 @@ def test_overlap_is_the_last_sentence_and_never_crosses_a_heading(tokenizer_file
             assert before.headings == after.headings
     first_of_b = next(chunk for chunk in chunks if chunk.headings == ("B",))
     assert first_of_b.text.startswith("# B")
-    assert all(a.end <= b.start for a, b in pairwise(chunker(tokenizer_file, 122, 0).chunk(markdown(text))))
+    assert all(
+        a.end <= b.start for a, b in pairwise(chunker(tokenizer_file, 122, 0).chunk(markdown(text)))
+    )
 
 
 def test_long_sentences_do_not_overlap(tokenizer_file: Path) -> None:
@@ -160,7 +194,9 @@ def test_long_sentences_do_not_overlap(tokenizer_file: Path) -> None:
     assert all(before.end <= after.start for before, after in pairwise(chunks))
 
 
-def test_neighbouring_sections_share_a_chunk_but_not_below_a_higher_heading(tokenizer_file: Path) -> None:
+def test_neighbouring_sections_share_a_chunk_but_not_below_a_higher_heading(
+    tokenizer_file: Path,
+) -> None:
     text = "# A\n\n## A1\n\none\n\n## A2\n\ntwo\n\n# B\n\n## B1\n\n" + "three " * 12
     chunks = chunker(tokenizer_file, 100).chunk(markdown(text))
     assert [chunk.headings for chunk in chunks] == [("A",), ("B",)]
@@ -168,9 +204,12 @@ def test_neighbouring_sections_share_a_chunk_but_not_below_a_higher_heading(toke
 
 
 @pytest.mark.parametrize(
-    ("context", "prefix"), [("none", ""), ("headings", "Manual > Engine\n"), ("title", "Handbook of pumps\n")]
+    ("context", "prefix"),
+    [("none", ""), ("headings", "Manual > Engine\n"), ("title", "Handbook of pumps\n")],
 )
-def test_context_lines_count_against_the_budget(tokenizer_file: Path, context: Context, prefix: str) -> None:
+def test_context_lines_count_against_the_budget(
+    tokenizer_file: Path, context: Context, prefix: str
+) -> None:
     text = "# Manual\n\n## Engine\n\n" + "Check the oil level now. " * 20
     document = markdown(text, "Handbook  of\npumps")
     chunks = chunker(tokenizer_file, 90, 1, context).chunk(document)
@@ -181,7 +220,9 @@ def test_context_lines_count_against_the_budget(tokenizer_file: Path, context: C
 
 
 def test_a_context_line_too_long_is_shortened(tokenizer_file: Path) -> None:
-    document = ReadDocument("T" * 500, "some text " * 30, (Heading(0, 1, "Outer " * 20), Heading(5, 2, "Inner")))
+    document = ReadDocument(
+        "T" * 500, "some text " * 30, (Heading(0, 1, "Outer " * 20), Heading(5, 2, "Inner"))
+    )
     for context, start in (("title", "T" * 19 + "\n"), ("headings", "Inner\n")):
         chunks = chunker(tokenizer_file, 40, 1, context).chunk(document)
         check(document, chunks, 40)
@@ -190,7 +231,9 @@ def test_a_context_line_too_long_is_shortened(tokenizer_file: Path) -> None:
 
 def test_no_tiny_last_chunk(tokenizer_file: Path) -> None:
     text = " ".join(["Twelve chars."] * 14) + " End."
-    sizes = [len(chunk.text) for chunk in chunker(tokenizer_file, 102, 0).chunk(ReadDocument("", text))]
+    sizes = [
+        len(chunk.text) for chunk in chunker(tokenizer_file, 102, 0).chunk(ReadDocument("", text))
+    ]
     assert sum(sizes) >= 190
     assert min(sizes) > 12
 
@@ -224,11 +267,18 @@ def test_wrong_tokenizer_and_wrong_budget(tmp_path: Path, tokenizer_file: Path) 
 
 def prose(sentences: int) -> str:
     words = ["valve", "pump", "the", "seal", "of", "AX-400", "was", "checked", "before", "pressure"]
-    lines = (" ".join(words[(n * 7 + k * k) % 10] for k in range(4 + n % 9)) + "." for n in range(sentences))
-    return "".join(line + ("\n\n" if number % 6 == 5 else " ") for number, line in enumerate(lines)).strip()
+    lines = (
+        " ".join(words[(n * 7 + k * k) % 10] for k in range(4 + n % 9)) + "."
+        for n in range(sentences)
+    )
+    return "".join(
+        line + ("\n\n" if number % 6 == 5 else " ") for number, line in enumerate(lines)
+    ).strip()
 
 
-def whole(monkeypatch: pytest.MonkeyPatch, counter: TokenCounter, *asked: Any) -> list[tuple[int, int]]:
+def whole(
+    monkeypatch: pytest.MonkeyPatch, counter: TokenCounter, *asked: Any
+) -> list[tuple[int, int]]:
     with monkeypatch.context() as patch:
         patch.setattr(tokens, "WINDOW", 10**9)
         return counter.split(*asked)
@@ -238,7 +288,8 @@ def whole(monkeypatch: pytest.MonkeyPatch, counter: TokenCounter, *asked: Any) -
 def test_a_long_text_is_cut_by_windows_as_it_is_at_once(
     word_tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch, markdown: bool
 ) -> None:
-    counter, text = TokenCounter(word_tokenizer_file), prose(2400)
+    counter = TokenCounter(word_tokenizer_file)
+    text = prose(2400)
     assert len(text) > 5 * tokens.WINDOW
     pieces = counter.split(text, 100, markdown)
     assert pieces == whole(monkeypatch, counter, text, 100, markdown)
@@ -247,14 +298,18 @@ def test_a_long_text_is_cut_by_windows_as_it_is_at_once(
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.one_of(LINES, st.sampled_from(["検" * 90, " " * 200, "x" * 150, ">" * 70])), max_size=25).map(
-        "\n".join
-    ),
+    st.lists(
+        st.one_of(LINES, st.sampled_from(["検" * 90, " " * 200, "x" * 150, ">" * 70])), max_size=25
+    ).map("\n".join),
     st.sampled_from(["txt", "md"]),
     st.sampled_from([24, 40]),
 )
-def test_invariants_hold_where_windows_are_small(tokenizer_file: Path, text: str, format: str, budget: int) -> None:
-    document = ReadDocument("", text, tuple(find_headings(text)) if format == "md" else (), format=format)
+def test_invariants_hold_where_windows_are_small(
+    tokenizer_file: Path, text: str, format: str, budget: int
+) -> None:
+    document = ReadDocument(
+        "", text, tuple(find_headings(text)) if format == "md" else (), format=format
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "WINDOW", 64)
         patch.setattr(tokens, "WINDOW_PER_TOKEN", 1)
@@ -265,9 +320,12 @@ def test_invariants_hold_where_windows_are_small(tokenizer_file: Path, text: str
     "text", [">" * 70_000, "_a__b" * 14_000, "検索" * 35_000, "a\n\n" * 24_000, "\n" * 70_000 + "a"]
 )
 @pytest.mark.parametrize("markdown", [False, True])
-def test_a_splitter_is_never_given_more_than_a_window(word_tokenizer_file: Path, text: str, markdown: bool) -> None:
+def test_a_splitter_is_never_given_more_than_a_window(
+    word_tokenizer_file: Path, text: str, markdown: bool
+) -> None:
     """It takes time by the square of what it is given, where that has no good places to cut."""
-    counter, given_to_it = TokenCounter(word_tokenizer_file), list[int]()
+    counter = TokenCounter(word_tokenizer_file)
+    given_to_it = list[int]()
     splitter = counter.splitter(100, markdown)
 
     class Recorder:
@@ -279,7 +337,9 @@ def test_a_splitter_is_never_given_more_than_a_window(word_tokenizer_file: Path,
     pieces = counter.split(text, 100, markdown)
     assert max(given_to_it) <= tokens.WINDOW
     assert sum(given_to_it) <= 2 * len(text)
-    assert "".join(text[start:end] for start, end in pieces).replace("\n", "") == text.replace("\n", "")
+    assert "".join(text[start:end] for start, end in pieces).replace("\n", "") == text.replace(
+        "\n", ""
+    )
 
 
 def test_a_wish_to_stop_is_heard_while_one_document_is_cut(tokenizer_file: Path) -> None:

@@ -1,4 +1,6 @@
-"""Chunks that are longer than what the encoder reads are reported: what lies beyond is found by BM25 alone."""
+"""Chunks that are longer than what the encoder reads are reported: what lies beyond is found by
+BM25 alone.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_chunks_that_the_encoder_cuts(
     }
     project = ProjectFolder.create(tmp_path / "project", settings)
     (project.path / "documents").mkdir()
-    (project.path / "documents" / "a.txt").write_text("The contract of the party was on the market. " * 3)
+    (project.path / "documents" / "a.txt").write_text(
+        "The contract of the party was on the market. " * 3
+    )
     _, warned = ingest_here(project.path)
     reported = [text for text in warned if "corpus.chunk_tokens" in text]
     assert [(numbers(text), text.split()[-1]) for text in reported] == (

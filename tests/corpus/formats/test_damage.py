@@ -30,7 +30,9 @@ def reason_of(tmp_path: Path, name: str, content: bytes) -> tuple[str, str]:
 
 def without(source: bytes, part: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(source)) as archive:
-        return office.zipped({name: archive.read(name) for name in archive.namelist() if name != part})
+        return office.zipped(
+            {name: archive.read(name) for name in archive.namelist() if name != part}
+        )
 
 
 def halved(source: bytes, part: str) -> bytes:
@@ -41,7 +43,9 @@ def halved(source: bytes, part: str) -> bytes:
 
 def emptied(source: bytes, part: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(source)) as archive:
-        return office.zipped({name: b"x" if name == part else archive.read(name) for name in archive.namelist()})
+        return office.zipped(
+            {name: b"x" if name == part else archive.read(name) for name in archive.namelist()}
+        )
 
 
 @pytest.mark.parametrize(
@@ -50,15 +54,25 @@ def emptied(source: bytes, part: str) -> bytes:
         ("a.pdf", PDF[:300], "damaged: it ends before it should, and what is there holds no text"),
         ("a.pdf", PDF[:20], "damaged: it is not a readable PDF"),
         ("a.docx", office.docx()[:-200], CUT),
-        ("a.docx", without(office.docx(), "word/document.xml"), "damaged: a part of it is missing (word/document.xml)"),
-        ("a.xlsx", without(office.xlsx(), "xl/workbook.xml"), "damaged: a part of it is missing (xl/workbook.xml)"),
+        (
+            "a.docx",
+            without(office.docx(), "word/document.xml"),
+            "damaged: a part of it is missing (word/document.xml)",
+        ),
+        (
+            "a.xlsx",
+            without(office.xlsx(), "xl/workbook.xml"),
+            "damaged: a part of it is missing (xl/workbook.xml)",
+        ),
         ("a.odp", halved(office.odp(), "content.xml"), f"{NO_XML} (content.xml)"),
         ("a.odp", emptied(office.odp(), "content.xml"), f"{NO_XML} (content.xml)"),
         ("a.epub", halved(office.epub(), "META-INF/container.xml"), f"{NO_XML} (container.xml)"),
         ("a.doc", office.doc()[:2048], CUT),
     ],
 )
-def test_a_damaged_file_has_a_reason_in_plain_words(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+def test_a_damaged_file_has_a_reason_in_plain_words(
+    tmp_path: Path, name: str, content: bytes, reason: str
+) -> None:
     assert reason_of(tmp_path, name, content) == ("damaged", reason)
 
 
@@ -86,22 +100,34 @@ def test_a_pdf_under_rights_management_is_locked(tmp_path: Path) -> None:
         ("Bad CRC-32 for file 'a.txt'", "damaged: some of it was changed: a checksum does not fit"),
         ("Malformed FAT (FAT has 128 entries, but file has only 52 sectors)", CUT),
         ("Failed to parse XLS: Cfb error: Sector 21 points past end of file", CUT),
-        ("File name in directory 'missing method.txt' and header b'CRC' differ.",
-         "damaged: File name in directory 'missing method.txt' and header b'CRC' differ"),
+        (
+            "File name in directory 'missing method.txt' and header b'CRC' differ.",
+            "damaged: File name in directory 'missing method.txt' and header b'CRC' differ",
+        ),
         ("Failed to parse content.xml: unexpected end of stream", f"{NO_XML} (content.xml)"),
-        ("Xml error: entity or character reference not closed: `;` not found before end of input", NO_XML),
+        (
+            (
+                "Xml error: entity or character reference not closed: `;` not found before end of"
+                " input"
+            ),
+            NO_XML,
+        ),
         (SyntaxError("Start tag expected, '<' not found, line 1, column 1"), NO_XML),
-        (UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "unexpected end of data"),
-         "damaged: some of its text is not in the encoding that it should be in"),
+        (
+            UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "unexpected end of data"),
+            "damaged: some of its text is not in the encoding that it should be in",
+        ),
         ("Failed to open stream '/1Table': No such stream", "damaged: a part of it is missing"),
         ("[Errno 5] Input/output error", "damaged: [Errno 5] Input/output error"),
         ("", "damaged: its content does not fit its format"),
     ],
-)  # fmt: skip
+)
 def test_what_libraries_say_is_put_in_plain_words(reported: object, reason: str) -> None:
     assert damaged(reported) == reason
 
 
 def test_a_long_message_is_looked_at_no_longer_than_a_short_one() -> None:
     """A run of letters that may begin a name is gone through anew from each of them."""
-    assert damaged("Failed to parse: " + "a" * 10_000_000) == "damaged: Failed to parse: " + "a" * 183
+    assert (
+        damaged("Failed to parse: " + "a" * 10_000_000) == "damaged: Failed to parse: " + "a" * 183
+    )

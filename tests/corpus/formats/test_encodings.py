@@ -9,13 +9,22 @@ import pytest
 from fixtures.errors import unreadable
 
 from engine.corpus.formats.html import READER
-from engine.corpus.formats.plain import decode_as, decoded, guess_encoding, guess_encoding_of_names, informative_sample
+from engine.corpus.formats.plain import (
+    decode_as,
+    decoded,
+    guess_encoding,
+    guess_encoding_of_names,
+    informative_sample,
+)
 
 PATH = Path("a.txt")
 RUSSIAN = "Пеликан отдыхает на причале и ждёт корабль.\n"
 GERMAN = "Größe der Überschüsse für München.\n"
 SENTENCES = (
-    ("Die Prüfung der Anlage fällt größer aus als gewöhnlich.", ("cp1252", "cp437", "cp850", "mac_roman")),
+    (
+        "Die Prüfung der Anlage fällt größer aus als gewöhnlich.",
+        ("cp1252", "cp437", "cp850", "mac_roman"),
+    ),
     ("Le pélican se repose sur la jetée ; l’été a été très chaud.", ("cp1252", "mac_roman")),
     (RUSSIAN, ("cp1251", "koi8-r", "cp866", "iso8859-5", "mac_cyrillic")),
     ("Пелікан відпочиває на причалі і чекає на корабель.", ("cp1251", "koi8-u")),
@@ -27,7 +36,10 @@ SENTENCES = (
     ("השקנאי נח על המזח ומחכה לספינה.", ("cp1255",)),
     ("البجع يستريح على الرصيف وينتظر السفينة.", ("cp1256",)),
     ("นกกระทุงพักผ่อนที่ท่าเรือและรอเรือ", ("cp874",)),
-    ("ペリカンは桟橋で休んでいます。契約書の第三条を参照してください。", ("cp932", "euc_jp", "iso2022_jp")),
+    (
+        "ペリカンは桟橋で休んでいます。契約書の第三条を参照してください。",
+        ("cp932", "euc_jp", "iso2022_jp"),
+    ),
     ("鹈鹕在码头上休息，等待船只。合同已经无效。", ("gb18030",)),
     ("鵜鶘在碼頭上休息，等待船隻。合同已經無效。", ("big5",)),
     ("펠리컨은 부두에서 쉬면서 배를 기다립니다.", ("cp949", "iso2022_kr")),
@@ -36,11 +48,21 @@ SENTENCES = (
 
 
 NAMES = (
-    ("gb18030", ("报告.docx", "年度报告2023.docx", "资料/会议记录.txt", "新建文本文档.txt", "照片", "合同")),
+    (
+        "gb18030",
+        ("报告.docx", "年度报告2023.docx", "资料/会议记录.txt", "新建文本文档.txt", "照片", "合同"),
+    ),
     ("big5", ("年度報告2023.docx", "資料/會議記錄.txt", "新文字文件.txt")),
     (
         "cp932",
-        ("報告書.docx", "議事録2023.docx", "新しいフォルダー/新規テキスト.txt", "ソフト.txt", "写真", "資料.pdf"),
+        (
+            "報告書.docx",
+            "議事録2023.docx",
+            "新しいフォルダー/新規テキスト.txt",
+            "ソフト.txt",
+            "写真",
+            "資料.pdf",
+        ),
     ),
     ("cp949", ("보고서.docx", "회의록2023.docx", "새 폴더/새 텍스트 문서.txt", "사진")),
     ("cp866", ("Годовой отчет 2023.docx", "Новая папка/Договор.txt", "фото.txt", "Акт")),
@@ -55,13 +77,17 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize(("encoding", "name"), [(encoding, name) for encoding, names in NAMES for name in names])
+@pytest.mark.parametrize(
+    ("encoding", "name"), [(encoding, name) for encoding, names in NAMES for name in names]
+)
 def test_a_short_name_is_read_in_the_code_page_of_its_program(encoding: str, name: str) -> None:
     written = name.encode(encoding)
     assert written.decode(guess_encoding_of_names(written) or "cp437") == name
 
 
-@pytest.mark.parametrize(("text", "encoding"), [(text, name) for text, names in SENTENCES for name in names])
+@pytest.mark.parametrize(
+    ("text", "encoding"), [(text, name) for text, names in SENTENCES for name in names]
+)
 def test_a_sentence_is_read_in_whatever_encoding_it_is(text: str, encoding: str) -> None:
     found, note = decoded(text.encode(encoding), PATH)
     assert found == text
@@ -74,7 +100,9 @@ def test_a_word_with_one_accent_is_western(word: str) -> None:
 
 
 def noted(note: str) -> tuple[int, str]:
-    """How many places a note says were not read as they should be, and the encoding that it names."""
+    """How many places a note says were not read as they should be, and the encoding that it
+    names.
+    """
     (count,) = re.findall(r"(?<![\w-])\d+", note)
     return int(count), next(iter(re.findall(r"\bcp\d+", note)), "")
 
@@ -119,7 +147,9 @@ def test_the_encoding_of_a_label_is_taken_where_it_can_be() -> None:
 
 @pytest.mark.parametrize("label", ["unicode", "utf-16", "UTF-16LE", "utf-32"])
 @pytest.mark.parametrize("blanks", ["", " ", "  ", "   "])
-def test_a_label_that_was_read_byte_by_byte_is_not_true_where_it_is_utf_16(label: str, blanks: str) -> None:
+def test_a_label_that_was_read_byte_by_byte_is_not_true_where_it_is_utf_16(
+    label: str, blanks: str
+) -> None:
     text = f'<meta charset="{label}"><p>The pelican contract is void.</p>{blanks}'
     assert decode_as(text.encode(), label, PATH) == (text, "")
     (page,) = READER.read(Path("a.html"), text.encode())
@@ -131,14 +161,18 @@ def test_utf_16_with_its_mark_is_read() -> None:
         assert decode_as(GERMAN.encode(encoding), encoding, PATH) == (GERMAN, "")
 
 
-@pytest.mark.parametrize("label", ["ascii", "us-ascii", "utf-8", "iso-8859-1", "shift_jis", "iso-2022-jp"])
+@pytest.mark.parametrize(
+    "label", ["ascii", "us-ascii", "utf-8", "iso-8859-1", "shift_jis", "iso-2022-jp"]
+)
 def test_japanese_in_escapes_is_read_whatever_its_label_says(label: str) -> None:
     text = "ペリカンは桟橋で休んでいます。"
     assert decode_as(text.encode("iso2022_jp"), label, PATH)[0] == text
 
 
 @pytest.mark.parametrize("label", ["gb2312", "gbk", "big5", "shift_jis", "euc-jp", "euc-kr"])
-@pytest.mark.parametrize("text", ["Größe", "Ein Überschuß.", "合同已经无效。", "ペリカンは", "펠리컨은 부두에서"])
+@pytest.mark.parametrize(
+    "text", ["Größe", "Ein Überschuß.", "合同已经无效。", "ペリカンは", "펠리컨은 부두에서"]
+)
 def test_utf_8_is_read_whatever_its_label_says(label: str, text: str) -> None:
     assert decode_as(text.encode(), label, PATH)[0] == text
 

@@ -1,4 +1,7 @@
-"""The contract of every format: what any reader of it must find. The files are written by hand (fixtures/office.py)."""
+"""The contract of every format: what any reader of it must find.
+
+The files are written by hand (fixtures/office.py).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,13 @@ from engine.corpus.scan.formats import ending_of
 
 CREATED = 1930367167.0  # 2031-03-04 05:06:07 UTC
 UNTITLED = {
-    "a.doc": office.doc(), "a.ppt": office.ppt(), "a.xls": office.xls(), "a.ods": office.ods(), "a.csv": office.CSV,
+    "a.doc": office.doc(),
+    "a.ppt": office.ppt(),
+    "a.xls": office.xls(),
+    "a.ods": office.ods(),
+    "a.csv": office.CSV,
     "a.jsonl": office.JSONL,
-}  # fmt: skip
+}
 MAILS = {"a.eml": office.eml(), "a.mhtml": office.MHTML}
 
 
@@ -35,7 +42,9 @@ def test_the_text_of_every_format_is_found(tmp_path: Path, name: str) -> None:
     assert [page.number for page in document.pages] == list(range(1, len(document.pages) + 1))
 
 
-@pytest.mark.parametrize(("name", "format"), [("a.eml", "eml"), ("a.mhtml", "mhtml"), ("a.MHT", "mhtml")])
+@pytest.mark.parametrize(
+    ("name", "format"), [("a.eml", "eml"), ("a.mhtml", "mhtml"), ("a.MHT", "mhtml")]
+)
 def test_a_saved_page_is_called_one_and_not_a_mail(tmp_path: Path, name: str, format: str) -> None:
     content = MAILS["a.eml" if format == "eml" else "a.mhtml"]
     assert only(opened(tmp_path, name, content)).format == format
@@ -50,12 +59,16 @@ def test_titles_and_authors_are_the_documents_own(tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize(
     ("page", "codec", "title", "author"),
     [
-        (-535, "utf-8", "Бюллетень", "Gábor Őri"), (1251, "cp1251", "Бюллетень", "Иван"), (1250, "cp1250", "Část", "Dvořák"),
-        (1252, "cp1252", "“Pier”", "Zoë"), (10000, "mac_roman", "Übersicht", "José"), (932, "cp932", "港の計画", "ユーザー"),
+        (-535, "utf-8", "Бюллетень", "Gábor Őri"),
+        (1251, "cp1251", "Бюллетень", "Иван"),
+        (1250, "cp1250", "Část", "Dvořák"),
+        (1252, "cp1252", "“Pier”", "Zoë"),
+        (10000, "mac_roman", "Übersicht", "José"),
+        (932, "cp932", "港の計画", "ユーザー"),
         (850, "cp850", "Übersicht", "José"),
         (12345, "latin-1", "Señal", "Zoë"),
     ],
-)  # fmt: skip
+)
 def test_an_old_office_file_names_the_code_page_of_its_title_and_author(
     tmp_path: Path, page: int, codec: str, title: str, author: str
 ) -> None:
@@ -66,7 +79,9 @@ def test_an_old_office_file_names_the_code_page_of_its_title_and_author(
 
 def test_of_several_titles_of_a_book_the_first_is_its_own(tmp_path: Path) -> None:
     first = "<dc:title>Harbour plan</dc:title>"
-    book = changed(office.epub(), "book.opf", first, f'{first}<dc:title id="t2">A guide for pilots</dc:title>')
+    book = changed(
+        office.epub(), "book.opf", first, f'{first}<dc:title id="t2">A guide for pilots</dc:title>'
+    )
     document = only(opened(tmp_path, "a.epub", book))
     assert (document.title, document.author) == ("Harbour plan", "Ada Quay")
     assert [heading.title for heading in document.headings] == ["Pilots", "Moorings"]
@@ -82,7 +97,9 @@ def test_sectors_that_are_used_and_not_there_do_no_harm(tmp_path: Path, name: st
     content = bytearray(UNTITLED[name])
     table = 512 * (int.from_bytes(content[76:80], "little") + 1)
     content[table + 500 : table + 512] = b"\xfe\xff\xff\xff" * 3
-    assert only(opened(tmp_path, name, bytes(content))) == only(opened(tmp_path, name, UNTITLED[name]))
+    assert only(opened(tmp_path, name, bytes(content))) == only(
+        opened(tmp_path, name, UNTITLED[name])
+    )
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.pdf", "a.eml", "a.mhtml"])
@@ -93,11 +110,19 @@ def test_dates_are_the_documents_own(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "second"),
     [
-        ("a.docx", "page 2"), ("a.pdf", "page 2"), ("a.pptx", "slide 2"), ("a.ppt", "slide 2"), ("a.odp", "slide 2"),
-        ("a.xlsx", "sheet Pilots"), ("a.xls", "sheet Pilots"), ("a.ods", "sheet Pilots"),
+        ("a.docx", "page 2"),
+        ("a.pdf", "page 2"),
+        ("a.pptx", "slide 2"),
+        ("a.ppt", "slide 2"),
+        ("a.odp", "slide 2"),
+        ("a.xlsx", "sheet Pilots"),
+        ("a.xls", "sheet Pilots"),
+        ("a.ods", "sheet Pilots"),
     ],
-)  # fmt: skip
-def test_pages_slides_and_sheets_begin_where_they_do(tmp_path: Path, name: str, second: str) -> None:
+)
+def test_pages_slides_and_sheets_begin_where_they_do(
+    tmp_path: Path, name: str, second: str
+) -> None:
     document = only(opened(tmp_path, name, {**TITLED, **UNTITLED}[name]))
     assert [page.name for page in document.pages][1:] == [second]
     start = document.pages[1].start
@@ -108,7 +133,10 @@ def test_pages_slides_and_sheets_begin_where_they_do(tmp_path: Path, name: str, 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.odt", "a.epub", "a.pptx", "a.ppt", "a.odp"])
 def test_headings_are_found(tmp_path: Path, name: str) -> None:
-    titles = [heading.title for heading in only(opened(tmp_path, name, {**TITLED, **UNTITLED}[name])).headings]
+    titles = [
+        heading.title
+        for heading in only(opened(tmp_path, name, {**TITLED, **UNTITLED}[name])).headings
+    ]
     assert titles == ["Pilots", "Moorings"]
 
 
@@ -129,11 +157,17 @@ def test_pages_without_text_in_between_keep_the_numbers_of_the_others(tmp_path: 
 
 
 @pytest.mark.parametrize("stamp", ["", "Received 12 May"])
-def test_pages_that_are_pictures_are_reported_beside_those_that_are_read(tmp_path: Path, stamp: str) -> None:
-    document, left = opened(tmp_path, "a.pdf", office.pdf("The pelican.", "", "", "The heron.", "", stamp=stamp))
+def test_pages_that_are_pictures_are_reported_beside_those_that_are_read(
+    tmp_path: Path, stamp: str
+) -> None:
+    document, left = opened(
+        tmp_path, "a.pdf", office.pdf("The pelican.", "", "", "The heron.", "", stamp=stamp)
+    )
     assert isinstance(document, ReadDocument)
     assert isinstance(left, LeftOut)
-    assert document.text.split("\n\n") == list(filter(None, ["The pelican.", stamp, stamp, "The heron.", stamp]))
+    assert document.text.split("\n\n") == list(
+        filter(None, ["The pelican.", stamp, stamp, "The heron.", stamp])
+    )
     assert (left.member, left.state, left.kind) == ("pages 2-3, 5", "quarantined", "needs OCR")
     assert numbers(left.reason) == [3, 5]
 
@@ -141,34 +175,59 @@ def test_pages_that_are_pictures_are_reported_beside_those_that_are_read(tmp_pat
 def test_words_that_a_line_end_parts_are_put_together(tmp_path: Path) -> None:
     from engine.corpus.text.hyphens import put_together, unwrapped
 
-    lines = [unwrapped("the har-\nbour and\nNorth-\nSouth  \n"), unwrapped("12-\n13"), unwrapped("soft\u00ad\nly")]
+    lines = [
+        unwrapped("the har-\nbour and\nNorth-\nSouth  \n"),
+        unwrapped("12-\n13"),
+        unwrapped("soft\u00ad\nly"),
+    ]
     assert put_together(lines) == ["the harbour\nand\nNorth-\nSouth", "12-\n13", "softly\n"]
     document = only(
-        opened(tmp_path, "a.pdf", office.pdf("The har-\nbour and North-", "South of berth 12-", "13-", "x."))
+        opened(
+            tmp_path,
+            "a.pdf",
+            office.pdf("The har-\nbour and North-", "South of berth 12-", "13-", "x."),
+        )
     )
     assert document.text == "The harbour and North-\n\nSouth of berth 12-\n\n13-\n\nx."
-    assert [document.text[page.start :][:3] for page in document.pages] == ["The", "Sou", "13-", "x."]
+    assert [document.text[page.start :][:3] for page in document.pages] == [
+        "The",
+        "Sou",
+        "13-",
+        "x.",
+    ]
 
 
-def test_hyphens_that_end_a_line_go_where_they_part_a_word_and_stay_where_they_are_its_own(tmp_path: Path) -> None:
+def test_hyphens_that_end_a_line_go_where_they_part_a_word_and_stay_where_they_are_its_own(
+    tmp_path: Path,
+) -> None:
     lines = (
-        "The har-", "bour is a site. The half-day trip by USB-",
-        "stick ends a half-", "day later, by e-", "mail of COVID-", "19, and in North-",
-        "South berths of a narrow inter-", "na-", "tional co-", "operation, of long-",
+        "The har-",
+        "bour is a site. The half-day trip by USB-",
+        "stick ends a half-",
+        "day later, by e-",
+        "mail of COVID-",
+        "19, and in North-",
+        "South berths of a narrow inter-",
+        "na-",
+        "tional co-",
+        "operation, of long-",
         "term plans (long plans of a term), and through cooperation.",
-    )  # fmt: skip
+    )
     more = ("Of the art, the tri-", "umph, a brig-", "and like any brigand.")
     document = only(opened(tmp_path, "a.pdf", office.pdf("\n".join(lines), "\n".join(more))))
-    assert " ".join(document.text.split()) == (
-        "The harbour is a site. The half-day trip by USB-stick ends a half-day later, by e-mail of COVID-19, and in North-South "
-        "berths of a narrow international cooperation, of long-term plans (long plans of a term), and through cooperation. "
-        "Of the art, the triumph, a brigand like any brigand."
+    assert (
+        " ".join(document.text.split())
+        == "The harbour is a site. The half-day trip by USB-stick ends a half-day later, by e-mail"
+        " of COVID-19, and in North-South berths of a narrow international cooperation, of"
+        " long-term plans (long plans of a term), and through cooperation. Of the art, the"
+        " triumph, a brigand like any brigand."
     )
 
 
 def test_what_looks_like_a_table_in_a_pdf_comes_once_and_on_its_page(tmp_path: Path) -> None:
     lines = (
-        "Contract 4711 between Pelican Ltd and Heron Inc\nBody beta of the agreement stands here.\nSomething else.\n2"
+        "Contract 4711 between Pelican Ltd and Heron Inc\nBody beta of the agreement stands"
+        " here.\nSomething else.\n2"
     )
     document = only(opened(tmp_path, "a.pdf", office.pdf("One.", lines, "Three.")))
     assert document.text == f"One.\n\n{lines}\n\nThree."
@@ -197,8 +256,10 @@ def test_what_looks_like_a_table_in_a_pdf_comes_once_and_on_its_page(tmp_path: P
         ("a.mbox", b"no mail begins here", "damaged"),
         ("a.doc", office.WORDML, "unsupported"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_read_has_the_kind_of_its_reason(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
+)
+def test_what_cannot_be_read_has_the_kind_of_its_reason(
+    tmp_path: Path, name: str, content: bytes, kind: str
+) -> None:
     with pytest.raises(UnreadableFileError) as error:
         opened(tmp_path, name, content)
     assert error.value.kind == kind
@@ -228,17 +289,25 @@ def test_a_file_is_read_as_what_it_is_whatever_its_name_says(tmp_path: Path) -> 
 
 def test_attachments_and_members_are_documents_of_their_own(tmp_path: Path) -> None:
     inner = office.eml({"plan.docx": office.docx(), "photo.png": b"\x89PNG"})
-    found = opened(tmp_path, "a.zip", office.zipped({"mail/one.eml": inner, "b.txt": "The tern rests."}))
+    found = opened(
+        tmp_path, "a.zip", office.zipped({"mail/one.eml": inner, "b.txt": "The tern rests."})
+    )
     read = {item.member: item.format for item in found if isinstance(item, ReadDocument)}
     assert read == {"mail/one.eml": "eml", "mail/one.eml/plan.docx": "docx", "b.txt": "txt"}
     (left,) = [item for item in found if isinstance(item, LeftOut)]
-    assert (left.member, left.state, left.kind) == ("mail/one.eml/photo.png", "skipped", "needs OCR")
+    assert (left.member, left.state, left.kind) == (
+        "mail/one.eml/photo.png",
+        "skipped",
+        "needs OCR",
+    )
     outlook = opened(tmp_path, "a.msg", office.msg({"plan.pdf": PDF}))
     assert [(item.member, item.format) for item in outlook if isinstance(item, ReadDocument)] == [
         ("", "msg"),
         ("plan.pdf", "pdf"),
     ]
-    box = opened(tmp_path, "a.mbox", office.mbox(office.eml(text="One."), office.eml({"a.txt": b"Two."})))
+    box = opened(
+        tmp_path, "a.mbox", office.mbox(office.eml(text="One."), office.eml({"a.txt": b"Two."}))
+    )
     assert [item.member for item in box] == ["0001.eml", "0002.eml", "0002.eml/a.txt"]
 
 
@@ -252,7 +321,11 @@ def test_one_bad_member_leaves_the_others(tmp_path: Path) -> None:
     }
     found = opened(tmp_path, "a.zip", office.zipped(files))
     assert [item.member for item in found] == list(files)
-    assert [item.kind for item in found if isinstance(item, LeftOut)] == ["damaged", "encrypted", "unsupported"]
+    assert [item.kind for item in found if isinstance(item, LeftOut)] == [
+        "damaged",
+        "encrypted",
+        "unsupported",
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -267,10 +340,15 @@ def test_attachments_of_one_name_are_distinguished_and_all_read(tmp_path: Path) 
         *opened(tmp_path, "a.eml", mail.as_bytes())[1:],
         *opened(tmp_path, "a.zip", twice("a/note.txt", "One.", "Two.")),
     ]
-    assert [(item.member, item.text.strip()) for item in found if isinstance(item, ReadDocument)] == [
-        ("note.txt", "One."), ("note (2).txt", "Two."), ("note (3).txt", "Three."), ("a/note.txt", "One."),
+    assert [
+        (item.member, item.text.strip()) for item in found if isinstance(item, ReadDocument)
+    ] == [
+        ("note.txt", "One."),
+        ("note (2).txt", "Two."),
+        ("note (3).txt", "Three."),
+        ("a/note.txt", "One."),
         ("a/note (2).txt", "Two."),
-    ]  # fmt: skip
+    ]
 
 
 def twice(name: str, *contents: str) -> bytes:
@@ -305,7 +383,9 @@ def test_a_text_about_another_format_is_a_text(tmp_path: Path, name: str, conten
 def test_what_other_programs_write_under_the_names_of_office_files_is_read(tmp_path: Path) -> None:
     table = "Berth\tDepth\nNorth pelican\t12 m\n"
     for name, content, format in (
-        ("a.xls", table.encode(), "csv"), ("b.xls", table.encode("utf-16"), "csv"), ("c.doc", office.MHTML, "mhtml"),
-    ):  # fmt: skip
+        ("a.xls", table.encode(), "csv"),
+        ("b.xls", table.encode("utf-16"), "csv"),
+        ("c.doc", office.MHTML, "mhtml"),
+    ):
         document = only(opened(tmp_path, name, content))
         assert (document.format, "pelican" in document.text) == (format, True), name

@@ -24,14 +24,21 @@ from engine.corpus.scan.formats import FORMATS, ending_of
 
 ENTITIES = (
     '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">'
-    + "".join(f'<!ENTITY {new} "{f"&{old};" * 10}">' for old, new in zip("abcdefgh", "bcdefghi", strict=True))
+    + "".join(
+        f'<!ENTITY {new} "{f"&{old};" * 10}">'
+        for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+    )
     + "]>"
 )
 
 
-@pytest.mark.parametrize("name", ["../up.txt", "/etc/evil.txt", "a/../../up.txt", "..\\up.txt", "C:\\evil.txt"])
+@pytest.mark.parametrize(
+    "name", ["../up.txt", "/etc/evil.txt", "a/../../up.txt", "..\\up.txt", "C:\\evil.txt"]
+)
 def test_names_that_lead_out_of_an_archive_are_refused(tmp_path: Path, name: str) -> None:
-    found = opened(tmp_path, "a.zip", office.zipped({name: "The pelican.", "good.txt": "The heron."}))
+    found = opened(
+        tmp_path, "a.zip", office.zipped({name: "The pelican.", "good.txt": "The heron."})
+    )
     assert [(item.member, type(item)) for item in found[1:]] == [("good.txt", ReadDocument)]
     assert isinstance(found[0], LeftOut)
     assert (found[0].state, found[0].kind) == ("quarantined", "refused")
@@ -67,13 +74,22 @@ def test_a_bomb_is_refused_by_the_size_that_it_declares(tmp_path: Path) -> None:
         opened(
             tmp_path,
             "a.docx",
-            office.zipped({"[Content_Types].xml": "<Types/>", "word/document.xml": bytes(80 * 2**20)}),
+            office.zipped(
+                {"[Content_Types].xml": "<Types/>", "word/document.xml": bytes(80 * 2**20)}
+            ),
         )
-    found = opened(tmp_path, "a.zip", office.zipped({"bomb.txt": bytes(80 * 2**20), "a.txt": "fine"}))
-    assert [(item.member, getattr(item, "kind", "")) for item in found] == [("bomb.txt", "too large"), ("a.txt", "")]
+    found = opened(
+        tmp_path, "a.zip", office.zipped({"bomb.txt": bytes(80 * 2**20), "a.txt": "fine"})
+    )
+    assert [(item.member, getattr(item, "kind", "")) for item in found] == [
+        ("bomb.txt", "too large"),
+        ("a.txt", ""),
+    ]
 
 
-def test_of_an_archive_above_the_limit_what_fits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_an_archive_above_the_limit_what_fits_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.corpus.formats.archives import members, zipped
 
     for module in (members, zipped):
@@ -96,7 +112,10 @@ def test_a_bomb_that_lies_about_its_size_is_stopped_while_it_unpacks(
 
     monkeypatch.setattr(zipped, "MAX_MEMBER", 2**20)
     found = opened(tmp_path, "a.zip", office.zipped({"a.txt": "fine", "b.txt": "x" * 3 * 2**20}))
-    assert [(item.member, getattr(item, "kind", "")) for item in found] == [("a.txt", ""), ("b.txt", "too large")]
+    assert [(item.member, getattr(item, "kind", "")) for item in found] == [
+        ("a.txt", ""),
+        ("b.txt", "too large"),
+    ]
 
 
 def test_archives_in_archives_end_somewhere(tmp_path: Path) -> None:
@@ -120,7 +139,12 @@ def test_many_members_end_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", ["a.odp", "a.docx", "a.odt", "a.epub"])
 def test_entities_are_never_expanded(tmp_path: Path, name: str) -> None:
-    source = {"a.odp": office.odp(), "a.docx": office.docx(), "a.odt": office.odt(), "a.epub": office.epub()}[name]
+    source = {
+        "a.odp": office.odp(),
+        "a.docx": office.docx(),
+        "a.odt": office.odt(),
+        "a.epub": office.epub(),
+    }[name]
     with zipfile.ZipFile(io.BytesIO(source)) as archive:
         files = {item: archive.read(item) for item in archive.namelist()}
     for part in ("content.xml", "word/document.xml", "a.xhtml"):
@@ -150,7 +174,9 @@ def test_a_compound_file_of_nonsense_never_loops() -> None:
             continue
 
 
-def test_a_text_that_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_is_too_long_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.corpus.formats import opening
 
     monkeypatch.setattr(opening, "MAX_TEXT_LENGTH", 1000)
@@ -160,7 +186,9 @@ def test_a_text_that_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest
     assert [getattr(item, "kind", "") for item in found] == ["too large", ""]
 
 
-def test_all_texts_of_a_file_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_texts_of_a_file_together_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.corpus.formats import opening
 
     monkeypatch.setattr(opening, "MAX_TEXT", 1000)
@@ -172,23 +200,34 @@ def test_all_texts_of_a_file_together_are_bounded(tmp_path: Path, monkeypatch: p
     ]
 
 
-def test_a_mailbox_unpacks_nothing_however_large_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mailbox_unpacks_nothing_however_large_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.corpus.formats import opening
 
     monkeypatch.setattr(opening, "MAX_UNPACKED", 1000)
     mails = [office.eml(text=f"Mail {n}. " + "The pelican rests. " * 30) for n in range(9)]
-    assert [type(item) for item in opened(tmp_path, "a.mbox", office.mbox(*mails))] == [ReadDocument] * 9
+    assert [type(item) for item in opened(tmp_path, "a.mbox", office.mbox(*mails))] == [
+        ReadDocument
+    ] * 9
     packed = office.zipped({f"{n}.txt": "The heron. " * 90 for n in range(9)})
-    assert {getattr(item, "kind", "") for item in opened(tmp_path, "a.zip", packed)} == {"", "too large"}
+    assert {getattr(item, "kind", "") for item in opened(tmp_path, "a.zip", packed)} == {
+        "",
+        "too large",
+    }
 
 
-def test_an_office_file_above_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_office_file_above_the_limit_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readers, "MAX_FILE", 1000)
     with unreadable("too large"):
         opened(tmp_path, "a.docx", office.docx())
 
 
-def test_a_fault_of_a_reader_is_a_reason_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_a_reader_is_a_reason_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.corpus.formats import office as reading
 
     class PanicError(BaseException):
@@ -200,5 +239,7 @@ def test_a_fault_of_a_reader_is_a_reason_like_any_other(tmp_path: Path, monkeypa
     monkeypatch.setattr(reading, "read_bytes", fail)
     with unreadable("crashed", "PanicError"):
         opened(tmp_path, "a.docx", office.docx())
-    found = opened(tmp_path, "a.zip", office.zipped({"a.docx": office.docx(), "b.txt": "The heron."}))
+    found = opened(
+        tmp_path, "a.zip", office.zipped({"a.docx": office.docx(), "b.txt": "The heron."})
+    )
     assert [item.member for item in found] == ["a.docx", "b.txt"]

@@ -1,4 +1,6 @@
-"""Files attached to a PDF, and embedded in office files, are documents of their own or have their line."""
+"""Files attached to a PDF, and embedded in office files, are documents of their own or have
+their line.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def found_in(tmp_path: Path, name: str, content: bytes) -> list[ReadDocument | L
 
 def reported(found: list[ReadDocument | LeftOut]) -> list[tuple[str, str]]:
     """(member, format, or why it was left out) of each."""
-    return [(item.member, item.format if isinstance(item, ReadDocument) else item.kind) for item in found]
+    return [
+        (item.member, item.format if isinstance(item, ReadDocument) else item.kind)
+        for item in found
+    ]
 
 
 def with_attachments(source: bytes, files: Mapping[str, bytes]) -> bytes:
@@ -52,7 +57,15 @@ def with_parts(source: bytes, parts: Mapping[str, bytes]) -> bytes:
 
 def packaged(name: str, content: bytes) -> bytes:
     """An object of the Packager."""
-    body = b"\2\0" + name.encode() + b"\0C:\\" + name.encode() + b"\0\0\0\3\0" + struct.pack("<I", 4) + b"C:\\\0"
+    body = (
+        b"\2\0"
+        + name.encode()
+        + b"\0C:\\"
+        + name.encode()
+        + b"\0\0\0\3\0"
+        + struct.pack("<I", 4)
+        + b"C:\\\0"
+    )
     body += struct.pack("<I", len(content)) + content
     return compound_file({"\x01Ole10Native": struct.pack("<I", len(body)) + body})
 
@@ -68,7 +81,11 @@ def test_files_attached_to_a_pdf_are_read_down_to_those_inside_them(tmp_path: Pa
         ("plan.pdf", "pdf"),
         ("plan.pdf/deep.txt", "txt"),
     ]
-    assert {item.text for item in found if item.member.endswith(".txt") and isinstance(item, ReadDocument)} == {
+    assert {
+        item.text
+        for item in found
+        if item.member.endswith(".txt") and isinstance(item, ReadDocument)
+    } == {
         "The gull.",
         "The tern rests.",
     }
@@ -76,7 +93,10 @@ def test_files_attached_to_a_pdf_are_read_down_to_those_inside_them(tmp_path: Pa
 
 def test_a_file_that_is_pinned_to_a_page_is_read(tmp_path: Path) -> None:
     file = b"<</Type/EmbeddedFile/Length 15>>stream\nThe tern rests.\nendstream"
-    pin = b"/Annots[<</Subtype/FileAttachment/Rect[9 9 19 19]/FS<</Type/Filespec/F(note.txt)/UF(note.txt)/EF<</F 8 0 R>>>>>>]"
+    pin = (
+        b"/Annots[<</Subtype/FileAttachment/Rect[9 9 19"
+        b" 19]/FS<</Type/Filespec/F(note.txt)/UF(note.txt)/EF<</F 8 0 R>>>>>>]"
+    )
     content = office.pdf("The pelican boards at dawn.", extra=file)
     assert b"\n8 0 obj\n<</Type/EmbeddedFile" in content
     found = found_in(tmp_path, "a.pdf", content.replace(b"/MediaBox", pin + b"/MediaBox"))
@@ -84,7 +104,9 @@ def test_a_file_that_is_pinned_to_a_page_is_read(tmp_path: Path) -> None:
 
 
 def test_the_files_stay_where_a_pdf_has_no_text(tmp_path: Path) -> None:
-    found = found_in(tmp_path, "scan.pdf", with_attachments(office.pdf(""), {"a.txt": b"The gull."}))
+    found = found_in(
+        tmp_path, "scan.pdf", with_attachments(office.pdf(""), {"a.txt": b"The gull."})
+    )
     assert reported(found) == [("its own text", "needs OCR"), ("a.txt", "txt")]
     with unreadable("damaged"):
         found_in(tmp_path, "a.pdf", b"%PDF-1.4 /EmbeddedFiles")
@@ -101,14 +123,20 @@ def test_files_embedded_in_office_files_are_read(tmp_path: Path) -> None:
     }
     found = found_in(tmp_path, "a.docx", with_parts(office.docx(), parts))
     assert reported(found) == [
-        ("", "docx"), ("Sheet1.xlsx", "xlsx"), ("oleObject1.pptx", "pptx"), ("oleObject2.pdf", "pdf"),
-        ("oleObject3.doc", "doc"), ("note.txt", "txt"),
-    ]  # fmt: skip
+        ("", "docx"),
+        ("Sheet1.xlsx", "xlsx"),
+        ("oleObject1.pptx", "pptx"),
+        ("oleObject2.pdf", "pdf"),
+        ("oleObject3.doc", "doc"),
+        ("note.txt", "txt"),
+    ]
     assert isinstance(found[-1], ReadDocument)
     assert found[-1].text == "The tern rests."
     for name, source in (("b.pptx", office.pptx()), ("c.xlsx", office.xlsx())):
         folder = {"b.pptx": "ppt", "c.xlsx": "xl"}[name]
-        found = found_in(tmp_path, name, with_parts(source, {f"{folder}/embeddings/x.docx": office.docx()}))
+        found = found_in(
+            tmp_path, name, with_parts(source, {f"{folder}/embeddings/x.docx": office.docx()})
+        )
         assert reported(found) == [("", ending_of(name)[1:]), ("x.docx", "docx")]
 
 
@@ -131,14 +159,21 @@ def test_objects_that_are_not_read_are_listed_once(tmp_path: Path) -> None:
     ]
 
 
-def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limits_hold_for_files_inside_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = with_attachments(PDF, {f"{number}.txt": b"The gull." for number in range(3)})
     monkeypatch.setattr(opening, "MAX_MEMBERS", 2)
     assert [kind for _, kind in reported(found_in(tmp_path, "a.pdf", content))] == [
-        "pdf", "txt", "txt", "too large",
-    ]  # fmt: skip
+        "pdf",
+        "txt",
+        "txt",
+        "too large",
+    ]
     monkeypatch.setattr(opening, "MAX_MEMBER", 8)
-    assert reported(found_in(tmp_path, "b.pdf", content))[1:] == [(f"{number}.txt", "too large") for number in range(3)]
+    assert reported(found_in(tmp_path, "b.pdf", content))[1:] == [
+        (f"{number}.txt", "too large") for number in range(3)
+    ]
     deep = PDF
     for _ in range(opening.MAX_DEPTH + 1):
         deep = with_attachments(PDF, {"p.pdf": deep})
@@ -157,9 +192,14 @@ def test_a_fault_in_looking_for_files_is_listed_and_costs_nothing_else(
 
     monkeypatch.setattr(opening, "files_inside", faulty)
     content = with_parts(office.docx(), {"word/embeddings/a.bin": b"x"})
-    assert reported(found_in(tmp_path, "a.zip", office.zipped({"a.docx": content, "b.txt": "The tern."}))) == [
-        ("a.docx", "docx"), ("a.docx/a.txt", "txt"), ("a.docx/files inside", "crashed"), ("b.txt", "txt"),
-    ]  # fmt: skip
+    assert reported(
+        found_in(tmp_path, "a.zip", office.zipped({"a.docx": content, "b.txt": "The tern."}))
+    ) == [
+        ("a.docx", "docx"),
+        ("a.docx/a.txt", "txt"),
+        ("a.docx/files inside", "crashed"),
+        ("b.txt", "txt"),
+    ]
 
 
 def test_the_text_of_a_document_is_reported_before_its_files_are_sought(tmp_path: Path) -> None:
@@ -174,7 +214,9 @@ def test_the_text_of_a_document_is_reported_before_its_files_are_sought(tmp_path
 
 
 def test_the_reading_process_distinguishes_files_of_documents(tmp_path: Path) -> None:
-    (tmp_path / "a.pdf").write_bytes(with_attachments(PDF, {"a.txt": b"The gull.", "b.docx": office.docx()}))
+    (tmp_path / "a.pdf").write_bytes(
+        with_attachments(PDF, {"a.txt": b"The gull.", "b.docx": office.docx()})
+    )
     pool = Pool(1, Limits(2**30, 30))
     try:
         outcome = pool.read(tmp_path / "a.pdf", "pdf")

@@ -1,4 +1,6 @@
-"""Parts of files that cannot be read: each has its line in the ledger, and no library's words for it are text."""
+"""Parts of files that cannot be read: each has its line in the ledger, and no library's words
+for it are text.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def with_part(source: bytes, part: str, content: bytes | None) -> bytes:
     """A package in which a part is another, or is missing."""
     with zipfile.ZipFile(io.BytesIO(source)) as archive:
         parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
-    return office.zipped({name: one for name, one in {**parts, part: content}.items() if one is not None})
+    return office.zipped(
+        {name: one for name, one in {**parts, part: content}.items() if one is not None}
+    )
 
 
 def with_a_changed_byte(source: bytes, part: str) -> bytes:
@@ -71,26 +75,38 @@ def test_where_all_parts_are_lost_the_reason_is_that_of_the_first(tmp_path: Path
 def test_chapters_that_rights_management_locks_are_not_called_damaged(tmp_path: Path) -> None:
     def listed(*chapters: str) -> bytes:
         named = "".join(
-            f'<e:EncryptedData><e:CipherData><e:CipherReference URI="{name}"/></e:CipherData></e:EncryptedData>'
+            "<e:EncryptedData><e:CipherData><e:CipherReference"
+            f' URI="{name}"/></e:CipherData></e:EncryptedData>'
             for name in chapters
         )
-        return f'<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container" xmlns:e="http://www.w3.org/2001/04/xmlenc#">{named}</encryption>'.encode()
+        return (
+            '<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"'
+            f' xmlns:e="http://www.w3.org/2001/04/xmlenc#">{named}</encryption>'.encode()
+        )
 
-    document, left = opened(tmp_path, "a.epub", with_part(office.epub(), "META-INF/encryption.xml", listed("a.xhtml")))
+    document, left = opened(
+        tmp_path, "a.epub", with_part(office.epub(), "META-INF/encryption.xml", listed("a.xhtml"))
+    )
     assert isinstance(document, ReadDocument)
     assert isinstance(left, LeftOut)
     assert left.kind == "encrypted"
     with unreadable("encrypted"):
-        opened(tmp_path, "b.epub", with_part(office.epub(), "META-INF/encryption.xml", listed("a.xhtml", "b.xhtml")))
+        opened(
+            tmp_path,
+            "b.epub",
+            with_part(office.epub(), "META-INF/encryption.xml", listed("a.xhtml", "b.xhtml")),
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "source", "part"),
     [
-        ("a.docx", office.docx(), "word/comments.xml"), ("a.docx", office.docx(), "word/charts/chart1.xml"),
-        ("a.xlsx", office.xlsx(), "xl/comments1.xml"), ("a.pptx", office.pptx(), "ppt/notesSlides/notesSlide1.xml"),
+        ("a.docx", office.docx(), "word/comments.xml"),
+        ("a.docx", office.docx(), "word/charts/chart1.xml"),
+        ("a.xlsx", office.xlsx(), "xl/comments1.xml"),
+        ("a.pptx", office.pptx(), "ppt/notesSlides/notesSlide1.xml"),
     ],
-)  # fmt: skip
+)
 def test_comments_notes_and_charts_that_do_not_unpack_are_listed(
     tmp_path: Path, name: str, source: bytes, part: str
 ) -> None:
@@ -103,9 +119,12 @@ def test_comments_notes_and_charts_that_do_not_unpack_are_listed(
 
 
 def test_tables_inside_too_many_others_are_listed(tmp_path: Path) -> None:
-    table, end = "<w:tbl><w:tr><w:tc>", "<w:p/></w:tc></w:tr></w:tbl>"
+    table = "<w:tbl><w:tr><w:tc>"
+    end = "<w:p/></w:tc></w:tr></w:tbl>"
     deep = table * 150 + "<w:p><w:r><w:t>heron</w:t></w:r></w:p>" + end * 150 + "</w:body>"
-    found = opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", "</w:body>", deep))
+    found = opened(
+        tmp_path, "a.docx", changed(office.docx(), "word/document.xml", "</w:body>", deep)
+    )
     document, left = found
     assert isinstance(document, ReadDocument)
     assert "100" not in document.text
@@ -114,10 +133,15 @@ def test_tables_inside_too_many_others_are_listed(tmp_path: Path) -> None:
 
 
 def test_a_text_box_inside_too_many_others_is_listed(tmp_path: Path) -> None:
-    box = '<w:p><w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox><w:txbxContent>'
+    box = (
+        "<w:p><w:r><w:pict><v:shape"
+        ' xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox><w:txbxContent>'
+    )
     end = "</w:txbxContent></v:textbox></v:shape></w:pict></w:r></w:p>"
     deep = box * 30 + "<w:p><w:r><w:t>heron</w:t></w:r></w:p>" + end * 30 + "</w:body>"
-    document, left = opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", "</w:body>", deep))
+    document, left = opened(
+        tmp_path, "a.docx", changed(office.docx(), "word/document.xml", "</w:body>", deep)
+    )
     assert isinstance(document, ReadDocument)
     assert "[" not in document.text
     assert isinstance(left, LeftOut)
@@ -133,7 +157,10 @@ def test_a_spreadsheet_without_the_list_of_its_parts_is_read(tmp_path: Path) -> 
 
 
 def test_a_spreadsheet_that_says_the_same_again_and_again_is_no_bomb(tmp_path: Path) -> None:
-    cell = '<table:table-cell office:value-type="string"><text:p>The tern rests.</text:p></table:table-cell>'
+    cell = (
+        '<table:table-cell office:value-type="string"><text:p>The tern'
+        " rests.</text:p></table:table-cell>"
+    )
     row = f"<table:table-row>{cell * 10}</table:table-row>"
     source = changed(
         office.ods(),
@@ -148,7 +175,10 @@ def test_a_spreadsheet_that_says_the_same_again_and_again_is_no_bomb(tmp_path: P
 
 @pytest.mark.parametrize("name", ["afchunk.mht", "merged.txt"])
 def test_what_word_merges_when_it_opens_a_file_is_a_file_inside(tmp_path: Path, name: str) -> None:
-    content = b"The tern rests on the pier." if name.endswith("txt") else office.eml(text="The tern rests on the pier.")
+    if name.endswith("txt"):
+        content = b"The tern rests on the pier."
+    else:
+        content = office.eml(text="The tern rests on the pier.")
     _, inside = opened(tmp_path, "a.docx", with_part(office.docx(), f"word/{name}", content))
     assert isinstance(inside, ReadDocument)
     assert (inside.member, "tern" in inside.text) == (name, True)
@@ -157,7 +187,10 @@ def test_what_word_merges_when_it_opens_a_file_is_a_file_inside(tmp_path: Path, 
 def test_a_pdf_with_a_slip_in_its_first_line_is_read(tmp_path: Path) -> None:
     content = office.pdf("The pelican boards at dawn.")
     assert content.startswith(b"%PDF-1.")
-    assert "pelican" in only(opened(tmp_path, "a.pdf", content.replace(b"%PDF-1.", b"%PDF.1.", 1))).text
+    assert (
+        "pelican"
+        in only(opened(tmp_path, "a.pdf", content.replace(b"%PDF-1.", b"%PDF.1.", 1))).text
+    )
 
 
 def test_an_archive_that_is_named_as_another_file_is_read_as_one(tmp_path: Path) -> None:

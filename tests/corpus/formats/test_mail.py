@@ -1,4 +1,6 @@
-"""Mails and mailboxes: all that a mail says is in its text, in a file of its own, or among what was left out."""
+"""Mails and mailboxes: all that a mail says is in its text, in a file of its own, or among what
+was left out.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,14 @@ def several(kind: str, *parts: Message) -> Message:
     return MIMEMultipart(kind, _subparts=list(parts))
 
 
-def read(tmp_path: Path, message: Message | str, name: str = "a.eml") -> tuple[str, list[ReadDocument | LeftOut]]:
+def read(
+    tmp_path: Path, message: Message | str, name: str = "a.eml"
+) -> tuple[str, list[ReadDocument | LeftOut]]:
     path = tmp_path / name
-    content = message if isinstance(message, str) else HEADER + message.as_string()
+    if isinstance(message, str):
+        content = message
+    else:
+        content = HEADER + message.as_string()
     path.write_bytes(content.encode(errors="surrogateescape"))
     first, *others = everything_in(path, name.rpartition(".")[2])
     assert isinstance(first, ReadDocument)
@@ -54,10 +61,18 @@ def read(tmp_path: Path, message: Message | str, name: str = "a.eml") -> tuple[s
 @pytest.mark.parametrize("encoding", ["base64", "7bit"])
 def test_a_mail_that_is_packed_within_a_mail_is_unpacked(tmp_path: Path, encoding: str) -> None:
     inner = b"Subject: Cranes\nFrom: bo@quay.example\n\nTwo cranes lift.\n"
-    packed = b64encode(inner).decode() if encoding == "base64" else inner.decode()
-    fields = f"Content-Type: message/rfc822\nContent-Transfer-Encoding: {encoding}\nContent-Disposition: attachment"
+    if encoding == "base64":
+        packed = b64encode(inner).decode()
+    else:
+        packed = inner.decode()
+    fields = (
+        f"Content-Type: message/rfc822\nContent-Transfer-Encoding: {encoding}\nContent-Disposition:"
+        " attachment"
+    )
     _, others = read(
-        tmp_path, f'{HEADER}Content-Type: multipart/mixed; boundary="x"\n\n--x\n{fields}\n\n{packed}\n--x--\n'
+        tmp_path,
+        f"{HEADER}Content-Type: multipart/mixed;"
+        f' boundary="x"\n\n--x\n{fields}\n\n{packed}\n--x--\n',
     )
     (mail,) = others
     assert isinstance(mail, ReadDocument)
@@ -76,8 +91,12 @@ def test_a_field_that_is_encoded_badly_costs_no_mail(tmp_path: Path) -> None:
 
 
 def test_every_part_of_a_mail_is_shown(tmp_path: Path) -> None:
-    page, footer = part("text/html", "<p>The pelican contract is void.</p>"), part("text/plain", "____\nThe heron list")
-    assert read(tmp_path, several("mixed", page, footer))[0] == "The pelican contract is void.\n\n____\nThe heron list"
+    page = part("text/html", "<p>The pelican contract is void.</p>")
+    footer = part("text/plain", "____\nThe heron list")
+    assert (
+        read(tmp_path, several("mixed", page, footer))[0]
+        == "The pelican contract is void.\n\n____\nThe heron list"
+    )
     signed = several("signed", several("mixed", page), part("application/pgp-signature", "----"))
     text, (signature,) = read(tmp_path, signed)
     assert text == "The pelican contract is void."
@@ -88,7 +107,11 @@ def test_every_part_of_a_mail_is_shown(tmp_path: Path) -> None:
     ("plain", "page", "shown"),
     [
         ("The pelican rests.", "<p>The <b>pelican</b> rests.</p>", "The pelican rests."),
-        ("The pelican rests.\nOn pier 9.", "<p>The pelican rests.</p>", "The pelican rests.\nOn pier 9."),
+        (
+            "The pelican rests.\nOn pier 9.",
+            "<p>The pelican rests.</p>",
+            "The pelican rests.\nOn pier 9.",
+        ),
         ("The pelican", "<p>The pelican rests on pier 9.</p>", "The pelican rests on pier 9."),
         ("Use a viewer.", "<p>The pelican rests.</p>", "Use a viewer.\n\nThe pelican rests."),
         ("", "<p>The pelican rests.</p>", "The pelican rests."),
@@ -98,24 +121,41 @@ def test_every_part_of_a_mail_is_shown(tmp_path: Path) -> None:
 def test_of_two_forms_the_plain_one_is_shown_where_it_has_as_much(
     tmp_path: Path, plain: str, page: str, shown: str
 ) -> None:
-    both = several("alternative", part("text/plain", plain), several("related", part("text/html", page)))
+    both = several(
+        "alternative", part("text/plain", plain), several("related", part("text/html", page))
+    )
     assert read(tmp_path, both)[0] == shown
 
 
 def test_what_is_no_body_is_a_file_of_its_own_or_left_out(tmp_path: Path) -> None:
     parts = (
-        part("text/plain", "Come."), part("text/calendar", "SUMMARY:Pelican meeting"), part("text/csv", "a;b\n1;pelican\n"),
-        part("application/vnd.openxmlformats-officedocument.wordprocessingml.document", office.docx()),
+        part("text/plain", "Come."),
+        part("text/calendar", "SUMMARY:Pelican meeting"),
+        part("text/csv", "a;b\n1;pelican\n"),
+        part(
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document", office.docx()
+        ),
         part("image/png", PICTURE, Content_Disposition='inline; filename="scan.png"'),
-        part("application/pdf", office.pdf("The pelican."), Content_Disposition='attachment; filename="report.2031"'),
-        part("application/octet-stream", b"\0\1"), part("text/plain", b"\0\1\2\3\0\0\1\2" * 9),
-    )  # fmt: skip
+        part(
+            "application/pdf",
+            office.pdf("The pelican."),
+            Content_Disposition='attachment; filename="report.2031"',
+        ),
+        part("application/octet-stream", b"\0\1"),
+        part("text/plain", b"\0\1\2\3\0\0\1\2" * 9),
+    )
     text, others = read(tmp_path, several("mixed", *parts))
     assert text == "Come.\n\nSUMMARY:Pelican meeting"
-    assert [(item.member, getattr(item, "format", "") or getattr(item, "kind", "")) for item in others] == [
-        ("attachment-3.csv", "csv"), ("attachment-4.docx", "docx"), ("scan.png", "needs OCR"), ("report.2031.pdf", "pdf"),
-        ("attachment-7", "unsupported"), ("attachment-8.txt", "binary"),
-    ]  # fmt: skip
+    assert [
+        (item.member, getattr(item, "format", "") or getattr(item, "kind", "")) for item in others
+    ] == [
+        ("attachment-3.csv", "csv"),
+        ("attachment-4.docx", "docx"),
+        ("scan.png", "needs OCR"),
+        ("report.2031.pdf", "pdf"),
+        ("attachment-7", "unsupported"),
+        ("attachment-8.txt", "binary"),
+    ]
 
 
 def test_small_pictures_of_a_written_page_belong_to_it(tmp_path: Path) -> None:
@@ -129,13 +169,17 @@ def test_small_pictures_of_a_written_page_belong_to_it(tmp_path: Path) -> None:
 def test_encodings_are_those_that_parts_name(tmp_path: Path) -> None:
     mail = EmailMessage(policy=policy.SMTP)
     mail.set_content("Größe der „Pier“", charset="cp1252", cte="8bit")
-    mail.add_alternative("<meta charset=utf-8><p>Größe der „Pier“ hier und dort</p>", "html", charset="cp1252")
+    mail.add_alternative(
+        "<meta charset=utf-8><p>Größe der „Pier“ hier und dort</p>", "html", charset="cp1252"
+    )
     path = tmp_path / "a.eml"
     path.write_bytes(mail.as_bytes())
     (document,) = everything_in(path, "eml")
     assert isinstance(document, ReadDocument)
     assert (document.text, document.note) == ("Größe der „Pier“ hier und dort", "")
-    path.write_bytes(b"Content-Type: text/plain; charset=utf-8\n\n" + "Пеликан ждёт корабль.".encode("koi8-r"))
+    path.write_bytes(
+        b"Content-Type: text/plain; charset=utf-8\n\n" + "Пеликан ждёт корабль.".encode("koi8-r")
+    )
     (document,) = everything_in(path, "eml")
     assert isinstance(document, ReadDocument)
     assert document.text == "Пеликан ждёт корабль."
@@ -144,11 +188,18 @@ def test_encodings_are_those_that_parts_name(tmp_path: Path) -> None:
 
 def test_a_report_and_a_body_without_its_boundaries_are_text(tmp_path: Path) -> None:
     report = (
-        f'{HEADER}Content-Type: multipart/report; boundary="B"\n\n--B\n\nNot delivered.\n--B\n'
-        "Content-Type: message/delivery-status\n\nReporting-MTA: dns; pier.example\n\nStatus: 5.1.1\n\n--B--\n"
+        f'{HEADER}Content-Type: multipart/report; boundary="B"\n\n--B\n\nNot'
+        " delivered.\n--B\nContent-Type: message/delivery-status\n\nReporting-MTA: dns;"
+        " pier.example\n\nStatus: 5.1.1\n\n--B--\n"
     )
-    assert read(tmp_path, report)[0] == "Not delivered.\n\nReporting-MTA: dns; pier.example\n\nStatus: 5.1.1"
-    assert read(tmp_path, f"{HEADER}Content-Type: multipart/mixed\n\nThe pelican.\n")[0] == "The pelican."
+    assert (
+        read(tmp_path, report)[0]
+        == "Not delivered.\n\nReporting-MTA: dns; pier.example\n\nStatus: 5.1.1"
+    )
+    assert (
+        read(tmp_path, f"{HEADER}Content-Type: multipart/mixed\n\nThe pelican.\n")[0]
+        == "The pelican."
+    )
 
 
 def test_a_mail_without_a_body_does_not_show_how_it_came_here(tmp_path: Path) -> None:
@@ -173,14 +224,20 @@ def test_a_mail_within_a_mail_is_one_of_its_own(tmp_path: Path) -> None:
 
 def test_sentences_that_begin_with_from_do_not_end_a_mail(tmp_path: Path) -> None:
     body = (
-        "Dear all,\n\nFrom the pier the pelican is seen.\n\n>From there, too.\n\nFrom 9 o'clock on:\nNote: bring it\n"
+        "Dear all,\n\nFrom the pier the pelican is seen.\n\n>From there, too.\n\nFrom 9 o'clock"
+        " on:\nNote: bring it\n"
     )
     box = f"From ada Tue Mar  4 05:06:07 2031\n{HEADER}\n{body}\nFrom nobody\n{HEADER}\nTwo.\n"
     path = tmp_path / "a.mbox"
     path.write_text(box)
     found = [item for item in everything_in(path, "mbox") if isinstance(item, ReadDocument)]
-    assert [item.text.partition("\n\n")[2] for item in found] == [body.replace(">From", "From").strip(), "Two."]
-    path.write_text(f"{HEADER}\nNo line before it.\n\nFrom ada Tue Mar  4 05:06:07 2031\n{HEADER}\nTwo.\n")
+    assert [item.text.partition("\n\n")[2] for item in found] == [
+        body.replace(">From", "From").strip(),
+        "Two.",
+    ]
+    path.write_text(
+        f"{HEADER}\nNo line before it.\n\nFrom ada Tue Mar  4 05:06:07 2031\n{HEADER}\nTwo.\n"
+    )
     assert [item.member for item in everything_in(path, "mbox")] == ["0001.eml", "0002.eml"]
 
 
@@ -194,9 +251,13 @@ def test_sentences_that_begin_with_from_do_not_end_a_mail(tmp_path: Path) -> Non
         (b"Fromage", b"Subject: Piers", False),
     ],
 )
-def test_a_line_parts_two_mails_where_a_header_follows(tmp_path: Path, line: bytes, after: bytes, parts: bool) -> None:
+def test_a_line_parts_two_mails_where_a_header_follows(
+    tmp_path: Path, line: bytes, after: bytes, parts: bool
+) -> None:
     path = tmp_path / "a.mbox"
-    path.write_bytes(b"From ada\n" + HEADER.encode() + b"\nOne.\n\n" + line + b"\n" + after + b"\n\nmore\n")
+    path.write_bytes(
+        b"From ada\n" + HEADER.encode() + b"\nOne.\n\n" + line + b"\n" + after + b"\n\nmore\n"
+    )
     assert len(list(everything_in(path, "mbox"))) == 1 + parts
 
 
@@ -208,8 +269,10 @@ def test_a_mail_that_is_cut_has_its_line(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_bytes(office.mbox(office.eml(text="The pelican.\n" * 200), office.eml(text="Two.")))
     found = list(everything_in(path, "mbox"))
     assert [(item.member, getattr(item, "kind", "")) for item in found] == [
-        ("0001.eml", ""), ("0001.eml/rest", "too large"), ("0002.eml", ""),
-    ]  # fmt: skip
+        ("0001.eml", ""),
+        ("0001.eml/rest", "too large"),
+        ("0002.eml", ""),
+    ]
 
 
 @pytest.mark.parametrize("packed", ["VGhlIHBlbGljYW4u", "VGhlIHBlbGljYW4", "VGhl!IHBlbGljYW4u\n"])
@@ -225,28 +288,42 @@ def test_how_a_part_is_packed_may_be_written_in_any_way(tmp_path: Path) -> None:
 
 
 def with_inner_mail(outer: bytes, inner: bytes) -> bytes:
-    """An Outlook message with another attached, as Outlook stores it: in a folder, and with less before its properties."""
-    opened, within = CompoundFile(outer), CompoundFile(inner)
+    """An Outlook message with another attached, as Outlook stores it: in a folder, and with less
+    before its properties.
+    """
+    opened = CompoundFile(outer)
+    within = CompoundFile(inner)
     folder = "__attach_version1.0_#00000000/"
     streams = {name: opened.read(name) for name in opened.names()}
     streams[f"{folder}__substg1.0_3001001F"] = "About terns".encode("utf-16-le")
     streams[f"{folder}__properties_version1.0"] = bytes(8)
     for name in within.names():
         content = within.read(name)
-        reported = content[:24] + content[32:] if name == "__properties_version1.0" else content
+        if name == "__properties_version1.0":
+            reported = content[:24] + content[32:]
+        else:
+            reported = content
         streams[f"{folder}__substg1.0_3701000D/{name}"] = reported
     return compound_file(streams)
 
 
-def test_messages_attached_to_messages_are_read_with_what_is_attached_to_them(tmp_path: Path) -> None:
+def test_messages_attached_to_messages_are_read_with_what_is_attached_to_them(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "a.msg").write_bytes(
-        with_inner_mail(office.msg(), with_inner_mail(office.msg(), office.msg({"plan.txt": b"The heron."})))
+        with_inner_mail(
+            office.msg(), with_inner_mail(office.msg(), office.msg({"plan.txt": b"The heron."}))
+        )
     )
-    found = [item for item in everything_in(tmp_path / "a.msg", "msg") if isinstance(item, ReadDocument)]
+    found = [
+        item for item in everything_in(tmp_path / "a.msg", "msg") if isinstance(item, ReadDocument)
+    ]
     assert [(item.member, item.format, item.author) for item in found] == [
-        ("", "msg", "Ada Quay"), ("About terns.msg", "msg", "Ada Quay"),
-        ("About terns.msg/About terns.msg", "msg", "Ada Quay"), ("About terns.msg/About terns.msg/plan.txt", "txt", ""),
-    ]  # fmt: skip
+        ("", "msg", "Ada Quay"),
+        ("About terns.msg", "msg", "Ada Quay"),
+        ("About terns.msg/About terns.msg", "msg", "Ada Quay"),
+        ("About terns.msg/About terns.msg/plan.txt", "txt", ""),
+    ]
     assert found[0].text == found[1].text == found[2].text
     assert found[3].text == "The heron."
 
@@ -281,7 +358,9 @@ def test_names_of_attachments_are_in_the_code_page_of_their_message(
     name = {"cp1252": "größe", "cp950": "測試", "cp1251": "план", "utf-8": "größe測試"}[page]
     opened = CompoundFile(office.msg({"x.txt": b"The heron."}))
     streams = {path: opened.read(path) for path in opened.names()}
-    streams["__properties_version1.0"] += b"".join(struct.pack("<HHIII", 3, code, 6, value, 0) for code, value in rows)
+    streams["__properties_version1.0"] += b"".join(
+        struct.pack("<HHIII", 3, code, 6, value, 0) for code, value in rows
+    )
     del streams["__attach_version1.0_#00000000/__substg1.0_3707001F"]
     streams["__attach_version1.0_#00000000/__substg1.0_3707001E"] = f"{name}.txt".encode(page)
     (tmp_path / "a.msg").write_bytes(compound_file(streams))
@@ -293,7 +372,12 @@ def packed_rtf(text: bytes) -> bytes:
     """RTF as Outlook packs it, each byte for itself, with what ends it."""
     pieces = [text[at : at + 8] for at in range(0, len(text), 8)]
     end = ((207 + len(text)) % 4096 << 4).to_bytes(2, "big")
-    body = b"".join(b"\0" + piece for piece in pieces[:-1]) + bytes([1 << len(pieces[-1])]) + pieces[-1] + end
+    body = (
+        b"".join(b"\0" + piece for piece in pieces[:-1])
+        + bytes([1 << len(pieces[-1])])
+        + pieces[-1]
+        + end
+    )
     assert len(pieces[-1]) < 8
     return struct.pack("<II4sI", len(body) + 12, len(text), b"LZFu", 0) + body
 
@@ -301,7 +385,8 @@ def packed_rtf(text: bytes) -> bytes:
 def test_a_body_in_rtf_is_unpacked(tmp_path: Path) -> None:
     """First the example of [MS-OXRTFCP], which refers to what is known before it begins."""
     sample = bytes.fromhex(
-        "2d0000002b0000004c5a4675f1c5c7a7 03000a00 7263706731323542 320af32068656c 0900 20627705b06c647d 0a800fa0"
+        "2d0000002b0000004c5a4675f1c5c7a7 03000a00 7263706731323542 320af32068656c 0900"
+        " 20627705b06c647d 0a800fa0"
     )
     assert unpacked_rtf(sample) == b"{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n"
     opened = CompoundFile(office.msg({"plan.txt": b"The heron."}))
@@ -311,18 +396,30 @@ def test_a_body_in_rtf_is_unpacked(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(compound_file(streams))
         document, *others = everything_in(tmp_path / name, "msg")
         assert isinstance(document, ReadDocument)
-        assert document.text.partition("\n\n")[2] == ("The pelican boards at dawn." if name == "a.msg" else "")
+        assert document.text.partition("\n\n")[2] == (
+            "The pelican boards at dawn." if name == "a.msg" else ""
+        )
         assert [(other.member, getattr(other, "kind", "")) for other in others] == [
-            ("plan.txt", ""), *([("some of its parts", "damaged")] if name == "b.msg" else []),
-        ]  # fmt: skip
+            ("plan.txt", ""),
+            *([("some of its parts", "damaged")] if name == "b.msg" else []),
+        ]
         streams["__substg1.0_10090102"] = b"\0" * 8 + b"what?" + b"\0" * 8
 
 
 def test_a_mail_that_says_nothing_keeps_what_is_attached(tmp_path: Path) -> None:
-    mail = b'Content-Type: text/plain; name="plan.txt"\nContent-Disposition: attachment; filename="plan.txt"\n\nThe heron.\n'
-    boundary = b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\n" + mail + b"--x--\n"
+    mail = (
+        b'Content-Type: text/plain; name="plan.txt"\nContent-Disposition: attachment;'
+        b' filename="plan.txt"\n\nThe heron.\n'
+    )
+    boundary = (
+        b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\n" + mail + b"--x--\n"
+    )
     opened = CompoundFile(office.msg({"plan.txt": b"The heron."}))
-    silent = {name: opened.read(name) for name in opened.names() if name.startswith(("__attach", "__properties"))}
+    silent = {
+        name: opened.read(name)
+        for name in opened.names()
+        if name.startswith(("__attach", "__properties"))
+    }
     for name, content in (("a.eml", boundary), ("a.msg", compound_file(silent))):
         (tmp_path / name).write_bytes(content)
         left, attached = everything_in(tmp_path / name, name[2:])

@@ -49,7 +49,8 @@ def test_raw_bytes_are_read_though_nothing_names_their_encoding(encoding: str, t
 
 
 @pytest.mark.parametrize(
-    ("charset", "text"), [("gb2312", "桥梁检查报告"), ("big5", "橋樑檢查報告"), ("iso-8859-2", "Wniosek o naprawę")]
+    ("charset", "text"),
+    [("gb2312", "桥梁检查报告"), ("big5", "橋樑檢查報告"), ("iso-8859-2", "Wniosek o naprawę")],
 )
 def test_raw_bytes_are_in_the_encoding_of_the_body(charset: str, text: str) -> None:
     assert subject(text.encode(charset), f"text/plain; charset={charset}".encode()) == text
@@ -97,7 +98,10 @@ def test_text_between_encoded_words_stays() -> None:
     field = b"Re: =?utf-8?q?Pr=C3=BCfung?= der Br\xc3\xbccke =?iso-8859-15?q?f=FCr_9_=A4?="
     assert subject(field) == "Re: Prüfung der Brücke für 9 €"
     assert subject(b"=?utf-8?Q?no word =?utf-8 Ring?") == "=?utf-8?Q?no word =?utf-8 Ring?"
-    assert subject(b'"=?utf-8?Q?M=C3=BCller=2C_J=C3=B6rg?=" <j@quay.example>') == '"Müller, Jörg" <j@quay.example>'
+    assert (
+        subject(b'"=?utf-8?Q?M=C3=BCller=2C_J=C3=B6rg?=" <j@quay.example>')
+        == '"Müller, Jörg" <j@quay.example>'
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,12 +126,17 @@ def test_names_of_attachments(disposition: bytes) -> None:
 
 
 def test_a_name_that_the_type_alone_gives() -> None:
-    part = parsed('Content-Type: text/plain; name="Übergabe.txt"\nContent-Disposition: attachment'.encode())
+    part = parsed(
+        'Content-Type: text/plain; name="Übergabe.txt"\nContent-Disposition: attachment'.encode()
+    )
     assert FieldDecoder(part).file_name(part) == "Übergabe.txt"
 
 
 def test_mail_mailbox_and_report_show_the_same(tmp_path: Path) -> None:
-    mail = "From: Jörg <j@quay.example>\nSubject: Überweisung Käse\nContent-Type: text/plain\n\nThe heron.\n".encode()
+    mail = (
+        "From: Jörg <j@quay.example>\nSubject: Überweisung Käse\nContent-Type: text/plain\n\nThe"
+        " heron.\n".encode()
+    )
     (tmp_path / "a.eml").write_bytes(mail)
     (tmp_path / "a.mbox").write_bytes(b"From a@quay.example Tue Jun 17 09:12:00 2031\n" + mail)
     for name in ("a.eml", "a.mbox"):
@@ -169,29 +178,47 @@ def tnef(files: dict[str, bytes]) -> bytes:
     """What Outlook calls winmail.dat."""
 
     def attribute(code: int, value: bytes) -> bytes:
-        return struct.pack("<BII", 2, code, len(value)) + value + struct.pack("<H", sum(value) % 65536)
+        return (
+            struct.pack("<BII", 2, code, len(value)) + value + struct.pack("<H", sum(value) % 65536)
+        )
 
     made = bytes.fromhex("789f3e220100") + attribute(0x00069007, struct.pack("<II", 1252, 0))
     for name, content in files.items():
-        made += attribute(0x00069002, bytes(14)) + attribute(0x00018010, name.encode("cp1252") + b"\0")
+        made += attribute(0x00069002, bytes(14)) + attribute(
+            0x00018010, name.encode("cp1252") + b"\0"
+        )
         made += attribute(0x0006800F, content)
     return made
 
 
-@pytest.mark.parametrize("content_type", [b"application/ms-tnef; name=winmail.dat", b"application/octet-stream"])
+@pytest.mark.parametrize(
+    "content_type", [b"application/ms-tnef; name=winmail.dat", b"application/octet-stream"]
+)
 def test_what_is_packed_in_winmail_dat_is_read_and_the_ledger_says_what_that_is(
     tmp_path: Path, content_type: bytes
 ) -> None:
     packed = b64encode(tnef({"Übergabe.txt": b"The heron list.", "plan.xyz": b"\0\1"}))
-    head = b'Subject: Piers\nFrom: a@quay.example\nContent-Type: multipart/mixed; boundary="x"\n\n--x\n\nSee.\n--x\n'
-    fields = b"Content-Transfer-Encoding: base64\nContent-Disposition: attachment; filename=winmail.dat\n\n"
-    (tmp_path / "a.eml").write_bytes(head + b"Content-Type: " + content_type + b"\n" + fields + packed + b"\n--x--\n")
+    head = (
+        b"Subject: Piers\nFrom: a@quay.example\nContent-Type: multipart/mixed;"
+        b' boundary="x"\n\n--x\n\nSee.\n--x\n'
+    )
+    fields = (
+        b"Content-Transfer-Encoding: base64\nContent-Disposition: attachment;"
+        b" filename=winmail.dat\n\n"
+    )
+    (tmp_path / "a.eml").write_bytes(
+        head + b"Content-Type: " + content_type + b"\n" + fields + packed + b"\n--x--\n"
+    )
     _, text, document, other = everything_in(tmp_path / "a.eml", "eml")
     assert isinstance(document, ReadDocument)
     assert (document.member, document.text) == ("winmail.dat/Übergabe.txt", "The heron list.")
     assert isinstance(text, LeftOut)
     assert isinstance(other, LeftOut)
-    assert (text.member, text.state, text.kind) == ("winmail.dat/the mail's text", "skipped", "unsupported")
+    assert (text.member, text.state, text.kind) == (
+        "winmail.dat/the mail's text",
+        "skipped",
+        "unsupported",
+    )
     assert "TNEF" in text.reason
     assert other.member == "winmail.dat/plan.xyz"
 
@@ -202,7 +229,10 @@ def test_winmail_dat_is_known_by_what_it_holds(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b/winmail.dat").write_bytes(b"no TNEF at all")
     found = scan([tmp_path])
-    assert [(file.path, file.format) for file in found.files] == [("Winmail (2).dat", "tnef"), ("winmail.dat", "tnef")]
+    assert [(file.path, file.format) for file in found.files] == [
+        ("Winmail (2).dat", "tnef"),
+        ("winmail.dat", "tnef"),
+    ]
     assert [item.path for item in found.skipped] == ["b/winmail.dat"]
     with pytest.raises(UnreadableFileError) as caught:
         list(everything_in(tmp_path / "Winmail (2).dat", "tnef"))
@@ -214,7 +244,9 @@ def test_winmail_dat_is_known_by_what_it_holds(tmp_path: Path) -> None:
             found_in = list(everything_in(tmp_path / "winmail.dat", "tnef"))
         except UnreadableFileError:
             continue
-        assert [one.text for one in found_in if isinstance(one, ReadDocument)] == ["The heron list."]
+        assert [one.text for one in found_in if isinstance(one, ReadDocument)] == [
+            "The heron list."
+        ]
 
 
 @pytest.mark.shared

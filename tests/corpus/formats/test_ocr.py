@@ -1,4 +1,6 @@
-"""OCR with a program in tesseract's place: what it is asked, what it may not do, and what the ledger says."""
+"""OCR with a program in tesseract's place: what it is asked, what it may not do, and what the
+ledger says.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ else:
         writing = "refused"
     kind = " ".join(picture.split(b"\\n")[0].decode("latin-1").split()) if picture[:2] == b"P5" else "a photo"
     print(f"The pelican sleeps: {{kind}}, {{asked[3]}}, network {{network}}, writing {{writing}}.\\n\\f", end="")
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -107,7 +109,9 @@ def test_what_is_installed_is_found(program: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_only_pages_without_text_are_read_and_the_program_is_confined(tmp_path: Path, read) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "mixed.pdf").write_bytes(office.pdf("The heron moors at noon.", "", "The tern rests."))
+    (tmp_path / "mixed.pdf").write_bytes(
+        office.pdf("The heron moors at noon.", "", "The tern rests.")
+    )
     outcome: Outcome = read(tmp_path / "mixed.pdf")
     (document,) = outcome.documents
     heron, pelican, tern = document.text.split("\n\n")
@@ -120,14 +124,18 @@ def test_only_pages_without_text_are_read_and_the_program_is_confined(tmp_path: 
 
 
 def test_a_scan_with_a_stamp_is_read_and_keeps_its_stamp(tmp_path: Path, read) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "stamped.pdf").write_bytes(office.pdf("The heron moors at noon.", "", stamp="Received 12 May"))
+    (tmp_path / "stamped.pdf").write_bytes(
+        office.pdf("The heron moors at noon.", "", stamp="Received 12 May")
+    )
     outcome: Outcome = read(tmp_path / "stamped.pdf")
     (document,) = outcome.documents
     assert "Received 12 May\nThe pelican sleeps" in document.text
     assert (numbers(document.note), outcome.left_out) == ([1, 2], [])
 
 
-def test_scans_between_pages_of_text_are_read_when_ocr_is_switched_on(tmp_path: Path, program: Path) -> None:
+def test_scans_between_pages_of_text_are_read_when_ocr_is_switched_on(
+    tmp_path: Path, program: Path
+) -> None:
     documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "mixed.pdf").write_bytes(office.pdf("The heron moors at noon.", ""))
@@ -151,11 +159,15 @@ def test_what_ocr_had_no_time_for_is_listed_and_read_when_it_gets_more(
     documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "mixed.pdf").write_bytes(office.pdf("The heron moors at noon.", ""))
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)], "ocr": True}})
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(documents)], "ocr": True}}
+    )
 
     def standing(seconds: int, given: int) -> list[tuple[str, str, str]]:
         project.change_settings({"corpus.ocr_seconds": seconds})
-        monkeypatch.setattr(ingest, "Limits", lambda *limits, ocr_seconds: Limits(*limits, ocr_seconds=given))
+        monkeypatch.setattr(
+            ingest, "Limits", lambda *limits, ocr_seconds: Limits(*limits, ocr_seconds=given)
+        )
         ingest_here(project.path)
         with closing(project.store()) as store:
             return [(row.path, row.state, row.kind) for row in store.ledger()]
@@ -188,8 +200,12 @@ def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Monke
     assert numbers(reported) == [4, 5, 2]
 
 
-def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three pages at 10 s each, 25 s allowed: the third is begun in time, the fourth and fifth are not."""
+def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three pages at 10 s each, 25 s allowed: the third is begun in time, the fourth and fifth
+    are not.
+    """
     clock = [0.0]
 
     def recognise(picture: bytes) -> tuple[str, str]:
@@ -219,8 +235,9 @@ def test_pictures_of_their_own_and_in_mails(tmp_path: Path, read) -> None:  # ty
     assert (photo.member, photo.format, bool(photo.note)) == ("photo.jpeg", "jpg", True)
     assert photo.text.startswith("The pelican sleeps: a photo, deu+eng")
     assert [(part.member, part.kind, numbers(part.reason)) for part in outcome.left_out] == [
-        ("drawing.heic", "needs OCR", []), ("bad.png", "needs OCR", [1]),
-    ]  # fmt: skip
+        ("drawing.heic", "needs OCR", []),
+        ("bad.png", "needs OCR", [1]),
+    ]
 
 
 def test_a_page_that_takes_too_long_is_given_up(found: Tesseract) -> None:
@@ -234,7 +251,9 @@ def test_a_signal_from_outside_is_not_taken_for_its_own_limit(found: Tesseract) 
     assert (text, "SIGTERM" in problem, numbers(problem)) == ("", True, [])
 
 
-def test_pages_read_by_ocr_are_recorded_and_switching_it_takes_effect(tmp_path: Path, program: Path) -> None:
+def test_pages_read_by_ocr_are_recorded_and_switching_it_takes_effect(
+    tmp_path: Path, program: Path
+) -> None:
     documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "scan.pdf").write_bytes(office.pdf("", ""))
@@ -251,9 +270,16 @@ def test_pages_read_by_ocr_are_recorded_and_switching_it_takes_effect(tmp_path: 
         return rows
 
     def standing(rows: dict[str, FileOutcome]) -> dict[str, tuple[str, str, list[float]]]:
-        return {path: (row.state, row.kind, numbers(row.reason)) for path, row in rows.items() if path != "note.txt"}
+        return {
+            path: (row.state, row.kind, numbers(row.reason))
+            for path, row in rows.items()
+            if path != "note.txt"
+        }
 
-    without = {"scan.pdf": ("quarantined", "needs OCR", []), "photo.png": ("skipped", "needs OCR", [])}
+    without = {
+        "scan.pdf": ("quarantined", "needs OCR", []),
+        "photo.png": ("skipped", "needs OCR", []),
+    }
     read = {"scan.pdf": ("read", "OCR", [2, 2]), "photo.png": ("read", "OCR", [])}
     assert standing(ledger(ocr=False)) == without
     assert standing(ledger(ocr=True)) == read

@@ -1,4 +1,6 @@
-"""Parts of office files beside their text: charts, drawings, comments, notes, headers and footers, masters, formulas, boxes."""
+"""Parts of office files beside their text: charts, drawings, comments, notes, headers and
+footers, masters, formulas, boxes.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ DRAWN = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 
 
 @pytest.mark.parametrize("emptied", [True, False])
-def test_the_text_of_a_chart_a_drawing_or_embedded_html_is_found(tmp_path: Path, emptied: bool) -> None:
+def test_the_text_of_a_chart_a_drawing_or_embedded_html_is_found(
+    tmp_path: Path, emptied: bool
+) -> None:
     drawing = f"<x {DRAWN}><a:p><a:r><a:t>The ter</a:t></a:r><a:r><a:t>n.</a:t></a:r></a:p></x>"
     chart = (
-        '<c:x xmlns:c="urn:c"><c:pt><c:v>Wharves</c:v></c:pt><c:pt><c:v>4.2999999999999998</c:v></c:pt>'
+        '<c:x xmlns:c="urn:c"><c:pt><c:v>Wharves</c:v></c:pt><c:pt><c:v>4.2999999999999998</c:v></c:pt>'  # noqa: E501
         "<c:pt><c:v>Wharves</c:v></c:pt></c:x>"
     )
     for name, source, part, content, text in (
@@ -37,7 +41,10 @@ def test_the_text_of_a_chart_a_drawing_or_embedded_html_is_found(tmp_path: Path,
 def test_comments_notes_headers_and_footers_of_a_word_file_are_found_once(tmp_path: Path) -> None:
     def part(root: str, *paragraphs: str) -> str:
         inner = "".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs)
-        inner = f'<w:{root[:-1]} w:id="2">{inner}</w:{root[:-1]}>' if root in ("comments", "endnotes") else inner
+        if root in ("comments", "endnotes"):
+            inner = f'<w:{root[:-1]} w:id="2">{inner}</w:{root[:-1]}>'
+        else:
+            inner = inner
         return f"<w:{root} {WORD}>{inner}</w:{root}>"
 
     parts = {
@@ -55,7 +62,8 @@ def test_comments_notes_headers_and_footers_of_a_word_file_are_found_once(tmp_pa
         "endnotes": "endnotes",
     }
     related = "".join(
-        f'<Relationship Id="{part}" Type="{office.OFFICE}/{kind}" Target="{part}.xml"/>' for part, kind in kinds.items()
+        f'<Relationship Id="{part}" Type="{office.OFFICE}/{kind}" Target="{part}.xml"/>'
+        for part, kind in kinds.items()
     )
     shown = "".join(
         f'<w:{kind}Reference w:type="{type}" r:id="{part}" xmlns:r="{office.OFFICE}"/>'
@@ -65,8 +73,15 @@ def test_comments_notes_headers_and_footers_of_a_word_file_are_found_once(tmp_pa
             ("footer1", "footer", "default"),
         )
     )
-    source = changed(office.docx(), "word/_rels/document.xml.rels", "</Relationships>", f"{related}</Relationships>")
-    source = changed(source, "word/document.xml", "</w:body>", f"<w:sectPr>{shown}</w:sectPr></w:body>")
+    source = changed(
+        office.docx(),
+        "word/_rels/document.xml.rels",
+        "</Relationships>",
+        f"{related}</Relationships>",
+    )
+    source = changed(
+        source, "word/document.xml", "</w:body>", f"<w:sectPr>{shown}</w:sectPr></w:body>"
+    )
     text = only(opened(tmp_path, "a.docx", with_parts(source, parts))).text
     for words in (
         "Of terns.",
@@ -80,27 +95,37 @@ def test_comments_notes_headers_and_footers_of_a_word_file_are_found_once(tmp_pa
 
 def test_headers_and_footers_of_a_sheet_are_found_without_their_fields(tmp_path: Path) -> None:
     margins = (
-        '<headerFooter><oddHeader>&amp;L&amp;"-,Bold"&amp;12KYC &amp;&amp; file&amp;CFor terns &amp;D&amp;RDraft'
-        "</oddHeader><oddFooter>&amp;KFF0000Page &amp;P of &amp;N&amp;R&amp;F</oddFooter></headerFooter></worksheet>"
+        '<headerFooter><oddHeader>&amp;L&amp;"-,Bold"&amp;12KYC &amp;&amp; file&amp;CFor terns'
+        " &amp;D&amp;RDraft</oddHeader><oddFooter>&amp;KFF0000Page &amp;P of"
+        " &amp;N&amp;R&amp;F</oddFooter></headerFooter></worksheet>"
     )
     source = changed(office.xlsx(), "xl/worksheets/sheet2.xml", "</worksheet>", margins)
-    assert only(opened(tmp_path, "a.xlsx", source)).text.endswith("The heron\n\nKYC & file\nFor terns\nDraft")
+    assert only(opened(tmp_path, "a.xlsx", source)).text.endswith(
+        "The heron\n\nKYC & file\nFor terns\nDraft"
+    )
 
 
 def test_what_stands_on_the_master_of_slides_is_found(tmp_path: Path) -> None:
     names = " ".join(
         f'xmlns:{short}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
-        for short, name in (("style", "style"), ("text", "text"), ("draw", "drawing"), ("presentation", "presentation"))
+        for short, name in (
+            ("style", "style"),
+            ("text", "text"),
+            ("draw", "drawing"),
+            ("presentation", "presentation"),
+        )
     )
     styles = (
-        f'<x {names}><style:master-page style:name="Used"><draw:frame><text:p>Port authority</text:p></draw:frame>'
-        '<draw:frame presentation:placeholder="true"><text:p>Click here</text:p></draw:frame><draw:frame><text:p>'
-        "<text:page-number>1</text:page-number></text:p></draw:frame><presentation:notes><text:p>Notes</text:p>"
-        '</presentation:notes></style:master-page><style:master-page style:name="Other"><text:p>Unused</text:p>'
-        "</style:master-page></x>"
+        f'<x {names}><style:master-page style:name="Used"><draw:frame><text:p>Port'
+        ' authority</text:p></draw:frame><draw:frame presentation:placeholder="true"><text:p>Click'
+        " here</text:p></draw:frame><draw:frame><text:p><text:page-number>1</text:page-number></text:p></draw:frame><presentation:notes><text:p>Notes</text:p></presentation:notes></style:master-page><style:master-page"  # noqa: E501
+        ' style:name="Other"><text:p>Unused</text:p></style:master-page></x>'
     )
     source = changed(
-        office.odp(), "content.xml", 'draw:name="Pilots"', 'draw:name="Pilots" draw:master-page-name="Used"'
+        office.odp(),
+        "content.xml",
+        'draw:name="Pilots"',
+        'draw:name="Pilots" draw:master-page-name="Used"',
     )
     found = only(opened(tmp_path, "a.odp", with_parts(source, {"styles.xml": styles})))
     assert "Port authority" in found.text
@@ -112,11 +137,12 @@ def test_what_stands_on_the_master_of_slides_is_found(tmp_path: Path) -> None:
 def test_the_numbers_of_a_sheet_come_once_where_a_chart_shows_them(tmp_path: Path) -> None:
     reported = "3.141592653589793"
     chart = (
-        '<c:x xmlns:c="urn:c"><c:tx><c:strCache><c:pt><c:v>Wharves</c:v></c:pt></c:strCache></c:tx><c:val><c:numCache>'
+        '<c:x xmlns:c="urn:c"><c:tx><c:strCache><c:pt><c:v>Wharves</c:v></c:pt></c:strCache></c:tx><c:val><c:numCache>'  # noqa: E501
         f"<c:pt><c:v>{reported}</c:v></c:pt></c:numCache></c:val></c:x>"
     )
     parts = {"xl/charts/chart1.xml": chart}
-    row, end = f'<row r="9"><c r="A9"><v>{reported}</v></c></row>', "</sheetData>"
+    row = f'<row r="9"><c r="A9"><v>{reported}</v></c></row>'
+    end = "</sheetData>"
     source = changed(with_parts(office.xlsx(), parts), "xl/worksheets/sheet1.xml", end, row + end)
     document = only(opened(tmp_path, "a.xlsx", source))
     assert document.text.count("3.14159") == 1
@@ -125,19 +151,31 @@ def test_the_numbers_of_a_sheet_come_once_where_a_chart_shows_them(tmp_path: Pat
 
 def test_a_paragraph_with_a_formula_is_reported_once(tmp_path: Path) -> None:
     formula = (
-        '<m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:r><m:t>E=mc</m:t></m:r><m:sSup>'
+        "<m:oMath"
+        ' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:r><m:t>E=mc</m:t></m:r><m:sSup>'
         "<m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:oMath>"
     )
-    old, begin, end = "The heron moors at noon.", '<w:r><w:t xml:space="preserve">', "</w:t></w:r>"
+    old = "The heron moors at noon."
+    begin = '<w:r><w:t xml:space="preserve">'
+    end = "</w:t></w:r>"
     new = f"{old} Where {end}{formula}{begin} holds for terns."
-    text = only(opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", old, new))).text
+    text = only(
+        opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", old, new))
+    ).text
     assert "E=mcx2" in text
-    assert [text.count(words) for words in (old, "E=mc", "holds for terns", "beside")] == [1, 1, 1, 0]
+    assert [text.count(words) for words in (old, "E=mc", "holds for terns", "beside")] == [
+        1,
+        1,
+        1,
+        0,
+    ]
 
 
 def test_what_a_speaker_notes_on_a_slide_is_read_with_it(tmp_path: Path) -> None:
     names = 'xmlns:presentation="urn:oasis:names:tc:opendocument:xmlns:presentation:1.0"'
-    frame = "<draw:frame><draw:text-box><text:p>Mention the tern.</text:p></draw:text-box></draw:frame>"
+    frame = (
+        "<draw:frame><draw:text-box><text:p>Mention the tern.</text:p></draw:text-box></draw:frame>"
+    )
     old = "</draw:page><draw:page"
     notes = f"<presentation:notes {names}>{frame}</presentation:notes>{old}"
     document = only(opened(tmp_path, "a.odp", changed(office.odp(), "content.xml", old, notes)))
@@ -146,35 +184,58 @@ def test_what_a_speaker_notes_on_a_slide_is_read_with_it(tmp_path: Path) -> None
 
 
 def test_text_that_is_boxed_inside_a_paragraph_is_found(tmp_path: Path) -> None:
-    box = '<w:pict><v:textpath xmlns:v="urn:schemas-microsoft-com:vml" string="Wordy tern"/></w:pict>'
+    box = (
+        '<w:pict><v:textpath xmlns:v="urn:schemas-microsoft-com:vml" string="Wordy tern"/></w:pict>'
+    )
     old = "<w:t>The heron moors at noon.</w:t>"
-    text = only(opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", old, old + box))).text
+    text = only(
+        opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", old, old + box))
+    ).text
     assert text.endswith("The heron moors at noon.Wordy tern")
-    note = "<office:annotation><dc:creator>Ada</dc:creator><text:p>The tern?</text:p></office:annotation>"
+    note = (
+        "<office:annotation><dc:creator>Ada</dc:creator><text:p>The"
+        " tern?</text:p></office:annotation>"
+    )
     for name, source in (("a.odt", office.odt()),):
         old = "pelican"
-        found = only(opened(tmp_path, name, changed(source, "content.xml", old, f"{old}{note}"))).text
+        found = only(
+            opened(tmp_path, name, changed(source, "content.xml", old, f"{old}{note}"))
+        ).text
         assert found.count("The tern?") == 1, (name, found)
 
 
 @pytest.mark.parametrize(
     ("ending", "kind"),
     [
-        ("docm", "ms-word.document.macroEnabled"), ("dotx", "openxmlformats-officedocument.wordprocessingml.template"),
-        ("dotm", "ms-word.template.macroEnabledTemplate"), ("pptm", "ms-powerpoint.presentation.macroEnabled"),
-        ("ppsx", "openxmlformats-officedocument.presentationml.slideshow"), ("ppsm", "ms-powerpoint.slideshow.macroEnabled"),
-        ("potx", "openxmlformats-officedocument.presentationml.template"), ("potm", "ms-powerpoint.template.macroEnabled"),
-        ("xlsm", "ms-excel.sheet.macroEnabled"), ("xltx", "openxmlformats-officedocument.spreadsheetml.template"),
+        ("docm", "ms-word.document.macroEnabled"),
+        ("dotx", "openxmlformats-officedocument.wordprocessingml.template"),
+        ("dotm", "ms-word.template.macroEnabledTemplate"),
+        ("pptm", "ms-powerpoint.presentation.macroEnabled"),
+        ("ppsx", "openxmlformats-officedocument.presentationml.slideshow"),
+        ("ppsm", "ms-powerpoint.slideshow.macroEnabled"),
+        ("potx", "openxmlformats-officedocument.presentationml.template"),
+        ("potm", "ms-powerpoint.template.macroEnabled"),
+        ("xlsm", "ms-excel.sheet.macroEnabled"),
+        ("xltx", "openxmlformats-officedocument.spreadsheetml.template"),
         ("xltm", "ms-excel.template.macroEnabled"),
     ],
-)  # fmt: skip
-def test_files_with_macros_and_templates_are_read_as_the_others(tmp_path: Path, ending: str, kind: str) -> None:
+)
+def test_files_with_macros_and_templates_are_read_as_the_others(
+    tmp_path: Path, ending: str, kind: str
+) -> None:
     plain = {"d": "docx", "p": "pptx", "x": "xlsx"}[ending[0]]
-    of_old = {"d": "wordprocessingml.document", "p": "presentationml.presentation", "x": "spreadsheetml.sheet"}[
-        ending[0]
-    ]
+    of_old = {
+        "d": "wordprocessingml.document",
+        "p": "presentationml.presentation",
+        "x": "spreadsheetml.sheet",
+    }[ending[0]]
     source = TITLED[f"a.{plain}"]
-    other = changed(source, "[Content_Types].xml", f"openxmlformats-officedocument.{of_old}.main", f"{kind}.main")
+    other = changed(
+        source,
+        "[Content_Types].xml",
+        f"openxmlformats-officedocument.{of_old}.main",
+        f"{kind}.main",
+    )
     document = only(opened(tmp_path, f"a.{ending}", other))
     assert document.text == only(opened(tmp_path, f"a.{plain}", source)).text
     assert (document.format, document.title) == (plain, "Harbour plan")
@@ -182,8 +243,10 @@ def test_files_with_macros_and_templates_are_read_as_the_others(tmp_path: Path, 
 
 def test_words_of_which_a_part_is_formatted_stay_whole_on_slides(tmp_path: Path) -> None:
     runs = (
-        'The p</a:t></a:r><a:r><a:rPr b="1"/><a:t>eli</a:t></a:r><a:r><a:rPr><a:solidFill><a:srgbClr val="FF0000"/></a:solidFill>'
-        "</a:rPr><a:t>can PHX</a:t></a:r>\n<a:r>\n<a:rPr/>\n<a:t>-121</a:t></a:r><a:br/><a:r><a:t>boards"
+        "The p</a:t></a:r><a:r><a:rPr"
+        ' b="1"/><a:t>eli</a:t></a:r><a:r><a:rPr><a:solidFill><a:srgbClr'
+        ' val="FF0000"/></a:solidFill></a:rPr><a:t>can'
+        " PHX</a:t></a:r>\n<a:r>\n<a:rPr/>\n<a:t>-121</a:t></a:r><a:br/><a:r><a:t>boards"
     )
     source = changed(office.pptx(), "ppt/slides/slide1.xml", "The pelican boards", runs)
     text = only(opened(tmp_path, "a.pptx", source)).text
@@ -193,9 +256,14 @@ def test_words_of_which_a_part_is_formatted_stay_whole_on_slides(tmp_path: Path)
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_words_between_which_a_page_ends_are_two(tmp_path: Path, inside: bool) -> None:
-    ends = '<w:br w:type="page"/>' if inside else '</w:r><w:r><w:br w:type="page" w:clear="all"/></w:r><w:r>'
+    if inside:
+        ends = '<w:br w:type="page"/>'
+    else:
+        ends = '</w:r><w:r><w:br w:type="page" w:clear="all"/></w:r><w:r>'
     old = "<w:t>The pelican boards at dawn.</w:t>"
-    source = changed(office.docx(), "word/document.xml", old, f"<w:t>The pelican</w:t>{ends}<w:t>boards.</w:t>")
+    source = changed(
+        office.docx(), "word/document.xml", old, f"<w:t>The pelican</w:t>{ends}<w:t>boards.</w:t>"
+    )
     found = only(opened(tmp_path, "a.docx", source))
     assert found.text.split("\n\n")[1:3] == ["The pelican", "boards."]
     assert [page.number for page in found.pages] == list(range(1, len(found.pages) + 1))

@@ -22,7 +22,10 @@ def read(tmp_path: Path, name: str, data: bytes | str) -> ReadDocument:
     return document
 
 
-RUSSIAN = "Однажды, в студеную зимнюю пору, я из лесу вышел; был сильный мороз. Гляжу, поднимается медленно в гору."
+RUSSIAN = (
+    "Однажды, в студеную зимнюю пору, я из лесу вышел; был сильный мороз. Гляжу, поднимается"
+    " медленно в гору."
+)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,10 @@ RUSSIAN = "Однажды, в студеную зимнюю пору, я из л
         ("plain text".encode("utf-16-be"), "plain text"),
         ("naïve text".encode("utf-32"), "naïve text"),
         (RUSSIAN.encode("cp1251"), RUSSIAN),
-        ("Die Prüfung der Anlage fällt größer aus als gewöhnlich, sagte er.".encode("cp1252"), None),
+        (
+            "Die Prüfung der Anlage fällt größer aus als gewöhnlich, sagte er.".encode("cp1252"),
+            None,
+        ),
     ],
 )
 def test_encodings(tmp_path: Path, data: bytes, text: str | None) -> None:
@@ -60,7 +66,9 @@ def test_unreadable_text(tmp_path: Path, data: bytes, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("format", ["txt", "md", "html"])
-def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_text(tmp_path: Path, format: str) -> None:
+def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_text(
+    tmp_path: Path, format: str
+) -> None:
     with pytest.raises(FileNotFoundError):
         list(reader_for(format).read(tmp_path / "gone.txt"))
 
@@ -87,7 +95,9 @@ def test_front_matter_is_text_without_its_lines_and_gives_no_heading(tmp_path: P
     found = read(tmp_path, "a.md", "---\r\ntitle: T\r\ncustomer: Nordwind\r\n---\r\n# Body\n")
     assert (found.title, found.text) == ("T", "\ntitle: T\ncustomer: Nordwind\n\n# Body\n")
     assert [(one.start, one.title) for one in found.headings] == [(30, "Body")]
-    assert read(tmp_path, "a.md", "---\nsubject: Onlyfront\n---\n").text == "\nsubject: Onlyfront\n\n"
+    assert (
+        read(tmp_path, "a.md", "---\nsubject: Onlyfront\n---\n").text == "\nsubject: Onlyfront\n\n"
+    )
     kept = "---\nJust prose here.\n---\nBody"
     assert read(tmp_path, "b.md", kept).text == kept
     with unreadable("empty"):
@@ -96,8 +106,9 @@ def test_front_matter_is_text_without_its_lines_and_gives_no_heading(tmp_path: P
 
 def test_markdown_headings() -> None:
     text = (
-        "# One #\n\ntext\n\nTwo\nlines\n===\n\n```py\n# comment\n~~~\n```\n## Three `code`\n"
-        "    # indented\n\nSub\n---\n- item\n---\n#no\n\n> quote\n---\n\n| a |\n---\n\n####### seven\n~~~\n# open fence"
+        "# One #\n\ntext\n\nTwo\nlines\n===\n\n```py\n# comment\n~~~\n```\n## Three `code`\n    #"
+        " indented\n\nSub\n---\n- item\n---\n#no\n\n> quote\n---\n\n| a |\n---\n\n#######"
+        " seven\n~~~\n# open fence"
     )
     found = [(h.level, h.title, text[h.start :].split("\n")[0]) for h in find_headings(text)]
     assert found == [
@@ -110,7 +121,13 @@ def test_markdown_headings() -> None:
 
 @pytest.mark.parametrize(
     ("line", "title"),
-    [("# C#", "C#"), ("# One ## ", "One"), ("# One#two ##", "One#two"), ("#\tTab\t##", "Tab"), ("# a  b", "a b")],
+    [
+        ("# C#", "C#"),
+        ("# One ## ", "One"),
+        ("# One#two ##", "One#two"),
+        ("#\tTab\t##", "Tab"),
+        ("# a  b", "a b"),
+    ],
 )
 def test_the_marks_that_close_a_heading(line: str, title: str) -> None:
     assert [heading.title for heading in find_headings(line)] == [title]
@@ -136,10 +153,11 @@ def test_html_is_what_a_reader_sees(tmp_path: Path) -> None:
     <h2>Table</h2><table><caption>Cap</caption><tr><th>a</th><th>b</th></tr><tr><td>1<br>x</td><td>2</td><td></td></tr>
     </table>
     <pre>keep
-  this</pre><p hidden>secret</p><footer>© foot</footer></body></html>"""
+  this</pre><p hidden>secret</p><footer>© foot</footer></body></html>"""  # noqa: E501
     document = read(tmp_path, "a.html", page)
-    assert document.text == (
-        "Main\n\nOne two\nthree bold.\n\n- first\n- second\n\nloose\n\ninner\n\ntail\n\nTable\n\n"
+    assert (
+        document.text == "Main\n\nOne two\nthree bold.\n\n- first\n-"
+        " second\n\nloose\n\ninner\n\ntail\n\nTable\n\n"
         "Cap\na | b\na: 1 x | b: 2\n\nkeep\n  this\n\n\u00a9 foot"
     )
     assert [(h.level, h.title) for h in document.headings] == [(1, "Main"), (2, "Table")]
@@ -147,7 +165,7 @@ def test_html_is_what_a_reader_sees(tmp_path: Path) -> None:
 
 
 def test_tables_for_layout_are_read_as_blocks(tmp_path: Path) -> None:
-    page = "<table><tr><td><p>left</p></td><td><table><tr><td>a</td><td>b</td></tr></table></td></tr></table>"
+    page = "<table><tr><td><p>left</p></td><td><table><tr><td>a</td><td>b</td></tr></table></td></tr></table>"  # noqa: E501
     assert read(tmp_path, "a.html", page).text == "left\n\na | b"
 
 
@@ -163,7 +181,10 @@ def test_html_charsets(tmp_path: Path) -> None:
 
 
 def test_deeply_nested_html(tmp_path: Path) -> None:
-    assert "deep" in read(tmp_path, "a.html", "<div>" * 20_000 + "deep" + "</div>" * 20_000).text + "deep"
+    assert (
+        "deep"
+        in read(tmp_path, "a.html", "<div>" * 20_000 + "deep" + "</div>" * 20_000).text + "deep"
+    )
     assert read(tmp_path, "b.html", "<i>" * 150 + "deep").text == "deep"
 
 

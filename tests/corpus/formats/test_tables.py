@@ -13,7 +13,10 @@ from engine.corpus.text.blocks import rows_as_text
 
 
 def read(name: str, content: str | bytes) -> ReadDocument:
-    data = content.encode() if isinstance(content, str) else content
+    if isinstance(content, str):
+        data = content.encode()
+    else:
+        data = content
     (document,) = reader_for(name.rpartition(".")[2]).read(Path(name), data)
     assert isinstance(document, ReadDocument)
     return document
@@ -41,16 +44,24 @@ def test_a_first_row_that_may_be_a_row_like_others_names_nothing(rows: list[list
             [["Berth", "Note"], *[["North", "Here the pelican boards."]] * 2],
             "Berth: North | Note: Here the pelican boards.",
         ),
-        ([["Berth", "State"], *[[f"Pier {n}", "open"] for n in "abcdefgh"]], "Berth: Pier h | State: open"),
+        (
+            [["Berth", "State"], *[[f"Pier {n}", "open"] for n in "abcdefgh"]],
+            "Berth: Pier h | State: open",
+        ),
         ([["Berth", "", "Depth"], ["North", "x", "12"]], "North | x | 12"),
     ],
 )
-def test_a_first_row_over_cells_of_another_sort_names_the_columns(rows: list[list[str]], last: str) -> None:
+def test_a_first_row_over_cells_of_another_sort_names_the_columns(
+    rows: list[list[str]], last: str
+) -> None:
     assert rows_as_text(rows).split("\n")[-1] == last
 
 
 def test_a_table_of_words_alone_is_reported_as_it_stands() -> None:
-    assert read("a.csv", "Alice,Bob\nCarol,Dave\nErin,Frank\n").text == "Alice | Bob\nCarol | Dave\nErin | Frank"
+    assert (
+        read("a.csv", "Alice,Bob\nCarol,Dave\nErin,Frank\n").text
+        == "Alice | Bob\nCarol | Dave\nErin | Frank"
+    )
 
 
 def test_one_bad_line_leaves_the_others_of_json_lines() -> None:
@@ -59,7 +70,9 @@ def test_one_bad_line_leaves_the_others_of_json_lines() -> None:
     assert (found.format, numbers(found.note)) == ("jsonl", [3])
 
 
-@pytest.mark.parametrize("source", ['{"berth": "the pelican",\n // deep\n "depth": 12}', "{not json", '{"a": [1,'])
+@pytest.mark.parametrize(
+    "source", ['{"berth": "the pelican",\n // deep\n "depth": 12}', "{not json", '{"a": [1,']
+)
 def test_what_is_no_json_is_kept_as_it_stands(source: str) -> None:
     found = read("a.json", source)
     assert (found.text, found.format, bool(found.note)) == (source, "json", True)
@@ -67,7 +80,11 @@ def test_what_is_no_json_is_kept_as_it_stands(source: str) -> None:
 
 def test_json_lines_may_be_strings_or_numbers() -> None:
     found = read("a.jsonl", '"Gr\\u00f6\\u00dfe: the pelican\\nsecond"\n"the heron"\n12\n')
-    assert (found.text, found.format, found.note) == ("Größe: the pelican\nsecond\n\nthe heron\n\n12", "jsonl", "")
+    assert (found.text, found.format, found.note) == (
+        "Größe: the pelican\nsecond\n\nthe heron\n\n12",
+        "jsonl",
+        "",
+    )
     found = read("a.jsonl", '"the heron"\n"the tern"\n"the gu')
     assert (found.text, numbers(found.note)) == ('the heron\n\nthe tern\n\n"the gu', [3])
 
@@ -85,56 +102,101 @@ def test_json_is_reported_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("page", "text"),
     [
-        ("<table><tr><td>un<b>believ</b>able H<sub>2</sub>O<br>so</td><td>x</td></tr></table>", "unbelievable H2O so | x"),
+        (
+            "<table><tr><td>un<b>believ</b>able H<sub>2</sub>O<br>so</td><td>x</td></tr></table>",
+            "unbelievable H2O so | x",
+        ),
         (
             "<table><tr><th>Part<th>Mark</tr><tr><td>P0<td>red</tr><tr><td>P1<td>blue</tr></table>",
             "Part | Mark\nPart: P0 | Mark: red\nPart: P1 | Mark: blue",
         ),
         (
-            "<table><thead><tr><td>Pier<td>Ship<td>Pilot</thead><tr><td rowspan=2>North<td>Gull<td>Ada<tr><td>Tern<td>Bo"
-            "<tr><td colspan=2>both<td>Cy</table>",
-            "Pier | Ship | Pilot\nPier: North | Ship: Gull | Pilot: Ada\nPier: North | Ship: Tern | Pilot: Bo\n"
-            "Pier: both | Pilot: Cy",
+            (
+                "<table><thead><tr><td>Pier<td>Ship<td>Pilot</thead><tr><td"
+                " rowspan=2>North<td>Gull<td>Ada<tr><td>Tern<td>Bo<tr><td"
+                " colspan=2>both<td>Cy</table>"
+            ),
+            (
+                "Pier | Ship | Pilot\nPier: North | Ship: Gull | Pilot: Ada\nPier: North | Ship:"
+                " Tern | Pilot: Bo\nPier: both | Pilot: Cy"
+            ),
         ),
         (
-            "<table><tr><th>Pier<th>Ship<th>Pilot<th>Area</tr><tr><td>1<td>Gull<td>Ada<td rowspan=2>North</tr>"
-            "<tr><td colspan=2>none</tr><tr><td>3<td>Tern<td>Bo<td>South</tr></table>",
-            "Pier | Ship | Pilot | Area\nPier: 1 | Ship: Gull | Pilot: Ada | Area: North\nPier: none | Area: North\n"
-            "Pier: 3 | Ship: Tern | Pilot: Bo | Area: South",
+            (
+                "<table><tr><th>Pier<th>Ship<th>Pilot<th>Area</tr><tr><td>1<td>Gull<td>Ada<td"
+                " rowspan=2>North</tr><tr><td"
+                " colspan=2>none</tr><tr><td>3<td>Tern<td>Bo<td>South</tr></table>"
+            ),
+            (
+                "Pier | Ship | Pilot | Area\nPier: 1 | Ship: Gull | Pilot: Ada | Area: North\nPier:"
+                " none | Area: North\nPier: 3 | Ship: Tern | Pilot: Bo | Area: South"
+            ),
         ),
         (
-            "<table><tr><th>Pier<th>Ship</tr><tbody><tr><td>1<td rowspan=3>Gull</tr></tbody>"
-            "<tbody><tr><td>2<td>Tern</tr><tr><td>3<td>Swan</tr></tbody></table>",
+            (
+                "<table><tr><th>Pier<th>Ship</tr><tbody><tr><td>1<td rowspan=3>Gull</tr></tbody>"
+                "<tbody><tr><td>2<td>Tern</tr><tr><td>3<td>Swan</tr></tbody></table>"
+            ),
             "Pier | Ship\nPier: 1 | Ship: Gull\nPier: 2 | Ship: Tern\nPier: 3 | Ship: Swan",
         ),
         (
-            "<table><tr><th>Pier<th>Ship</tr><tr><td>1<td rowspan=2>Gull</tr><tr></tr><tr><td>3<td>Swan</tr></table>",
+            (
+                "<table><tr><th>Pier<th>Ship</tr><tr><td>1<td"
+                " rowspan=2>Gull</tr><tr></tr><tr><td>3<td>Swan</tr></table>"
+            ),
             "Pier | Ship\nPier: 1 | Ship: Gull\nPier: 3 | Ship: Swan",
         ),
-        ("<table><tr><td><h1>One</h1><p>First.</p><h2>Sub</h2><p>Second.</p></td></tr></table>", "One\n\nFirst.\n\nSub\n\nSecond."),
+        (
+            "<table><tr><td><h1>One</h1><p>First.</p><h2>Sub</h2><p>Second.</p></td></tr></table>",
+            "One\n\nFirst.\n\nSub\n\nSecond.",
+        ),
         ("<table>loose <tr><td>a</td><td>b</td></tr></table><p>after</p>", "loose\na | b\n\nafter"),
-        ("<article><p>Text</p><footer><p>Contract 4711 is valid.</p></footer></article>", "Text\n\nContract 4711 is valid."),
-        ("<p>Text</p><footer>© 2031 Quay Ltd</footer><footer><a>Imprint</a></footer>", "Text\n\n© 2031 Quay Ltd\n\nImprint"),
+        (
+            "<article><p>Text</p><footer><p>Contract 4711 is valid.</p></footer></article>",
+            "Text\n\nContract 4711 is valid.",
+        ),
+        (
+            "<p>Text</p><footer>© 2031 Quay Ltd</footer><footer><a>Imprint</a></footer>",
+            "Text\n\n© 2031 Quay Ltd\n\nImprint",
+        ),
         ("<p>To</p><button>Sign</button><button>Send</button>", "To\n\nSign\n\nSend"),
-        ("<p>so <math><mi>E</mi><mo>=</mo><mi>m</mi><annotation>E=m</annotation></math> holds</p>", "so E=m holds"),
+        (
+            (
+                "<p>so <math><mi>E</mi><mo>=</mo><mi>m</mi><annotation>E=m</annotation></math>"
+                " holds</p>"
+            ),
+            "so E=m holds",
+        ),
         ("<object data=x><p>The pelican.</p></object>", "The pelican."),
-        ("<p>See<svg><style>p{}</style><text>Pier <tspan>9</tspan></text></svg></p>", "See\n\nPier 9"),
+        (
+            "<p>See<svg><style>p{}</style><text>Pier <tspan>9</tspan></text></svg></p>",
+            "See\n\nPier 9",
+        ),
     ],
-)  # fmt: skip
+)
 def test_nothing_that_a_page_shows_is_lost(page: str, text: str) -> None:
     assert read("a.html", page).text == text
 
 
 def test_the_headings_of_a_page_that_is_one_table_are_headings() -> None:
-    found = read("a.html", "<table><tr><td><h1>One</h1><p>First.</p><h2>Sub</h2><p>Second.</p></td></tr></table>")
-    assert [(heading.level, heading.title) for heading in found.headings] == [(1, "One"), (2, "Sub")]
+    found = read(
+        "a.html",
+        "<table><tr><td><h1>One</h1><p>First.</p><h2>Sub</h2><p>Second.</p></td></tr></table>",
+    )
+    assert [(heading.level, heading.title) for heading in found.headings] == [
+        (1, "One"),
+        (2, "Sub"),
+    ]
 
 
 def test_pages_with_a_bad_byte_or_without_a_charset_are_read() -> None:
-    assert read("a.html", "<p>Größe für München</p>".encode() + b"<p>\xff \xc3\xbc</p>").text.startswith(
-        "Größe für München"
+    assert read(
+        "a.html", "<p>Größe für München</p>".encode() + b"<p>\xff \xc3\xbc</p>"
+    ).text.startswith("Größe für München")
+    assert (
+        read("a.html", "<p>Пеликан ждёт корабль.</p>".encode("koi8-r")).text
+        == "Пеликан ждёт корабль."
     )
-    assert read("a.html", "<p>Пеликан ждёт корабль.</p>".encode("koi8-r")).text == "Пеликан ждёт корабль."
     assert (
         read("a.html", "<meta charset=utf-8><p>Größe der Überschüsse</p>".encode("cp1252")).text
         == "Größe der Überschüsse"

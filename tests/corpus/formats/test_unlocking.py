@@ -22,17 +22,22 @@ OLD = Path(__file__).resolve().parents[4] / "shared" / "data" / "office" / "msof
 
 
 def locked_with(content: bytes, password: str) -> bytes:
-    """An office file as Office 2010 and later lock it; made longer, as msoffcrypto locks no file below 4 KB rightly."""
+    """An office file as Office 2010 and later lock it; made longer, as msoffcrypto locks no file
+    below 4 KB rightly.
+    """
     from msoffcrypto.format.ooxml import OOXMLFile
 
-    longer, file = BytesIO(content), BytesIO()
+    longer = BytesIO(content)
+    file = BytesIO()
     with zipfile.ZipFile(longer, "a") as archive:
         archive.writestr("padding.bin", bytes(8192))
     OOXMLFile(longer).encrypt(password, file)
     return file.getvalue()
 
 
-def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(tmp_path: Path) -> None:
+def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "plan.docx").write_bytes(locked_with(office.docx(), "søs am"))
     outcome = read(tmp_path / "plan.docx", "wrong", "søs am")
     assert (outcome.kind, outcome.reason) == ("", "")
@@ -41,7 +46,9 @@ def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(tm
     outcome = read(tmp_path / "plan.docx", "wrong")
     assert (outcome.kind, outcome.reason) == ("encrypted", NONE_FITS)
     assert read(tmp_path / "plan.docx").reason == NO_PASSWORD
-    (tmp_path / "mail.eml").write_bytes(office.eml({"plan.docx": locked_with(office.docx(), "secret")}))
+    (tmp_path / "mail.eml").write_bytes(
+        office.eml({"plan.docx": locked_with(office.docx(), "secret")})
+    )
     outcome = read(tmp_path / "mail.eml", "secret")
     assert [document.member for document in outcome.documents] == ["", "plan.docx"]
 
@@ -95,15 +102,20 @@ def test_locks_of_older_programs(name: str, text: str) -> None:
     assert text in read(OLD / name, *known).documents[0].text
 
 
-# One member plan.txt, by pyzipper 0.4, password "søs am": AES of 256 bits, deflated (AE-2); of 128 bits, stored (AE-1).
+# One member plan.txt, by pyzipper 0.4, password "søs am": AES of 256 bits, deflated (AE-2); of 128
+# bits, stored (AE-1).
 AES = {
-    256: "UEsDBBQAAQBjAO5bdl0AAAAAPQAAAFQAAAAIAAsAcGxhbi50eHQBmQcAAgBBRQMIAJW4inBQD2CKEdvsKERon88w/82/FjVLIyXyu672pLZS9g44"
-    "BDjO/M8oF5bWqTZ0GVusmKX9/tQpoe7BInlQSwECFAMUAAEAYwDuW3ZdAAAAAD0AAABUAAAACAALAAAAAAAAAAAAgAEAAAAAcGxhbi50eHQBmQcA"
-    "AgBBRQMIAFBLBQYAAAAAAQABAEEAAABuAAAAAAA=",
-    128: "UEsDBBQAAQBjAO5bdl35Ab2aaAAAAFQAAAAIAAsAcGxhbi50eHQBmQcAAQBBRQEAAGjBzAij/C9s+32RZLl76bdeJALO9AJ8utHOY270+IyyIJM+"
-    "Wnpr7dDTkEr6Lytp1NRgghVL+V1fqQvXa17BxwT5DHdqKLATIacpjzAX8xzN6ds7fQO8mY9kdC9WiDT8P0XdiPYr7fJPUEsBAhQDFAABAGMA7lt2"
-    "XfkBvZpoAAAAVAAAAAgACwAAAAAAAAAAAIABAAAAAHBsYW4udHh0AZkHAAEAQUUBAABQSwUGAAAAAAEAAQBBAAAAmQAAAAAA",
-}  # fmt: skip
+    256: (
+        "UEsDBBQAAQBjAO5bdl0AAAAAPQAAAFQAAAAIAAsAcGxhbi50eHQBmQcAAgBBRQMIAJW4inBQD2CKEdvsKERon88w/82/FjVLIyXyu672pLZS9g44"
+        "BDjO/M8oF5bWqTZ0GVusmKX9/tQpoe7BInlQSwECFAMUAAEAYwDuW3ZdAAAAAD0AAABUAAAACAALAAAAAAAAAAAAgAEAAAAAcGxhbi50eHQBmQcA"
+        "AgBBRQMIAFBLBQYAAAAAAQABAEEAAABuAAAAAAA="
+    ),
+    128: (
+        "UEsDBBQAAQBjAO5bdl35Ab2aaAAAAFQAAAAIAAsAcGxhbi50eHQBmQcAAQBBRQEAAGjBzAij/C9s+32RZLl76bdeJALO9AJ8utHOY270+IyyIJM+"
+        "Wnpr7dDTkEr6Lytp1NRgghVL+V1fqQvXa17BxwT5DHdqKLATIacpjzAX8xzN6ds7fQO8mY9kdC9WiDT8P0XdiPYr7fJPUEsBAhQDFAABAGMA7lt2"
+        "XfkBvZpoAAAAVAAAAAgACwAAAAAAAAAAAIABAAAAAHBsYW4udHh0AZkHAAEAQUUBAABQSwUGAAAAAAEAAQBBAAAAmQAAAAAA"
+    ),
+}
 
 
 @pytest.mark.parametrize("bits", AES)
@@ -133,7 +145,11 @@ def test_a_compression_that_is_not_known_is_no_damage(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(content)
     left_out, read = everything_in(tmp_path / "a.zip", "zip")
     assert isinstance(left_out, LeftOut)
-    assert (left_out.member, left_out.state, left_out.kind) == ("a.txt", "quarantined", "unsupported")
+    assert (left_out.member, left_out.state, left_out.kind) == (
+        "a.txt",
+        "quarantined",
+        "unsupported",
+    )
     assert "method 9" in left_out.reason
     assert isinstance(read, ReadDocument)
     assert read.text == "The heron."

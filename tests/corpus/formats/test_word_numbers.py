@@ -19,13 +19,20 @@ NAMESPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/ma
 
 
 def level(at: int, text: str, figures: str = "decimal", *, start: int = 1, more: str = "") -> str:
-    return f'<w:lvl w:ilvl="{at}"><w:start w:val="{start}"/><w:numFmt w:val="{figures}"/>{more}<w:lvlText w:val="{text}"/></w:lvl>'
+    return (
+        f'<w:lvl w:ilvl="{at}"><w:start w:val="{start}"/><w:numFmt'
+        f' w:val="{figures}"/>{more}<w:lvlText w:val="{text}"/></w:lvl>'
+    )
 
 
 def numbering(*lists: str, nums: str = "") -> str:
-    reported = "".join(f'<w:abstractNum w:abstractNumId="{at}">{one}</w:abstractNum>' for at, one in enumerate(lists))
+    reported = "".join(
+        f'<w:abstractNum w:abstractNumId="{at}">{one}</w:abstractNum>'
+        for at, one in enumerate(lists)
+    )
     named = nums or "".join(
-        f'<w:num w:numId="{at + 1}"><w:abstractNumId w:val="{at}"/></w:num>' for at in range(len(lists))
+        f'<w:num w:numId="{at + 1}"><w:abstractNumId w:val="{at}"/></w:num>'
+        for at in range(len(lists))
     )
     return f"<w:numbering {NAMESPACE}>{reported}{named}</w:numbering>"
 
@@ -34,9 +41,15 @@ CLAUSES = level(0, "%1.") + level(1, "%1.%2") + level(2, "(%3)", "lowerLetter")
 
 
 def paragraph(text: str, at: int | None = None, number: int = 1, style: str = "") -> str:
-    named = "" if at is None else f'<w:numPr><w:ilvl w:val="{at}"/><w:numId w:val="{number}"/></w:numPr>'
+    if at is None:
+        named = ""
+    else:
+        named = f'<w:numPr><w:ilvl w:val="{at}"/><w:numId w:val="{number}"/></w:numPr>'
     styled = f'<w:pStyle w:val="{style}"/>' if style else ""
-    properties = f"<w:pPr>{styled}{named}</w:pPr>" if named or styled else ""
+    if named or styled:
+        properties = f"<w:pPr>{styled}{named}</w:pPr>"
+    else:
+        properties = ""
     return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
@@ -71,26 +84,45 @@ def reported(tmp_path: Path, *paragraphs: str, lists: str) -> list[str]:
 
 def test_clauses_are_reported_with_their_numbers(tmp_path: Path) -> None:
     body = [
-        paragraph("Term", 0), paragraph("It begins.", 1), paragraph("It ends.", 1), paragraph("at noon", 2),
-        paragraph("at dawn", 2), paragraph("Between"), paragraph("Notice", 0), paragraph("By mail.", 1), paragraph("to Ada", 2),
-    ]  # fmt: skip
+        paragraph("Term", 0),
+        paragraph("It begins.", 1),
+        paragraph("It ends.", 1),
+        paragraph("at noon", 2),
+        paragraph("at dawn", 2),
+        paragraph("Between"),
+        paragraph("Notice", 0),
+        paragraph("By mail.", 1),
+        paragraph("to Ada", 2),
+    ]
     assert reported(tmp_path, *body, lists=numbering(CLAUSES)) == [
-        "1. Term", "1.1 It begins.", "1.2 It ends.", "(a) at noon", "(b) at dawn", "Between", "2. Notice",
-        "2.1 By mail.", "(a) to Ada",
-    ]  # fmt: skip
+        "1. Term",
+        "1.1 It begins.",
+        "1.2 It ends.",
+        "(a) at noon",
+        "(b) at dawn",
+        "Between",
+        "2. Notice",
+        "2.1 By mail.",
+        "(a) to Ada",
+    ]
 
 
 def test_headings_have_the_numbers_of_their_styles(tmp_path: Path) -> None:
     styles = (
-        '<w:style w:type="paragraph" w:styleId="Heading1"><w:name w:val="heading 1"/><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr>'
-        '<w:outlineLvl w:val="0"/></w:pPr></w:style>'
-        '<w:style w:type="paragraph" w:styleId="Heading2"><w:name w:val="heading 2"/><w:basedOn w:val="Heading1"/>'
-        '<w:pPr><w:numPr><w:ilvl w:val="1"/></w:numPr><w:outlineLvl w:val="1"/></w:pPr></w:style>'
+        '<w:style w:type="paragraph" w:styleId="Heading1"><w:name w:val="heading'
+        ' 1"/><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr><w:outlineLvl'
+        ' w:val="0"/></w:pPr></w:style><w:style w:type="paragraph" w:styleId="Heading2"><w:name'
+        ' w:val="heading 2"/><w:basedOn w:val="Heading1"/><w:pPr><w:numPr><w:ilvl'
+        ' w:val="1"/></w:numPr><w:outlineLvl w:val="1"/></w:pPr></w:style>'
     )
     body = [
-        paragraph("Scope", style="Heading1"), paragraph("Ports", style="Heading2"), paragraph("Text."),
-        paragraph("Piers", style="Heading2"), paragraph("Unnumbered", 0, 0, style="Heading1"), paragraph("Fees", style="Heading1"),
-    ]  # fmt: skip
+        paragraph("Scope", style="Heading1"),
+        paragraph("Ports", style="Heading2"),
+        paragraph("Text."),
+        paragraph("Piers", style="Heading2"),
+        paragraph("Unnumbered", 0, 0, style="Heading1"),
+        paragraph("Fees", style="Heading1"),
+    ]
     document = read(tmp_path, *body, lists=numbering(CLAUSES), styles=styles)
     assert [heading.title for heading in document.headings] == [
         "1. Scope",
@@ -104,10 +136,14 @@ def test_headings_have_the_numbers_of_their_styles(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("figures", "numbers"),
     [
-        ("decimalZero", ["09", "10"]), ("upperRoman", ["IX", "X"]), ("lowerRoman", ["ix", "x"]), ("upperLetter", ["I", "J"]),
-        ("lowerLetter", ["i", "j"]), ("ideographDigital", ["9", "10"]),
+        ("decimalZero", ["09", "10"]),
+        ("upperRoman", ["IX", "X"]),
+        ("lowerRoman", ["ix", "x"]),
+        ("upperLetter", ["I", "J"]),
+        ("lowerLetter", ["i", "j"]),
+        ("ideographDigital", ["9", "10"]),
     ],
-)  # fmt: skip
+)
 def test_figures_of_every_kind(tmp_path: Path, figures: str, numbers: list[str]) -> None:
     lists = numbering(level(0, "%1)", figures, start=9))
     assert reported(tmp_path, paragraph("a", 0), paragraph("b", 0), lists=lists) == [
@@ -118,7 +154,11 @@ def test_figures_of_every_kind(tmp_path: Path, figures: str, numbers: list[str])
 
 def test_letters_are_doubled_after_z(tmp_path: Path) -> None:
     lists = numbering(level(0, "%1", "lowerLetter", start=26))
-    assert reported(tmp_path, *(paragraph("x", 0) for _ in range(3)), lists=lists) == ["z x", "aa x", "bb x"]
+    assert reported(tmp_path, *(paragraph("x", 0) for _ in range(3)), lists=lists) == [
+        "z x",
+        "aa x",
+        "bb x",
+    ]
 
 
 def test_legal_numbers_are_decimal_and_levels_restart_where_they_are_to(tmp_path: Path) -> None:
@@ -136,10 +176,20 @@ def test_legal_numbers_are_decimal_and_levels_restart_where_they_are_to(tmp_path
         paragraph("f", 0),
         paragraph("g", 2),
     ]
-    assert reported(tmp_path, *body, lists=lists) == ["I a", "1.1 b", "1 c", "1.2 d", "2 e", "II f", "1 g"]
+    assert reported(tmp_path, *body, lists=lists) == [
+        "I a",
+        "1.1 b",
+        "1 c",
+        "1.2 d",
+        "2 e",
+        "II f",
+        "1 g",
+    ]
 
 
-def test_lists_go_on_where_they_share_how_they_count_and_begin_anew_where_they_are_to(tmp_path: Path) -> None:
+def test_lists_go_on_where_they_share_how_they_count_and_begin_anew_where_they_are_to(
+    tmp_path: Path,
+) -> None:
     anew = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
     other = f'<w:lvlOverride w:ilvl="0">{level(0, "Art. %1", "upperRoman")}</w:lvlOverride>'
     nums = "".join(
@@ -170,7 +220,9 @@ def test_bullets_stay_as_they_are_reported(tmp_path: Path) -> None:
     assert reported(tmp_path, paragraph("a", 0), paragraph("b", 1), lists=both) == ["- a", "1. b"]
 
 
-def test_what_was_taken_away_counts_no_more_and_what_was_formatted_anew_counts_once(tmp_path: Path) -> None:
+def test_what_was_taken_away_counts_no_more_and_what_was_formatted_anew_counts_once(
+    tmp_path: Path,
+) -> None:
     before = '<w:pPr><w:numPr><w:ilvl w:val="2"/><w:numId w:val="1"/></w:numPr></w:pPr>'
     changed = f'<w:pPrChange w:id="1" w:author="A">{before}</w:pPrChange>'
     gone = '<w:rPr><w:del w:id="2" w:author="A"/></w:rPr>'
@@ -183,7 +235,9 @@ def test_what_was_taken_away_counts_no_more_and_what_was_formatted_anew_counts_o
 
 
 def test_lists_of_a_list_style_count_as_the_style_does(tmp_path: Path) -> None:
-    lists = numbering('<w:numStyleLink w:val="Clauses"/>', '<w:styleLink w:val="Clauses"/>' + CLAUSES)
+    lists = numbering(
+        '<w:numStyleLink w:val="Clauses"/>', '<w:styleLink w:val="Clauses"/>' + CLAUSES
+    )
     assert reported(tmp_path, paragraph("Term", 0), paragraph("It begins.", 1), lists=lists) == [
         "1. Term",
         "1.1 It begins.",
@@ -212,13 +266,21 @@ def test_a_style_without_a_level_is_of_the_level_that_names_it(tmp_path: Path) -
 @pytest.mark.parametrize(
     "lists",
     [
-        "<w:numbering", f"<w:numbering {NAMESPACE}/>", numbering(level(12, "%1") + level(0, "%1")), numbering(level(1, "%1.%9")),
-        numbering(level(0, "%1", start=99999999)), numbering(nums='<w:num w:numId="1"/>'),
+        "<w:numbering",
+        f"<w:numbering {NAMESPACE}/>",
+        numbering(level(12, "%1") + level(0, "%1")),
+        numbering(level(1, "%1.%9")),
+        numbering(level(0, "%1", start=99999999)),
+        numbering(nums='<w:num w:numId="1"/>'),
     ],
-)  # fmt: skip
+)
 def test_lists_that_are_damaged_cost_no_text(tmp_path: Path, lists: str) -> None:
     text = read(
-        tmp_path, paragraph("The pelican.", 0), paragraph("The heron.", 8), paragraph("The tern.", 1, 99), lists=lists
+        tmp_path,
+        paragraph("The pelican.", 0),
+        paragraph("The heron.", 8),
+        paragraph("The tern.", 1, 99),
+        lists=lists,
     ).text
     for word in ("pelican", "heron", "tern"):
         assert word in text
@@ -232,7 +294,8 @@ def test_properties_that_never_end_take_no_long_time() -> None:
 def test_many_styles_take_no_long_time() -> None:
     body = "".join(paragraph("x", style=f"S{number}") for number in range(50_000))
     sheet = (
-        '<w:style w:styleId="T"><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>' + "<w:x/>" * 200_000
+        '<w:style w:styleId="T"><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
+        + "<w:x/>" * 200_000
     )
     content = docx(body, numbering(CLAUSES), sheet)
     assert numbered(content) is None
@@ -242,9 +305,13 @@ def test_many_styles_take_no_long_time() -> None:
 @pytest.mark.skipif(not OFFICE.is_dir(), reason="the shared data sets are missing")
 def test_real_lists_are_reported_as_their_paragraphs_say() -> None:
     """The paragraphs of this file say what number Word shows before them; `1st` counts as 1."""
-    document = next(iter(everything_in(OFFICE / "tika" / "testWORD_override_list_numbering.docx", "docx")))
+    document = next(
+        iter(everything_in(OFFICE / "tika" / "testWORD_override_list_numbering.docx", "docx"))
+    )
     assert isinstance(document, ReadDocument)
-    lines = [line.split() for line in document.text.split("\n") if line and not line.startswith("Test")]
+    lines = [
+        line.split() for line in document.text.split("\n") if line and not line.startswith("Test")
+    ]
     differ = [words for words in lines if len(words) != 2 or words[0] != words[1]]
     assert (len(lines), len(differ)) == (44, 14)
     assert all(re.search(r"\d(?:st|nd|rd|th)", words[1]) or words[0] == "-" for words in differ)

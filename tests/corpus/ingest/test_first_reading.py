@@ -33,8 +33,12 @@ def project(tmp_path: Path) -> ProjectFolder:
     (tmp_path / "documents").mkdir()
     (tmp_path / "documents" / "a.txt").write_text(LARGE)
     for number in range(9):
-        (tmp_path / "documents" / f"b{number}.txt").write_text(f"The tern number{number} rests on the pier.")
-    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}})
+        (tmp_path / "documents" / f"b{number}.txt").write_text(
+            f"The tern number{number} rests on the pier."
+        )
+    return ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
+    )
 
 
 def paths_as_read(project: ProjectFolder) -> list[str]:
@@ -48,7 +52,10 @@ def run_words(project: ProjectFolder, *stages: str) -> list[tuple[str, int, int]
 
     def note(event: Event) -> None:
         if isinstance(event, StageFinished):
-            hits = Project(project).search("tern", mode="bm25", top=20).hits if event.stage == "index" else []
+            if event.stage == "index":
+                hits = Project(project).search("tern", mode="bm25", top=20).hits
+            else:
+                hits = []
             seen.append((event.stage, event.summary.get("files_left", 0), len(hits)))
 
     with stages_in_this_process():
@@ -61,16 +68,25 @@ def test_each_time_that_the_chunks_have_doubled_they_are_indexed_and_the_large_f
     project: ProjectFolder,
 ) -> None:
     assert run_words(project) == [
-        ("ingest", 8, 0), ("index", 0, 2), ("ingest", 6, 0), ("index", 0, 4), ("ingest", 2, 0), ("index", 0, 8),
-        ("ingest", 0, 0), ("index", 0, 9),
-    ]  # fmt: skip
+        ("ingest", 8, 0),
+        ("index", 0, 2),
+        ("ingest", 6, 0),
+        ("index", 0, 4),
+        ("ingest", 2, 0),
+        ("index", 0, 8),
+        ("ingest", 0, 0),
+        ("index", 0, 9),
+    ]
     assert paths_as_read(project) == [*(f"b{number}.txt" for number in range(9)), "a.txt"]
 
 
 def test_a_file_that_takes_long_does_not_keep_what_was_read_from_search(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hashed, close, waited, closing = ingest.hash_file, Pool.close, list[Path](), threading.Event()
+    hashed = ingest.hash_file
+    close = Pool.close
+    waited = list[Path]()
+    closing = threading.Event()
 
     def hash_file(path: Path) -> str:
         if path.name == "a.txt" and not waited:
@@ -92,7 +108,9 @@ def test_a_file_that_takes_long_does_not_keep_what_was_read_from_search(
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_run_that_is_stopped_in_between_is_not_up_to_date_and_goes_on(project: ProjectFolder) -> None:
+def test_a_run_that_is_stopped_in_between_is_not_up_to_date_and_goes_on(
+    project: ProjectFolder,
+) -> None:
     summary, _ = ingest_here(project.path)
     assert (summary["files_read"], summary["files_left"]) == (2, 8)
     with closing(project.store()) as store:
@@ -101,14 +119,21 @@ def test_a_run_that_is_stopped_in_between_is_not_up_to_date_and_goes_on(project:
     assert run_words(project, "ingest")[-1] == ("ingest", 0, 0)
     assert run_words(project) == [("ingest", 0, 0), ("index", 0, 9)]
     with closing(project.store()) as store:
-        assert stage_status(ProjectSnapshot(project, project.settings(), store), "ingest").state == "done"
+        assert (
+            stage_status(ProjectSnapshot(project, project.settings(), store), "ingest").state
+            == "done"
+        )
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_is_added_to_a_project_that_can_be_searched_is_read_at_once(project: ProjectFolder) -> None:
+def test_what_is_added_to_a_project_that_can_be_searched_is_read_at_once(
+    project: ProjectFolder,
+) -> None:
     assert run_words(project)[-1] == ("index", 0, 9)
     for number in range(9):
-        (project.path.parent / "documents" / f"c{number}.txt").write_text(f"The tern number{number} flies at noon.")
+        (project.path.parent / "documents" / f"c{number}.txt").write_text(
+            f"The tern number{number} flies at noon."
+        )
     assert run_words(project) == [("ingest", 0, 0), ("index", 0, 18)]
 
 
@@ -120,7 +145,8 @@ def test_a_reading_in_rounds_names_unread_files_and_other_warnings_once(
     project.change_settings({"corpus.chunk_tokens": 512, "encoder.max_tokens": 128})
     for number in range(9):
         (project.path.parent / "documents" / f"a{number}.txt").write_text(" ")
-    warned, rounds = list[str](), 0
+    warned = list[str]()
+    rounds = 0
 
     def note(event: Event) -> None:
         nonlocal rounds
@@ -131,14 +157,20 @@ def test_a_reading_in_rounds_names_unread_files_and_other_warnings_once(
     with stages_in_this_process():
         run(project, stages=WORDS, on_event=note)
     assert rounds > 2
-    assert len(warned) == len(set(warned)) == 5  # one of the encoder, three files, and that there are more
+    assert (
+        len(warned) == len(set(warned)) == 5
+    )  # one of the encoder, three files, and that there are more
     assert [text.split()[0] for text in warned if ".txt" in text] == ["a0.txt", "a1.txt", "a2.txt"]
     assert warned[-1].startswith("6 ")
 
 
-def test_the_file_that_takes_long_is_named(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_that_takes_long_is_named(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "SLOW_SECONDS", 0.3)
-    hashed, named, files = ingest.hash_file, threading.Event(), list[str]()
+    hashed = ingest.hash_file
+    named = threading.Event()
+    files = list[str]()
 
     def hash_file(path: Path) -> str:
         assert path.name != "a.txt" or named.wait(100)

@@ -1,4 +1,6 @@
-"""What an ingest makes of a folder of good and bad files, and what it keeps of each in the ledger."""
+"""What an ingest makes of a folder of good and bad files, and what it keeps of each in the
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,22 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
 PDF = office.pdf("The pelican boards at dawn.", "The heron moors at noon.")
-PLAN = office.pdf("The pelican boards at dawn, too.", "The heron moors at noon.")  # not a copy: those take one place
+PLAN = office.pdf(
+    "The pelican boards at dawn, too.", "The heron moors at noon."
+)  # not a copy: those take one place
 FILES = {
-    "a.pdf": PDF, "b.docx": office.docx(), "c.xlsx": office.xlsx(), "locked.pdf": office.locked_pdf(),
-    "scan.pdf": office.pdf(""), "broken.docx": office.docx()[:500], "blank.txt": b"  \n",
-    "mail.eml": office.eml({"plan.pdf": PLAN, "photo.jpg": b"\xff\xd8", "locked.docx": office.locked_package()}),
+    "a.pdf": PDF,
+    "b.docx": office.docx(),
+    "c.xlsx": office.xlsx(),
+    "locked.pdf": office.locked_pdf(),
+    "scan.pdf": office.pdf(""),
+    "broken.docx": office.docx()[:500],
+    "blank.txt": b"  \n",
+    "mail.eml": office.eml(
+        {"plan.pdf": PLAN, "photo.jpg": b"\xff\xd8", "locked.docx": office.locked_package()}
+    ),
     "note.txt": b"The tern rests on the pier.",
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -42,7 +53,9 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "documents").mkdir()
     for name, content in FILES.items():
         (tmp_path / "documents" / name).write_bytes(content)
-    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+    return ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
+    ).path
 
 
 def stored(project: Path) -> Store:
@@ -65,9 +78,13 @@ def warnings_of(project: Path) -> list[str]:
 
 def test_what_was_guessed_of_a_text_is_noted(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
-    (tmp_path / "documents" / "a.txt").write_bytes("Пеликан отдыхает на причале и ждёт корабль.".encode("koi8-r"))
+    (tmp_path / "documents" / "a.txt").write_bytes(
+        "Пеликан отдыхает на причале и ждёт корабль.".encode("koi8-r")
+    )
     (tmp_path / "documents" / "b.jsonl").write_bytes(b'{"berth": "North pelican"}\n{"berth": "So')
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
+    ).path
     ingest_here(project)
     rows = ledger(project)
     assert {path: (row.state, row.kind) for path, row in rows.items()} == {
@@ -84,7 +101,8 @@ def test_documents_of_a_touched_file_have_its_new_time(project: Path) -> None:
             return {row.path: row.modified for row in store.documents()}
 
     ingest_here(project)
-    before, touched = times(), {"note.txt", "mail.eml", "mail.eml/plan.pdf"}
+    before = times()
+    touched = {"note.txt", "mail.eml", "mail.eml/plan.pdf"}
     assert touched < set(before)
     for name in ("note.txt", "mail.eml"):
         os.utime(project.parent / "documents" / name, (5e8, 5e8))
@@ -102,11 +120,15 @@ def test_files_whose_names_are_not_utf_8_are_read(tmp_path: Path) -> None:
         (b"\xe9.zip", office.zipped({"x.txt": "The tern."})),
     ):
         Path(os.fsdecode(bytes(tmp_path / "documents") + b"/caf" + name)).write_bytes(content)
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
+    ).path
     ingest_here(project)
     assert {path: (row.state, row.documents) for path, row in ledger(project).items()} == {
-        r"caf\xe9.csv": ("read", 1), r"caf\xe9.docx": ("read", 1), r"caf\xe9.zip": ("read", 1),
-    }  # fmt: skip
+        r"caf\xe9.csv": ("read", 1),
+        r"caf\xe9.docx": ("read", 1),
+        r"caf\xe9.zip": ("read", 1),
+    }
     done, _ = ingest_here(project)
     assert (done["files_read"], done["files_unchanged"]) == (0, 3)
 
@@ -115,14 +137,26 @@ def test_every_file_has_its_row_and_every_failure_its_reason(project: Path) -> N
     done, reported = ingest_here(project)
     rows = ledger(project)
     assert {path: (row.state, row.kind) for path, row in rows.items()} == {
-        "a.pdf": ("read", ""), "b.docx": ("read", ""), "c.xlsx": ("read", ""), "note.txt": ("read", ""),
-        "locked.pdf": ("quarantined", "encrypted"), "scan.pdf": ("quarantined", "needs OCR"),
-        "broken.docx": ("quarantined", "damaged"), "blank.txt": ("quarantined", "empty"), "mail.eml": ("read", ""),
-        "mail.eml/photo.jpg": ("skipped", "needs OCR"), "mail.eml/locked.docx": ("quarantined", "encrypted"),
-    }  # fmt: skip
+        "a.pdf": ("read", ""),
+        "b.docx": ("read", ""),
+        "c.xlsx": ("read", ""),
+        "note.txt": ("read", ""),
+        "locked.pdf": ("quarantined", "encrypted"),
+        "scan.pdf": ("quarantined", "needs OCR"),
+        "broken.docx": ("quarantined", "damaged"),
+        "blank.txt": ("quarantined", "empty"),
+        "mail.eml": ("read", ""),
+        "mail.eml/photo.jpg": ("skipped", "needs OCR"),
+        "mail.eml/locked.docx": ("quarantined", "encrypted"),
+    }
     assert rows["mail.eml"].documents == 2
     assert all(row.reason for row in rows.values() if row.state != "read")
-    assert (done["files_read"], done["files_skipped"], done["files_quarantined"], done["documents"]) == (5, 0, 4, 6)
+    assert (
+        done["files_read"],
+        done["files_skipped"],
+        done["files_quarantined"],
+        done["documents"],
+    ) == (5, 0, 4, 6)
     assert any("locked.pdf" in text and NO_PASSWORD in text for text in reported)
 
 
@@ -138,8 +172,12 @@ def test_files_and_what_is_inside_them_are_counted_apart(project: Path) -> None:
     assert (none.stdout, len(none.stderr.splitlines())) == ("", 1)
 
 
-def test_what_is_inside_files_that_were_not_read_is_counted_by_the_run_as_by_the_list(project: Path) -> None:
-    (project.parent / "documents" / "secrets.zip").write_bytes(office.zipped({"blank.txt": " ", "broken.docx": "PK"}))
+def test_what_is_inside_files_that_were_not_read_is_counted_by_the_run_as_by_the_list(
+    project: Path,
+) -> None:
+    (project.parent / "documents" / "secrets.zip").write_bytes(
+        office.zipped({"blank.txt": " ", "broken.docx": "PK"})
+    )
     done, _ = ingest_here(project)
     inside = {path for path in ledger(project) if path.startswith(("mail.eml/", "secrets.zip/"))}
     assert ledger(project)["secrets.zip"].state == "quarantined"
@@ -148,7 +186,9 @@ def test_what_is_inside_files_that_were_not_read_is_counted_by_the_run_as_by_the
         assert {path for _, path, _ in store.unread_parts()} == inside
 
 
-def test_unreadable_files_are_counted_while_others_are_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_counted_while_others_are_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ingest, "FILES_PER_TRANSACTION", 1)
     seen: list[int] = []
 
@@ -164,9 +204,17 @@ def test_unreadable_files_are_counted_while_others_are_read(project: Path, monke
 def test_what_was_quarantined_is_not_read_again_until_it_changes(project: Path) -> None:
     ingest_here(project)
     done, reported = ingest_here(project)
-    assert (done["files_read"], done["files_unchanged"], done["files_quarantined"], reported) == (0, 5, 4, [])
+    assert (done["files_read"], done["files_unchanged"], done["files_quarantined"], reported) == (
+        0,
+        5,
+        4,
+        [],
+    )
     os.utime(project.parent / "documents" / "scan.pdf")
-    assert (ingest_here(project)[0]["files_read"], ledger(project)["scan.pdf"].kind) == (0, "needs OCR")
+    assert (ingest_here(project)[0]["files_read"], ledger(project)["scan.pdf"].kind) == (
+        0,
+        "needs OCR",
+    )
     (project.parent / "documents" / "scan.pdf").write_bytes(PDF)
     assert ingest_here(project)[0]["files_read"] == 1
     assert ledger(project)["scan.pdf"].state == "read"
@@ -184,7 +232,9 @@ def test_a_retry_reads_quarantined_files_and_files_with_such_parts_again(project
     assert ledger(project)["mail.eml/locked.docx"].kind == "encrypted"
 
 
-def test_a_run_names_some_of_many_files_that_it_cannot_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_names_some_of_many_files_that_it_cannot_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.corpus.ingest.ingest.MAX_NAMED", 2)
     done, warnings = ingest_here(project)
     assert done["files_quarantined"] == 4
@@ -204,7 +254,10 @@ def test_a_broken_data_set_stops_no_run(project: Path) -> None:
     (documents / "judged" / "qrels" / "test.tsv").write_text("q\t1\t1\n")
     ingest_here(project)
     rows = ledger(project)
-    assert (rows["set/corpus.jsonl"].state, rows["set/corpus.jsonl"].kind) == ("quarantined", "damaged")
+    assert (rows["set/corpus.jsonl"].state, rows["set/corpus.jsonl"].kind) == (
+        "quarantined",
+        "damaged",
+    )
     assert numbers(rows["set/corpus.jsonl"].reason)[0] == 2  # the line
     read = ("note.txt", "other/corpus.jsonl", "other/note.txt", "judged/corpus.jsonl")
     assert [rows[path].state for path in read] == ["read"] * 4
@@ -215,7 +268,11 @@ def test_what_was_too_much_is_tried_again_where_the_limit_is_raised(project: Pat
     store = stored(project)
     record = next(one for (_, path), one in store.files().items() if path == "note.txt")
     with store.transaction():
-        store.put_file(replace(record, state="quarantined", kind="timed out", reason="it was not read within 60 s"))
+        store.put_file(
+            replace(
+                record, state="quarantined", kind="timed out", reason="it was not read within 60 s"
+            )
+        )
     store.close()
     ingest_here(project)
     ProjectFolder(project).change_settings({"corpus.reading_memory_mb": 3000})
@@ -231,7 +288,9 @@ def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path
     documents.mkdir()
     for name in ("a", "b", "c"):
         (documents / f"{name}.txt").write_text("The pelican boards.")
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}}).path
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(documents)]}}
+    ).path
     ingest_here(project)
 
     def after_ingest() -> dict[str, str]:
@@ -244,7 +303,11 @@ def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path
 
     for file in documents.iterdir():
         file.rename(tmp_path / file.name)
-    assert after_ingest() == {"a.txt": "read", "b.txt": "read", "c.txt": "read"}  # as if a disk were not mounted
+    assert after_ingest() == {
+        "a.txt": "read",
+        "b.txt": "read",
+        "c.txt": "read",
+    }  # as if a disk were not mounted
     (documents / "x.pdf").write_bytes(b"%PDF-1.4")
     (tmp_path / "c.txt").rename(documents / "c.txt")
     (documents / "c.txt").write_bytes(bytes(range(256)) * 8)
@@ -263,8 +326,11 @@ def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path
 def test_one_of_several_folders_that_is_empty_or_gone_loses_nothing(
     tmp_path: Path, state: str, within_project: bool
 ) -> None:
-    share, own = tmp_path / ("project/share" if within_project else "share"), tmp_path / "own"
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(share), str(own)]}}).path
+    share = tmp_path / ("project/share" if within_project else "share")
+    own = tmp_path / "own"
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(share), str(own)]}}
+    ).path
     for folder, name in ((share, "a"), (share, "b"), (own, "c"), (own, "d")):
         folder.mkdir(exist_ok=True)
         (folder / f"{name}.txt").write_text(f"The pelican boards {name}.")
@@ -279,8 +345,11 @@ def test_one_of_several_folders_that_is_empty_or_gone_loses_nothing(
         assert str(share) in warning
         rows = ledger(project)
         assert {path: row.state for path, row in rows.items()} == {
-            ".": "skipped", "a.txt": "read", "b.txt": "read", "c.txt": "read",
-        }  # fmt: skip
+            ".": "skipped",
+            "a.txt": "read",
+            "b.txt": "read",
+            "c.txt": "read",
+        }
         assert rows["."].kind == "no access"
         with closing(stored(project)) as store:
             assert store.counts()["chunks"] == 3
@@ -288,7 +357,10 @@ def test_one_of_several_folders_that_is_empty_or_gone_loses_nothing(
     aside.rename(share)
     (share / "b.txt").unlink()
     assert warnings_of(project) == []
-    assert {path: row.state for path, row in ledger(project).items()} == {"a.txt": "read", "c.txt": "read"}
+    assert {path: row.state for path, row in ledger(project).items()} == {
+        "a.txt": "read",
+        "c.txt": "read",
+    }
 
 
 def test_a_folder_that_was_never_read_is_no_folder_that_is_away(tmp_path: Path) -> None:
@@ -332,7 +404,9 @@ def test_a_quarantined_file_that_was_closed_for_a_while_is_quarantined_again(
 ) -> None:
     from engine.corpus.ingest import ingest
 
-    (project.parent / "documents" / "old.txt").write_bytes("Пеликан отдыхает на причале.".encode("koi8-r"))
+    (project.parent / "documents" / "old.txt").write_bytes(
+        "Пеликан отдыхает на причале.".encode("koi8-r")
+    )
     ingest_here(project)
     before = ledger(project)
     looked = ingest.hash_file
@@ -376,11 +450,14 @@ def test_what_lies_in_a_closed_folder_stays_where_nothing_else_is_there(
         ingest_here(project)
     rows = ledger(project)
     assert {path: (row.state, row.kind) for path, row in rows.items()} == {
-        "deep": ("skipped", "no access"), "deep/a.txt": ("read", ""),
-    }  # fmt: skip
+        "deep": ("skipped", "no access"),
+        "deep/a.txt": ("read", ""),
+    }
 
 
-def test_a_renamed_file_keeps_its_chunks_and_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renamed_file_keeps_its_chunks_and_is_not_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.corpus.sandbox.pool import Pool
 
     ingest_here(project)
@@ -394,7 +471,12 @@ def test_a_renamed_file_keeps_its_chunks_and_is_not_read(project: Path, monkeypa
     (documents / "c.xlsx").rename(documents / "moved" / "Berth list.xlsx")
     monkeypatch.setattr(Pool, "read", None)
     done, _ = ingest_here(project)
-    assert (done["files_renamed"], done["files_removed"], done["files_read"], done["new_chunks"]) == (2, 0, 0, 0)
+    assert (
+        done["files_renamed"],
+        done["files_removed"],
+        done["files_read"],
+        done["new_chunks"],
+    ) == (2, 0, 0, 0)
     store = stored(project)
     assert {chunk.id: chunk.text for chunk in store.chunks()} == before
     assert store.corpus_fingerprint() == fingerprint
@@ -422,10 +504,16 @@ def test_chunks_know_their_pages_and_documents_their_author(project: Path) -> No
     ingest_here(project)
     store = stored(project)
     by_path = {document.path: document for document in store.documents()}
-    pages = {path: [chunk.pages for chunk in store.chunks_of(document.id)] for path, document in by_path.items()}
+    pages = {
+        path: [chunk.pages for chunk in store.chunks_of(document.id)]
+        for path, document in by_path.items()
+    }
     store.close()
     assert pages["a.pdf"] == [((0, 1, "page 1"), (29, 2, "page 2"))]
-    assert [page[2] for chunk in pages["c.xlsx"] for page in chunk] == ["sheet Berths", "sheet Pilots"]
+    assert [page[2] for chunk in pages["c.xlsx"] for page in chunk] == [
+        "sheet Berths",
+        "sheet Pilots",
+    ]
     assert pages["note.txt"] == [()]
     assert (by_path["b.docx"].author, by_path["b.docx"].created) == ("Ada Quay", 1930367167.0)
     assert by_path["mail.eml/plan.pdf"].format == "pdf"
@@ -439,7 +527,9 @@ def test_a_text_of_5_gb_is_left_alone(project: Path) -> None:
     assert (row.state, row.kind, numbers(row.reason)) == ("quarantined", "too large", [512])
 
 
-def test_a_pipe_in_a_files_place_does_not_hold_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_in_a_files_place_does_not_hold_the_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.corpus.ingest import ingest
 
     looked = ingest.hash_file
@@ -452,7 +542,10 @@ def test_a_pipe_in_a_files_place_does_not_hold_the_run(project: Path, monkeypatc
 
     monkeypatch.setattr(ingest, "hash_file", replaced)
     ingest_here(project)
-    assert (ledger(project)["note.txt"].state, ledger(project)["a.pdf"].state) == ("skipped", "read")
+    assert (ledger(project)["note.txt"].state, ledger(project)["a.pdf"].state) == (
+        "skipped",
+        "read",
+    )
 
 
 def test_a_search_shows_page_slide_and_sheet(project: Path) -> None:
@@ -462,12 +555,18 @@ def test_a_search_shows_page_slide_and_sheet(project: Path) -> None:
     stage_here(project, "ingest")
     stage_here(project, "index")
     searcher = Searcher(ProjectFolder(project))
-    places = {hit.path: (hit.page, hit.place, hit.author) for hit in searcher.search("heron", mode="bm25").hits}
+    places = {
+        hit.path: (hit.page, hit.place, hit.author)
+        for hit in searcher.search("heron", mode="bm25").hits
+    }
     searcher.close()
     assert places == {
-        "a.pdf": (2, "page 2", "Ada Quay"), "b.docx": (2, "page 2", "Ada Quay"), "c.xlsx": (2, "sheet Pilots", "Ada Quay"),
-        "deck.pptx": (2, "slide 2", "Ada Quay"), "mail.eml/plan.pdf": (2, "page 2", "Ada Quay"),
-    }  # fmt: skip
+        "a.pdf": (2, "page 2", "Ada Quay"),
+        "b.docx": (2, "page 2", "Ada Quay"),
+        "c.xlsx": (2, "sheet Pilots", "Ada Quay"),
+        "deck.pptx": (2, "slide 2", "Ada Quay"),
+        "mail.eml/plan.pdf": (2, "page 2", "Ada Quay"),
+    }
 
 
 def test_before_anything_is_read_the_command_names_the_one_that_reads(project: Path) -> None:
@@ -483,17 +582,30 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
     (line,) = (line for line in listed.stdout.splitlines() if " locked.pdf " in line)
     assert line.split() == ["unreadable", "(encrypted)", "locked.pdf", *NO_PASSWORD.split()]
     assert "a.pdf" not in listed.stdout
-    reported = json.loads(engine_here("documents", str(project), "--json", "--path", "*.pdf").stdout)
+    reported = json.loads(
+        engine_here("documents", str(project), "--json", "--path", "*.pdf").stdout
+    )
     assert {(row["path"], row["state"]) for row in reported} == {
-        ("a.pdf", "read"), ("locked.pdf", "quarantined"), ("scan.pdf", "quarantined"),
-    }  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(engine_here("documents", str(project), "export").stdout)))
-    assert {row["path"] for row in rows} >= {"'=1+1.txt", "b�[31m.txt", "mail.eml/photo.jpg", "a.pdf"}
+        ("a.pdf", "read"),
+        ("locked.pdf", "quarantined"),
+        ("scan.pdf", "quarantined"),
+    }
+    rows = list(
+        csv.DictReader(io.StringIO(engine_here("documents", str(project), "export").stdout))
+    )
+    assert {row["path"] for row in rows} >= {
+        "'=1+1.txt",
+        "b�[31m.txt",
+        "mail.eml/photo.jpg",
+        "a.pdf",
+    }
     assert len(json.loads(engine_here("documents", str(project), "--json").stdout)) == len(rows)
     again_read = engine_here("documents", str(project), "retry", "--path", "scan.pdf").stderr
     assert again_read.startswith("1 ")
     assert f"engine run {project}" in again_read
-    (again,) = json.loads(engine_here("documents", str(project), "--json", "--path", "scan.pdf").stdout)
+    (again,) = json.loads(
+        engine_here("documents", str(project), "--json", "--path", "scan.pdf").stdout
+    )
     assert again["size"] == (project.parent / "documents" / "scan.pdf").stat().st_size
     (before,) = (row["reason"] for row in reported if row["path"] == "scan.pdf")
     assert again["reason"] != before
@@ -511,15 +623,27 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
     (documents / "brief.txt").write_text(
         "Der Reiher und der pelican ruhen am Abend auf der Mole und warten auf den Lotsen."
     )
-    (documents / "later.eml").write_bytes(office.eml(text="The pelican is late.").replace(b"2031", b"2033"))
+    (documents / "later.eml").write_bytes(
+        office.eml(text="The pelican is late.").replace(b"2031", b"2033")
+    )
     stage_here(project, "ingest")
     stage_here(project, "index")
     searcher = Searcher(ProjectFolder(project))
 
     def paths(where: SearchFilter) -> set[str]:
-        return {hit.path for hit in searcher.search("pelican", mode="bm25", top=50, where=where).hits}
+        return {
+            hit.path for hit in searcher.search("pelican", mode="bm25", top=50, where=where).hits
+        }
 
-    everything = {"a.pdf", "b.docx", "c.xlsx", "mail.eml", "mail.eml/plan.pdf", "brief.txt", "later.eml"}
+    everything = {
+        "a.pdf",
+        "b.docx",
+        "c.xlsx",
+        "mail.eml",
+        "mail.eml/plan.pdf",
+        "brief.txt",
+        "later.eml",
+    }
     assert paths(SearchFilter()) == everything
     assert paths(SearchFilter(authors=("quay",))) == everything - {"brief.txt"}
     assert paths(SearchFilter(authors=("quay",), formats=("eml",))) == {"mail.eml", "later.eml"}
@@ -539,12 +663,16 @@ def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) 
 
     (tmp_path / "documents").mkdir()
     for number in range(150):
-        (tmp_path / "documents" / f"{number}.md").write_text(f"The pelican, the pelican on pier {number}.")
+        (tmp_path / "documents" / f"{number}.md").write_text(
+            f"The pelican, the pelican on pier {number}."
+        )
     for number in range(3):  # they rank behind all of the others
         (tmp_path / "documents" / f"{number}.txt").write_text(
             f"On pier {number} a pelican was seen. " + "A tern rests. " * 20
         )
-    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+    project = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}
+    ).path
     ingest_here(project)
     stage_here(project, "index")
     searcher = Searcher(ProjectFolder(project))
@@ -552,7 +680,9 @@ def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) 
         for top in (1, 50):
             found = searcher.search("pelican", mode="bm25", top=top, with_facets=True)
             assert found.facets["type"] == {"md": 150, "txt": 3}
-        among = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("text",)), with_facets=True)
+        among = searcher.search(
+            "pelican", mode="bm25", where=SearchFilter(formats=("text",)), with_facets=True
+        )
         assert among.facets["type"] == {"txt": 3}
         none = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("pages",)))
         assert (none.hits, len(none.notes), "pages" in none.notes[0]) == ((), 1, True)
@@ -562,7 +692,9 @@ def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) 
         searcher.close()
 
 
-def test_passwords_of_a_named_file_open_locked_files_and_stay_out_of_the_project(project: Path, tmp_path: Path) -> None:
+def test_passwords_of_a_named_file_open_locked_files_and_stay_out_of_the_project(
+    project: Path, tmp_path: Path
+) -> None:
     documents = project.parent / "documents"
     (documents / "locked.zip").write_bytes(office.locked_zip("tern.txt", b"The tern rests."))
     ingest_here(project)
@@ -571,13 +703,20 @@ def test_passwords_of_a_named_file_open_locked_files_and_stay_out_of_the_project
     secrets.write_text("wrong\n")
     ProjectFolder(project).change_settings({"corpus.passwords_file": str(secrets)})
     ingest_here(project)
-    assert (ledger(project)["locked.pdf"].kind, ledger(project)["locked.pdf"].reason) == ("encrypted", NONE_FITS)
+    assert (ledger(project)["locked.pdf"].kind, ledger(project)["locked.pdf"].reason) == (
+        "encrypted",
+        NONE_FITS,
+    )
     assert ledger(project)["locked.zip/tern.txt"].reason == NONE_FITS
     secrets.write_text("wrong\nsecret\n")
     os.utime(secrets, ns=(1, 1))
     done, _ = ingest_here(project)
     rows = ledger(project)
-    assert (rows["locked.pdf"].state, rows["locked.zip"].state, rows["mail.eml/locked.docx"].kind) == (
+    assert (
+        rows["locked.pdf"].state,
+        rows["locked.zip"].state,
+        rows["mail.eml/locked.docx"].kind,
+    ) == (
         "read",
         "read",
         "encrypted",

@@ -1,4 +1,6 @@
-"""Real office files, some encrypted, broken or fake on purpose: nothing is lost, and every failure says why."""
+"""Real office files, some encrypted, broken or fake on purpose: nothing is lost, and every
+failure says why.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_real_files_give_text_or_a_true_reason() -> None:
     assert len(outcomes) == len(files) >= 600
     kinds = Counter(outcome.kind for outcome in outcomes)
     assert kinds.keys() <= {"", "empty", "encrypted", "needs OCR", "damaged", "unsupported"}
-    assert all(bool(outcome.documents) != bool(outcome.reason) or outcome.left_out for outcome in outcomes)
+    assert all(
+        bool(outcome.documents) != bool(outcome.reason) or outcome.left_out for outcome in outcomes
+    )
     assert not any("crashed" in outcome.reason for outcome in outcomes)
     assert kinds[""] >= 0.99 * READ
     for file, outcome in zip(files, outcomes, strict=True):

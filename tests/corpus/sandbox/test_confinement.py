@@ -1,4 +1,6 @@
-"""What a confined process may not do, asked of the kernel: by seccomp and Landlock together, and by each of them alone."""
+"""What a confined process may not do, asked of the kernel: by seccomp and Landlock together, and
+by each of them alone.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import pytest
 
 from engine.corpus.sandbox.landlock import give_up_writing
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel of another system refuses none of this")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the kernel of another system refuses none of this"
+)
 
 TRIED = """
 import ctypes, fcntl, mmap, os, resource, signal, socket, struct, subprocess, sys, threading
@@ -86,23 +90,46 @@ thread = threading.Thread(target=lambda: done.append("thread"))
 thread.start()
 thread.join()
 print(*done, sep=",")
-"""
-OF_FILES = {"new", "empty", "append", "both", "mapped", "unnamed", "openat2", "unlink", "rename", "mkdir", "rmdir", "symlink",
-            "link", "fifo", "truncate"}  # fmt: skip
+"""  # noqa: E501
+OF_FILES = {
+    "new",
+    "empty",
+    "append",
+    "both",
+    "mapped",
+    "unnamed",
+    "openat2",
+    "unlink",
+    "rename",
+    "mkdir",
+    "rmdir",
+    "symlink",
+    "link",
+    "fifo",
+    "truncate",
+}
 IN_PROC = {"memory", "environment"}
 
 
 def attempted(folder: Path, without: str = "") -> set[str]:
-    """What a confined process could do all the same; the file that it tried to change is as it was."""
+    """What a confined process could do all the same; the file that it tried to change is as it
+    was.
+    """
     kept = folder / "kept.txt"
     kept.write_text("kept")
     kept.with_name("kept.txt.d").mkdir()
     before = kept.stat()
-    done = subprocess.run([sys.executable, "-c", TRIED, kept, without], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", TRIED, kept, without], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     if not without:
         after = kept.stat()
-        assert (after.st_mode, after.st_mtime_ns, kept.read_text()) == (before.st_mode, before.st_mtime_ns, "kept")
+        assert (after.st_mode, after.st_mtime_ns, kept.read_text()) == (
+            before.st_mode,
+            before.st_mtime_ns,
+            "kept",
+        )
         assert sorted(path.name for path in folder.iterdir()) == ["kept.txt", "kept.txt.d"]
     return set(done.stdout.strip().split(","))
 
@@ -110,7 +137,11 @@ def attempted(folder: Path, without: str = "") -> set[str]:
 def landlocked() -> int:
     """The version of Landlock here."""
     asked = f"from {give_up_writing.__module__} import *; print(give_up_writing())"
-    return int(subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout)
+    return int(
+        subprocess.run(
+            [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 def test_a_confined_process_changes_no_file_and_reaches_no_other_process(tmp_path: Path) -> None:
@@ -124,7 +155,8 @@ def test_refused_calls_alone_leave_only_what_lies_in_proc(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(
-    landlocked() < 6 if sys.platform == "linux" else True, reason="the kernel has no Landlock, or an old one"
+    landlocked() < 6 if sys.platform == "linux" else True,
+    reason="the kernel has no Landlock, or an old one",
 )
 def test_landlock_alone_keeps_files_and_processes(tmp_path: Path) -> None:
     done = attempted(tmp_path, "refuse_calls")
@@ -132,15 +164,21 @@ def test_landlock_alone_keeps_files_and_processes(tmp_path: Path) -> None:
     assert (tmp_path / "kept.txt").read_text() == "kept"
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only the superuser may read what is another's")
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() != 0, reason="only the superuser may read what is another's"
+)
 def test_the_superuser_still_reads_what_is_anothers(tmp_path: Path) -> None:
     (tmp_path / "his.txt").write_text("The pelican.")
     os.chown(tmp_path / "his.txt", 12345, 12345)
     (tmp_path / "his.txt").chmod(0o600)
     asked = (
-        "import sys; from engine.corpus.sandbox.limits import confine; confine(2**31); print(open(sys.argv[1]).read())"
+        "import sys; from engine.corpus.sandbox.limits import confine; confine(2**31);"
+        " print(open(sys.argv[1]).read())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", asked, tmp_path / "his.txt"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", asked, tmp_path / "his.txt"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == "The pelican.\n", done.stderr

@@ -1,4 +1,6 @@
-"""The reading processes: what they may not do, and what becomes of a file that is too much for one."""
+"""The reading processes: what they may not do, and what becomes of a file that is too much for
+one.
+"""
 
 from __future__ import annotations
 
@@ -58,15 +60,22 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-def test_files_are_read_in_order_by_several_processes(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+def test_files_are_read_in_order_by_several_processes(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
     reading = pool(2, files=7)
     files = [write(tmp_path / f"{n:02}.txt", f"The pelican {n}.".encode()) for n in range(30)]
-    texts = [outcome.documents[0].text for outcome in reading.map(lambda path: reading.read(path, "txt"), files)]
+    texts = [
+        outcome.documents[0].text
+        for outcome in reading.map(lambda path: reading.read(path, "txt"), files)
+    ]
     assert texts == [f"The pelican {n}." for n in range(30)]
 
 
 def test_a_slow_item_leaves_no_other_process_idle(pool: Callable[..., Pool]) -> None:
-    """The first item ends when the last has begun: it would wait for ever were only a few handed over ahead of it."""
+    """The first item ends when the last has begun: it would wait for ever were only a few handed
+    over ahead of it.
+    """
     begun = threading.Event()
 
     def work(number: int) -> int:
@@ -80,7 +89,10 @@ def test_a_slow_item_leaves_no_other_process_idle(pool: Callable[..., Pool]) -> 
 def test_whatever_takes_long_each_item_is_done_once_and_in_order(
     pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Slow and fast work and takers by turns; results that weigh more than may be held. Nobody waits to be woken by the clock."""
+    """Slow and fast work and takers by turns; results that weigh more than may be held.
+
+    Nobody waits to be woken by the clock.
+    """
     rng = random.Random(seed)
     monkeypatch.setattr(pooling, "MAX_HELD", rng.choice([0, 3, 2**26]))
     monkeypatch.setattr(pooling, "WAKE_SECONDS", 30.0 if seed % 2 else 0.1)
@@ -102,7 +114,9 @@ def test_whatever_takes_long_each_item_is_done_once_and_in_order(
 
 
 def test_who_takes_sleeps_while_the_first_item_takes_long(pool: Callable[..., Pool]) -> None:
-    """Also where all after it are done, as many as may be: a second of waiting takes next to no time of the processor."""
+    """Also where all after it are done, as many as may be: a second of waiting takes next to no
+    time of the processor.
+    """
     taken = pool(2).map(lambda number: number or time.sleep(1.0), range(300))
     started = time.thread_time()
     assert next(taken) is None
@@ -111,7 +125,9 @@ def test_who_takes_sleeps_while_the_first_item_takes_long(pool: Callable[..., Po
 
 
 def test_texts_that_wait_for_a_slow_item_are_bounded(pool: Callable[..., Pool]) -> None:
-    """Each of them weighs as much as all may that wait: two are done, and no more than 8 others handed over beside the first."""
+    """Each of them weighs as much as all may that wait: two are done, and no more than 8 others
+    handed over beside the first.
+    """
     done: list[int] = []
 
     def work(number: int) -> int:
@@ -151,33 +167,49 @@ def test_a_pool_closes_while_items_wait_that_nobody_takes(pool: Callable[..., Po
     assert len(done) < 1000
 
 
-def test_a_file_that_takes_too_long_is_ended_from_outside(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+def test_a_file_that_takes_too_long_is_ended_from_outside(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
     reading = pool(seconds=2)
     outcome = reading.read(write(tmp_path / "a.html", SLOW), "html")
     assert (outcome.kind, outcome.documents) == ("timed out", [])
     assert "2 s" in outcome.reason
-    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+    assert (
+        reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text
+        == "The heron."
+    )
 
 
-def test_a_file_of_many_slow_things_is_given_up_after_a_while(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+def test_a_file_of_many_slow_things_is_given_up_after_a_while(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
     """Each of its pages is read in time; all of them would take far longer than a file may."""
     page = b"<html><body><p>The pelican.</p><table>" + ROW * 300
     members = {f"{number:04}.html": page for number in range(2000)}
-    outcome = pool(seconds=2, whole=1).read(write(tmp_path / "a.zip", office.zipped(members)), "zip")
+    outcome = pool(seconds=2, whole=1).read(
+        write(tmp_path / "a.zip", office.zipped(members)), "zip"
+    )
     assert (outcome.left_out[-1].kind, outcome.left_out[-1].member) == ("timed out", "…")
     assert numbers(outcome.left_out[-1].reason) == [2]
     assert 0 < len(outcome.documents) < 2000
 
 
-def test_a_file_that_needs_too_much_memory_is_ended(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+def test_a_file_that_needs_too_much_memory_is_ended(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
     reading = pool(memory=512 * 2**20, seconds=AMPLE)
     outcome = reading.read(write(tmp_path / "a.json", HUGE), "json")
     assert outcome.kind == "out of memory"
     assert "536.9 MB" in outcome.reason
-    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+    assert (
+        reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text
+        == "The heron."
+    )
 
 
-def test_a_member_that_takes_too_long_leaves_the_others(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+def test_a_member_that_takes_too_long_leaves_the_others(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
     inside = {
         "a.txt": "The tern.",
         "m.eml": office.eml({"slow.html": SLOW, "b.txt": b"The heron."}),
@@ -188,8 +220,15 @@ def test_a_member_that_takes_too_long_leaves_the_others(tmp_path: Path, pool: Ca
         outcome = pool(seconds=seconds).read(path, "zip")
         if len(outcome.documents) == 4:
             break
-    assert [document.member for document in outcome.documents] == ["a.txt", "m.eml", "m.eml/b.txt", "z.txt"]
-    assert [(part.member, part.kind) for part in outcome.left_out] == [("m.eml/slow.html", "timed out")]
+    assert [document.member for document in outcome.documents] == [
+        "a.txt",
+        "m.eml",
+        "m.eml/b.txt",
+        "z.txt",
+    ]
+    assert [(part.member, part.kind) for part in outcome.left_out] == [
+        ("m.eml/slow.html", "timed out")
+    ]
 
 
 def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[..., Pool]) -> None:
@@ -207,21 +246,30 @@ def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[...
     threading.Thread(target=crash, daemon=True).start()
     outcome = reading.read(write(tmp_path / "a.html", SLOW), "html")
     assert (outcome.kind, "SIGSEGV" in outcome.reason) == ("crashed", True)
-    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+    assert (
+        reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text
+        == "The heron."
+    )
 
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each reading process is started anew")
+on_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere each reading process is started anew"
+)
 
 
 @on_linux
 def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
-    """A renewed process is another one with the same parent, which has one thread and opened none of the files."""
+    """A renewed process is another one with the same parent, which has one thread and opened
+    none of the files.
+    """
     reading = pool(files=1)
     pids = []
     for number in range(3):
-        assert reading.read(write(tmp_path / f"{number}.pdf", office.pdf("The pelican.")), "pdf").documents
+        assert reading.read(
+            write(tmp_path / f"{number}.pdf", office.pdf("The pelican.")), "pdf"
+        ).documents
         (child,) = reading.children
         pids.append(child.process.pid)
     assert len(set(pids)) == 3
@@ -235,7 +283,10 @@ def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
     fork_server.kill()
     psutil.wait_procs([last], 60)
     assert not last.is_running() or last.status() == psutil.STATUS_ZOMBIE
-    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+    assert (
+        reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text
+        == "The heron."
+    )
 
 
 @on_linux
@@ -247,12 +298,17 @@ def test_a_library_that_crashes_where_it_gets_no_memory_is_not_reported_as_a_dam
     reading = pool(memory=400 * 2**20, seconds=AMPLE)
     outcome = reading.read(path, "pdf")
     assert (outcome.kind, numbers(outcome.reason)[-1]) == ("crashed", 419.4)
-    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+    assert (
+        reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text
+        == "The heron."
+    )
     assert pool(seconds=AMPLE).read(path, "pdf").documents
 
 
 @on_linux
-def test_what_a_process_held_at_most_is_reported_once_it_has_ended(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+def test_what_a_process_held_at_most_is_reported_once_it_has_ended(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
     """By its fork server; where that says nothing, it is not known."""
     reading = pool()
     for silent in (False, True):
@@ -261,7 +317,8 @@ def test_what_a_process_held_at_most_is_reported_once_it_has_ended(tmp_path: Pat
         process = child.process
         assert isinstance(process, ForkedProcess)
         assert process.peak == 0
-        held, server = psutil.Process(process.pid).memory_info().rss, psutil.Process(process.pid).parent()
+        held = psutil.Process(process.pid).memory_info().rss
+        server = psutil.Process(process.pid).parent()
         assert server is not None
         server.suspend() if silent else None
         os.kill(process.pid, signal.SIGSEGV)
@@ -269,26 +326,38 @@ def test_what_a_process_held_at_most_is_reported_once_it_has_ended(tmp_path: Pat
         assert (process.peak > 0, process.is_orphan) == (not silent, silent)
         assert silent or 0.9 * held < process.peak < 2 * held
         server.resume()
-    assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents  # not by what came too late
+    assert reading.read(
+        write(tmp_path / "a.txt", b"The heron."), "txt"
+    ).documents  # not by what came too late
 
 
 @on_linux
 @pytest.mark.parametrize("kept", [True, False])
-def test_compiled_modules_are_kept_for_the_next_start_unless_python_must_not(tmp_path: Path, *, kept: bool) -> None:
-    """By what loads them before it reads: readers are loaded by no other process of the program, so none else would keep them."""
+def test_compiled_modules_are_kept_for_the_next_start_unless_python_must_not(
+    tmp_path: Path, *, kept: bool
+) -> None:
+    """By what loads them before it reads: readers are loaded by no other process of the program,
+    so none else would keep them.
+    """
     program = (
         "import sys; from pathlib import Path; from engine.corpus.sandbox.pool import Pool\n"
         "pool = Pool(1); print(len(pool.read(Path(sys.argv[1]), 'txt').documents)); pool.close()"
     )
     tree = tmp_path / "tree"
-    shutil.copytree(Path(engine.__file__).parent, tree / "engine", ignore=shutil.ignore_patterns("__pycache__"))
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    shutil.copytree(
+        Path(engine.__file__).parent, tree / "engine", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     environment |= {"PYTHONPATH": str(tree)} | ({} if kept else {"PYTHONDONTWRITEBYTECODE": "1"})
     path = write(tmp_path / "a.txt", b"The heron.")
     command = [sys.executable, "-P", "-c", program, str(path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
-    assert bool([*(tree / "engine" / "corpus" / "formats").glob("__pycache__/opening.*.pyc")]) == kept
+    assert (
+        bool([*(tree / "engine" / "corpus" / "formats").glob("__pycache__/opening.*.pyc")]) == kept
+    )
 
 
 def is_over(process: psutil.Process) -> bool:
@@ -343,10 +412,10 @@ def test_a_fork_server_that_does_not_answer_holds_up_neither_the_next_file_nor_t
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux 5.3")
 def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from engine.corpus.sandbox.outcome import Limits\n"
-        "from engine.corpus.sandbox.pool import Pool\n"
-        "pool = Pool(1, Limits(seconds=60)); pool.read(Path(sys.argv[1]), 'txt'); print(flush=True)\n"
-        "pool.read(Path(sys.argv[2]), 'html')"
+        "import sys; from pathlib import Path; from engine.corpus.sandbox.outcome import"
+        " Limits\nfrom engine.corpus.sandbox.pool import Pool\npool = Pool(1, Limits(seconds=60));"
+        " pool.read(Path(sys.argv[1]), 'txt'); print(flush=True)\npool.read(Path(sys.argv[2]),"
+        " 'html')"
     )
     files = [write(tmp_path / "a.txt", b"The tern."), write(tmp_path / "b.html", SLOW)]
     command = [sys.executable, "-c", program, *map(str, files)]
@@ -382,12 +451,17 @@ def test_without_a_fork_server_processes_are_started(
     reading = pool(seconds=AMPLE, files=1)
     for _ in range(2):
         assert (
-            reading.read(write(tmp_path / "a.pdf", office.pdf("The heron.")), "pdf").documents[0].text == "The heron."
+            reading.read(write(tmp_path / "a.pdf", office.pdf("The heron.")), "pdf")
+            .documents[0]
+            .text
+            == "The heron."
         )
     assert pool(seconds=2).read(write(tmp_path / "a.html", SLOW), "html").kind == "timed out"
 
 
-def test_a_file_that_the_system_does_not_open_is_closed(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+def test_a_file_that_the_system_does_not_open_is_closed(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
     outcome = pool().read(tmp_path / "gone.txt", "txt")
     assert (outcome.closed, outcome.reason) == (True, os.strerror(errno.ENOENT).lower())
 
@@ -420,11 +494,16 @@ def working_children() -> list[psutil.Process]:
     return found
 
 
-def test_nonsense_from_a_reading_process_is_not_believed(tmp_path: Path, pool: Callable[..., Pool]) -> None:
-    outcome = pool().read(write(tmp_path / "a.pdf", office.pdf("The pelican.", "The heron.")), "pdf")
+def test_nonsense_from_a_reading_process_is_not_believed(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    outcome = pool().read(
+        write(tmp_path / "a.pdf", office.pdf("The pelican.", "The heron.")), "pdf"
+    )
     assert not outcome.reason
     document = replace(
-        outcome.documents[0], marked=(Marked("link", "The heron", "heron.md"), Marked("caption", "Pier"))
+        outcome.documents[0],
+        marked=(Marked("link", "The heron", "heron.md"), Marked("caption", "Pier")),
     )
     message = as_message(document)
     assert finding(message) == document
@@ -449,7 +528,9 @@ def test_nonsense_from_a_reading_process_is_not_believed(tmp_path: Path, pool: C
             finding({**left, **change})
 
 
-def test_a_reading_process_cannot_say_more_than_a_file_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reading_process_cannot_say_more_than_a_file_may_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(outcome_module, "MOST_TEXT", 5)
     monkeypatch.setattr(outcome_module, "MOST_FINDINGS", 3)
     outcome = Outcome()
@@ -469,7 +550,10 @@ def test_a_reading_process_cannot_say_more_than_a_file_may_hold(monkeypatch: pyt
     ],
 )
 def test_names_and_reasons_are_texts_of_a_length_that_is_bounded(
-    message: dict[str, Any], pool: Callable[..., Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    message: dict[str, Any],
+    pool: Callable[..., Pool],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("engine.corpus.sandbox.child.MOST_NAMES", 10)
     answers = SimpleNamespace(loads=lambda _: message, dumps=json.dumps)
@@ -510,7 +594,9 @@ def test_modules_of_the_current_folder_are_not_executed(
     tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("json", "xberg", "lxml", "ctypes"):
-        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\nraise SystemExit")
+        (tmp_path / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'mark')!r}, 'w')\nraise SystemExit"
+        )
     monkeypatch.chdir(tmp_path)
     outcome = pool().read(write(tmp_path / "a.docx", office.docx()), "docx")
     assert "pelican" in outcome.documents[0].text

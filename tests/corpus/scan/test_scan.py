@@ -55,7 +55,11 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
         ("sub/deep/c.html", "html"),
         ("sub/y.PDF", "pdf"),
     ]
-    assert kinds(found) == {"README": "unsupported", "picture.PNG": "needs OCR", "x.pages": "unsupported"}
+    assert kinds(found) == {
+        "README": "unsupported",
+        "picture.PNG": "needs OCR",
+        "x.pages": "unsupported",
+    }
     file = found.files[3]
     status = (tmp_path / "sub/deep/c.html").stat()
     assert (file.source, file.absolute) == (str(tmp_path), tmp_path / "sub/deep/c.html")
@@ -64,9 +68,19 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["~$Offer.docx", "~$Plan.xlsx", "~WRL0001.tmp", "~WRD4711.tmp", "books.laccdb", "hall.dwl", "~flyer~a1b2.idlk"],
+    [
+        "~$Offer.docx",
+        "~$Plan.xlsx",
+        "~WRL0001.tmp",
+        "~WRD4711.tmp",
+        "books.laccdb",
+        "hall.dwl",
+        "~flyer~a1b2.idlk",
+    ],
 )
-def test_files_that_say_who_has_opened_another_are_left_out_silently(tmp_path: Path, name: str) -> None:
+def test_files_that_say_who_has_opened_another_are_left_out_silently(
+    tmp_path: Path, name: str
+) -> None:
     (tmp_path / name).write_bytes(b"\5Ada L" + bytes(156))
     (tmp_path / "a.txt").write_text("a")
     found = scan([tmp_path])
@@ -89,7 +103,9 @@ def test_a_document_that_is_called_like_a_lock_is_read(tmp_path: Path) -> None:
         (("s/**", "a.txt"), ("*.md",), ["a.txt"]),
     ],
 )
-def test_patterns(tmp_path: Path, include: tuple[str, ...], exclude: tuple[str, ...], expected: list[str]) -> None:
+def test_patterns(
+    tmp_path: Path, include: tuple[str, ...], exclude: tuple[str, ...], expected: list[str]
+) -> None:
     write(tmp_path, "a.txt", "old/b.txt", "old/deep/d.md", "s/c.md")
     found = scan([tmp_path], include, exclude)
     assert paths(found) == expected
@@ -102,7 +118,8 @@ def test_a_bad_pattern_is_the_users_error(tmp_path: Path) -> None:
 
 
 def test_links_stay_inside_and_loops_end(tmp_path: Path) -> None:
-    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside = tmp_path / "inside"
+    outside = tmp_path / "outside"
     write(inside, "a.txt", "sub/b.txt", ".store/v3.md")
     write(outside, "secret.txt")
     (inside / "sub/loop").symlink_to(inside)
@@ -114,12 +131,18 @@ def test_links_stay_inside_and_loops_end(tmp_path: Path) -> None:
     found = scan([inside])
     assert paths(found) == ["a.txt", "current.md", "sub/b.txt"]
     assert kinds(found) == {
-        "out": "refused", "out.txt": "refused", "self": "broken link", "again.txt": "link", "sub/loop": "link",
-    }  # fmt: skip
+        "out": "refused",
+        "out.txt": "refused",
+        "self": "broken link",
+        "again.txt": "link",
+        "sub/loop": "link",
+    }
     assert kinds(scan([inside], exclude=["again.txt", "loop"])).keys() == {"out", "out.txt", "self"}
 
 
-def test_a_link_to_a_file_that_cannot_be_opened_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_to_a_file_that_cannot_be_opened_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, "a.txt", ".store/contract")
 
     def closed(path: Path, *_: object, **__: object) -> None:
@@ -157,12 +180,17 @@ def test_names_that_are_not_utf_8_are_reported_as_text(tmp_path: Path) -> None:
     write(tmp_path, "a\\xe9.txt")
     (tmp_path / os.fsdecode(b"a\xe9.txt")).write_text("which one?")
     found = scan([tmp_path])
-    assert {file.path: file.absolute.read_text() for file in found.files if file.path != "a\\xe9.txt"} == {
-        r"b\xfcro/caf\xe9.txt": "x", r"b\xfcro/plan.txt": "y",
-    }  # fmt: skip
+    assert {
+        file.path: file.absolute.read_text() for file in found.files if file.path != "a\\xe9.txt"
+    } == {
+        r"b\xfcro/caf\xe9.txt": "x",
+        r"b\xfcro/plan.txt": "y",
+    }
     assert paths(found).count("a\\xe9.txt") == 1
     assert kinds(found) == {r"b\xfcro/\xff.xyz": "unsupported", r"a\xe9.txt": "unsupported"}
-    assert paths(scan([tmp_path], include=[r"b?xfcro/*"], exclude=["*plan*"])) == [r"b\xfcro/caf\xe9.txt"]
+    assert paths(scan([tmp_path], include=[r"b?xfcro/*"], exclude=["*plan*"])) == [
+        r"b\xfcro/caf\xe9.txt"
+    ]
 
 
 def test_a_beir_folder_is_one_document_file(tmp_path: Path) -> None:
@@ -185,19 +213,27 @@ def test_a_beir_folder_is_one_document_file(tmp_path: Path) -> None:
     assert kinds(found) == {"set/notes.md": "data set"}
 
 
-@pytest.mark.parametrize("content", ["", "{broken", '{"id": 1, "text": "x"}\n', '{"_id": 1}', "[1]", "\xff"])
+@pytest.mark.parametrize(
+    "content", ["", "{broken", '{"id": 1, "text": "x"}\n', '{"_id": 1}', "[1]", "\xff"]
+)
 def test_a_corpus_that_is_no_beir_set_is_a_file_like_others(tmp_path: Path, content: str) -> None:
     write(tmp_path, "set/corpus.jsonl", "set/notes.md")
     (tmp_path / "set" / "corpus.jsonl").write_bytes(content.encode("latin-1"))
     found = scan([tmp_path])
-    assert [(file.path, file.format) for file in found.files] == [("set/corpus.jsonl", "jsonl"), ("set/notes.md", "md")]
+    assert [(file.path, file.format) for file in found.files] == [
+        ("set/corpus.jsonl", "jsonl"),
+        ("set/notes.md", "md"),
+    ]
     assert found.skipped == []
     assert [file.format for file in scan([tmp_path / "set" / "corpus.jsonl"]).files] == ["jsonl"]
 
 
 def test_file_sources_and_sources_that_overlap(tmp_path: Path) -> None:
     write(tmp_path, "a/x.txt", "a/b/y.txt", ".hidden.txt")
-    found = scan([tmp_path / "a", tmp_path / "a/b", tmp_path / ".hidden.txt", tmp_path / "a/x.txt"], include=["*.txt"])
+    found = scan(
+        [tmp_path / "a", tmp_path / "a/b", tmp_path / ".hidden.txt", tmp_path / "a/x.txt"],
+        include=["*.txt"],
+    )
     assert [(file.source, file.path) for file in found.files] == [
         (str(tmp_path), ".hidden.txt"),
         (str(tmp_path / "a"), "b/y.txt"),
@@ -206,7 +242,15 @@ def test_file_sources_and_sources_that_overlap(tmp_path: Path) -> None:
 
 
 def test_a_project_is_left_out_as_a_whole(tmp_path: Path) -> None:
-    write(tmp_path, "a.txt", "p/project.toml", "p/project.db", "p/reports/r.html", "p/documents/d.md", "q/project.toml")
+    write(
+        tmp_path,
+        "a.txt",
+        "p/project.toml",
+        "p/project.db",
+        "p/reports/r.html",
+        "p/documents/d.md",
+        "q/project.toml",
+    )
     (tmp_path / "link").symlink_to(tmp_path / "p")
     found = scan([tmp_path])
     assert paths(found) == ["a.txt"]
@@ -241,16 +285,18 @@ def test_missing_source(tmp_path: Path) -> None:
 
 def test_importing_the_room_loads_no_heavy_library() -> None:
     code = (
-        "import sys; from engine.corpus.scan.scan import ScannedFile; from engine.corpus.formats import reader_for;"
-        "from engine.corpus.chunking.chunking import Chunker;"
-        "heavy = {'tokenizers', 'semantic_text_splitter', 'lxml', 'charset_normalizer', 'torch'};"
-        "print(sorted(heavy & set(sys.modules)))"
+        "import sys; from engine.corpus.scan.scan import ScannedFile; from engine.corpus.formats"
+        " import reader_for;from engine.corpus.chunking.chunking import Chunker;heavy ="
+        " {'tokenizers', 'semantic_text_splitter', 'lxml', 'charset_normalizer',"
+        " 'torch'};print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_links_out_of_the_folder_are_followed_where_that_is_set_and_loops_never(tmp_path: Path) -> None:
+def test_links_out_of_the_folder_are_followed_where_that_is_set_and_loops_never(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "in/a.txt", "out/b.txt", "out/deep/c.txt")
     (tmp_path / "in" / "there").symlink_to(tmp_path / "out")
     (tmp_path / "out" / "back").symlink_to(tmp_path / "in")
@@ -284,20 +330,39 @@ def test_folders_ten_thousand_deep_end_somewhere(tmp_path: Path) -> None:
 
 def test_files_whose_names_have_no_format_are_known_by_their_content(tmp_path: Path) -> None:
     made = {
-        "plan": office.pdf("The pelican."), "Contract 2.1": office.docx(), "Dr. Ada to Bo": rb"{\rtf1 The pelican.}",
-        "report.2021": office.xls(), "page": b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>The pelican.", "rows.bak": office.docx(),
-        "core": b"\x7fELF" + bytes(99), "empty": b"",
-    }  # fmt: skip
+        "plan": office.pdf("The pelican."),
+        "Contract 2.1": office.docx(),
+        "Dr. Ada to Bo": rb"{\rtf1 The pelican.}",
+        "report.2021": office.xls(),
+        "page": b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>The pelican.",
+        "rows.bak": office.docx(),
+        "core": b"\x7fELF" + bytes(99),
+        "empty": b"",
+    }
     for name, content in made.items():
         (tmp_path / name).write_bytes(content)
     found = scan([tmp_path])
     assert {file.path: file.format for file in found.files} == {
-        "plan": "pdf", "Contract 2.1": "zip", "Dr. Ada to Bo": "rtf", "report.2021": "doc", "page": "html",
-    }  # fmt: skip
-    read = {file.path: next(iter(everything_in(file.absolute, file.format))) for file in found.files}
-    assert {name: document.format for name, document in read.items() if isinstance(document, ReadDocument)} == {
-        "plan": "pdf", "Contract 2.1": "docx", "Dr. Ada to Bo": "rtf", "report.2021": "xls", "page": "html",
-    }  # fmt: skip
+        "plan": "pdf",
+        "Contract 2.1": "zip",
+        "Dr. Ada to Bo": "rtf",
+        "report.2021": "doc",
+        "page": "html",
+    }
+    read = {
+        file.path: next(iter(everything_in(file.absolute, file.format))) for file in found.files
+    }
+    assert {
+        name: document.format
+        for name, document in read.items()
+        if isinstance(document, ReadDocument)
+    } == {
+        "plan": "pdf",
+        "Contract 2.1": "docx",
+        "Dr. Ada to Bo": "rtf",
+        "report.2021": "xls",
+        "page": "html",
+    }
     assert kinds(found).keys() == {"rows.bak", "core", "empty"}
 
 
@@ -311,5 +376,8 @@ def test_mails_without_an_ending_are_known_by_their_header(tmp_path: Path) -> No
     (tmp_path / "notes").write_bytes(b"Subject: this is a note\nand no mail at all")
     (tmp_path / "Makefile").write_bytes(b"all: a b\n\techo\n")
     found = scan([tmp_path])
-    assert [(file.path, file.format) for file in found.files] == [("box", "mbox"), ("mail_1", "eml")]
+    assert [(file.path, file.format) for file in found.files] == [
+        ("box", "mbox"),
+        ("mail_1", "eml"),
+    ]
     assert kinds(found).keys() == {"notes", "Makefile"}

@@ -12,7 +12,9 @@ FOUR = [1, 2, 3, 4]
 
 
 def body(bird: str) -> str:
-    return "\n".join(f"The {bird} {does}." for does in ("boards", "moors", "rests", "waits", "dives", "calls"))
+    return "\n".join(
+        f"The {bird} {does}." for does in ("boards", "moors", "rests", "waits", "dives", "calls")
+    )
 
 
 BODY = [body(bird) for bird in BIRDS[:4]]
@@ -32,8 +34,14 @@ def test_a_number_among_words_is_no_page_number_unless_it_is_called_one() -> Non
     texts = [body(bird) for bird in BIRDS]
     pages = [f"{10 + n} Chapter {1 + n // 5}. Moorings\n{text}" for n, text in enumerate(texts, 1)]
     assert without_furniture(pages, range(1, 9)) == pages
-    alternating = [f"{n + 10}\n{text}" if n % 2 else f"Moorings {n + 10}\n{text}" for n, text in enumerate(texts, 1)]
-    kept = [text if n % 2 else page for n, (text, page) in enumerate(zip(texts, alternating, strict=True), 1)]
+    alternating = [
+        f"{n + 10}\n{text}" if n % 2 else f"Moorings {n + 10}\n{text}"
+        for n, text in enumerate(texts, 1)
+    ]
+    kept = [
+        text if n % 2 else page
+        for n, (text, page) in enumerate(zip(texts, alternating, strict=True), 1)
+    ]
     assert without_furniture(alternating, range(1, 9)) == kept
 
 
@@ -49,7 +57,9 @@ def test_what_counts_up_from_page_to_page_is_no_page_number(lines: int) -> None:
     ):
         pages = []
         for n, bird in enumerate(BIRDS):
-            text = form.replace("{text}", "\n".join(body(bird).split("\n")[:lines])).replace("{bird}", bird)
+            text = form.replace("{text}", "\n".join(body(bird).split("\n")[:lines])).replace(
+                "{bird}", bird
+            )
             for start in (1041, 11, 1):
                 text = text.replace(f"{{{start}}}", str(start + n))
             pages.append(text)
@@ -60,7 +70,9 @@ def test_what_counts_up_from_page_to_page_is_no_page_number(lines: int) -> None:
 
 def test_a_question_is_no_page_number_where_the_pages_have_their_own() -> None:
     pages = [f"Question {n}\n{text}\n{n}" for n, text in zip(FOUR, BODY, strict=True)]
-    assert without_furniture(pages, FOUR) == [f"Question {n}\n{text}" for n, text in zip(FOUR, BODY, strict=True)]
+    assert without_furniture(pages, FOUR) == [
+        f"Question {n}\n{text}" for n, text in zip(FOUR, BODY, strict=True)
+    ]
 
 
 def test_pages_of_few_lines_stay_as_they_are() -> None:
@@ -80,11 +92,16 @@ def test_what_only_looks_alike_stays() -> None:
     assert without_furniture(two, [1, 2]) == two
     inside = [f"{text}\nHarbour plan\n{text}" for text in BODY]
     assert without_furniture(inside, FOUR) == inside
-    far = [f"{body(bird)}\n{7 + n if n in (1, 4, 8) else 500 - n * n}" for n, bird in enumerate(BIRDS, 1)]
+    far = [
+        f"{body(bird)}\n{7 + n if n in (1, 4, 8) else 500 - n * n}"
+        for n, bird in enumerate(BIRDS, 1)
+    ]
     assert without_furniture(far, range(1, 9)) == far
 
 
 def test_pages_begin_where_they_do_without_their_headers() -> None:
     text = from_pages({n: f"{text}\n{n}" for n, text in enumerate(BODY, 1)})
     assert text.text == "\n\n".join(BODY)
-    assert [text.text[page.start :].split("\n")[0] for page in text.pages] == [page.split("\n")[0] for page in BODY]
+    assert [text.text[page.start :].split("\n")[0] for page in text.pages] == [
+        page.split("\n")[0] for page in BODY
+    ]

@@ -50,8 +50,14 @@ def test_a_word_of_several_parts() -> None:
         (f"the pre{BREAK}and post-audit work", "the pre- and post-audit work"),
         (f"the short{BREAK}or long-term leases", "the short- or long-term leases"),
         (f"the mid{BREAK}to late-stage repairs", "the mid- to late-stage repairs"),
-        (f"the sail{BREAK}or went in{BREAK}to the har{BREAK}bour", "the sailor went into the harbour"),
-        (f"the seg{BREAK}ments, thou{BREAK}sand, hus{BREAK}band", "the segments, thousand, husband"),
+        (
+            f"the sail{BREAK}or went in{BREAK}to the har{BREAK}bour",
+            "the sailor went into the harbour",
+        ),
+        (
+            f"the seg{BREAK}ments, thou{BREAK}sand, hus{BREAK}band",
+            "the segments, thousand, husband",
+        ),
         # nl
         (f"de vracht{BREAK}en verzendkosten voor het", "de vracht- en verzendkosten voor het"),
         (f"de in{BREAK}of uitvoer van het", "de in- of uitvoer van het"),
@@ -75,7 +81,14 @@ def test_a_suspended_hyphen_before_a_blank_line_is_none() -> None:
     assert put_together([f"die Kunden{BREAK}und"]) == ["die Kundenund"]
 
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "faults" / "05-suspended-hyphen" / "docs"
+SHARED = (
+    Path(__file__).resolve().parents[4]
+    / "shared"
+    / "data"
+    / "faults"
+    / "05-suspended-hyphen"
+    / "docs"
+)
 
 
 @pytest.mark.shared

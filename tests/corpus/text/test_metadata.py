@@ -29,12 +29,25 @@ def at(*parts: int) -> float:
 @pytest.mark.parametrize(
     "text",
     [
-        "2031-04-29", "2031/4/29", "2031.04.29", "20310429", "29.4.2031", "29. 04. 2031", "April 29, 2031", "29 April 2031",
-        "Apr. 29th, 2031", "Tuesday, April 29 2031", "29-Apr-2031", "2031-04-29T12:00", "2031-04-29 14:00:00.25 +0200",
-        "2031-04-29T07:00:00-05:00", "Tue, 29 Apr 2031 12:00:00 GMT", "20310429T120000Z",
+        "2031-04-29",
+        "2031/4/29",
+        "2031.04.29",
+        "20310429",
+        "29.4.2031",
+        "29. 04. 2031",
+        "April 29, 2031",
+        "29 April 2031",
+        "Apr. 29th, 2031",
+        "Tuesday, April 29 2031",
+        "29-Apr-2031",
+        "2031-04-29T12:00",
+        "2031-04-29 14:00:00.25 +0200",
+        "2031-04-29T07:00:00-05:00",
+        "Tue, 29 Apr 2031 12:00:00 GMT",
+        "20310429T120000Z",
         " 2031-04-29\n12:00 UTC",
     ],
-)  # fmt: skip
+)
 def test_dates(text: str) -> None:
     assert moment(text) == NOON == at(2031, 4, 29, 12)
 
@@ -42,10 +55,15 @@ def test_dates(text: str) -> None:
 @pytest.mark.parametrize(
     ("authors", "found"),
     [
-        ("(anonymous)", ""), ("Anonymous", ""), ("[unspecified]", ""), ("Ada Quay, Unknown Author", "Ada Quay"), ("", ""),
-        ("Ada Quay, Bo", "Ada Quay, Bo"), ("Anonymous Bosch", "Anonymous Bosch"),
+        ("(anonymous)", ""),
+        ("Anonymous", ""),
+        ("[unspecified]", ""),
+        ("Ada Quay, Unknown Author", "Ada Quay"),
+        ("", ""),
+        ("Ada Quay, Bo", "Ada Quay, Bo"),
+        ("Anonymous Bosch", "Anonymous Bosch"),
     ],
-)  # fmt: skip
+)
 def test_authors_who_are_somebody(authors: str, found: str) -> None:
     assert named(authors) == found
     file = ScannedFile("/d", "a.pdf", Path("/d/a.pdf"), 1, 0, "pdf")
@@ -59,29 +77,57 @@ def test_dates_without_a_day_are_their_first() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "3/4/2031", "2031-13-01", "2031-02-30", "soon", "`r Sys.Date()`", "0000", "0;0", "2031-04-29 25:00", "1" * 99],
+    [
+        "",
+        "3/4/2031",
+        "2031-13-01",
+        "2031-02-30",
+        "soon",
+        "`r Sys.Date()`",
+        "0000",
+        "0;0",
+        "2031-04-29 25:00",
+        "1" * 99,
+    ],
 )
 def test_what_is_no_date_or_may_be_two(text: str) -> None:
     assert moment(text) is None
 
 
 def test_names_are_reported_once_and_addresses_are_none() -> None:
-    assert joined(["Ann  Heron", "https://example.org/ann", "", "Bo", "Ann Heron"]) == "Ann Heron, Bo"
+    assert (
+        joined(["Ann  Heron", "https://example.org/ann", "", "Bo", "Ann Heron"]) == "Ann Heron, Bo"
+    )
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ("title: Plain # a comment\nauthor: Ann Heron\ndate: 2031-04-29", Said("Plain", "Ann Heron", NOON)),
+        (
+            "title: Plain # a comment\nauthor: Ann Heron\ndate: 2031-04-29",
+            Said("Plain", "Ann Heron", NOON),
+        ),
         ("title: \"Front: \\\"m\\\" # no\"\nauthor: 'Ann''s'", Said('Front: "m" # no', "Ann's")),
         ('Title: C# guide\nauthors: [Ann, "Heron, Bo"]', Said("C# guide", "Ann, Heron, Bo")),
         ("authors:\n- Ann\n- Bo # the second\ntags:\n  - x", Said("", "Ann, Bo")),
-        ("author:\n  - name: Ann Heron\n    affiliation: Pier 3\n  - name: 'Bo'\n", Said("", "Ann Heron, Bo")),
+        (
+            "author:\n  - name: Ann Heron\n    affiliation: Pier 3\n  - name: 'Bo'\n",
+            Said("", "Ann Heron, Bo"),
+        ),
         ("author:\n  name: Ann\n  email: ann@example.org", Said("", "Ann")),
         ("author: {name: Ann, email: a@b}\ntitle: ~", Said("", "Ann")),
-        ("title: >-\n  Folded\n  title\nlastmod: 2031-04-29T12:00:00Z", Said("Folded title", changed=NOON)),
-        ("title: On\n  two lines\n\n# a comment\ndate: 29 April 2031", Said("On two lines", created=NOON)),
-        ("date: soon\ncreated: 2031-04-29\nlast build: no\n  more\nauthor: null", Said(created=NOON)),
+        (
+            "title: >-\n  Folded\n  title\nlastmod: 2031-04-29T12:00:00Z",
+            Said("Folded title", changed=NOON),
+        ),
+        (
+            "title: On\n  two lines\n\n# a comment\ndate: 29 April 2031",
+            Said("On two lines", created=NOON),
+        ),
+        (
+            "date: soon\ncreated: 2031-04-29\nlast build: no\n  more\nauthor: null",
+            Said(created=NOON),
+        ),
     ],
 )
 def test_front_matter_in_yaml(fields: str, said: Said) -> None:
@@ -97,7 +143,10 @@ def test_front_matter_in_yaml(fields: str, said: Said) -> None:
     ("source", "text"),
     [
         ("---\ncustomer: Nordwind\n---\nBody", "\ncustomer: Nordwind\n\nBody"),
-        ("---\ntags: [crane, frost]\naliases:\n  - Quay\n...\n", "\ntags: [crane, frost]\naliases:\n  - Quay\n\n"),
+        (
+            "---\ntags: [crane, frost]\naliases:\n  - Quay\n...\n",
+            "\ntags: [crane, frost]\naliases:\n  - Quay\n\n",
+        ),
         (
             '+++\ncustomer = "Nordwind"\ndate = 2031-04-29\n+++\nBody',
             '\ncustomer = "Nordwind"\ndate = 2031-04-29\n\nBody',
@@ -136,28 +185,53 @@ def test_what_is_no_front_matter_stays(text: str) -> None:
 @pytest.mark.parametrize(
     ("head", "said"),
     [
-        ('<meta name="author" content="Ann &amp; Bo"><meta name=date content=2031-04-29>', Said("", "Ann & Bo", NOON)),
-        ("<META CONTENT='Ann' NAME='Author'/><meta name='DC.creator' content='Bo'>", Said("", "Ann")),
         (
-            '<meta property="article:published_time" content="2031-04-29T12:00:00+00:00" />'
-            '<meta property="article:author" content="https://example.org/ann">'
-            '<meta name="citation_author" content="Heron, A."><meta name="citation_author" content="Bo">',
+            '<meta name="author" content="Ann &amp; Bo"><meta name=date content=2031-04-29>',
+            Said("", "Ann & Bo", NOON),
+        ),
+        (
+            "<META CONTENT='Ann' NAME='Author'/><meta name='DC.creator' content='Bo'>",
+            Said("", "Ann"),
+        ),
+        (
+            (
+                '<meta property="article:published_time" content="2031-04-29T12:00:00+00:00"'
+                ' /><meta property="article:author" content="https://example.org/ann"><meta'
+                ' name="citation_author" content="Heron, A."><meta name="citation_author"'
+                ' content="Bo">'
+            ),
             Said("", "Heron, A., Bo", NOON),
         ),
-        ('<meta name="dcterms.created" content="2031"><meta name="DCTERMS.modified" content="2031-04-29">',
-         Said("", "", at(2031, 1, 1, 12), NOON)),
-        ('<meta name="date" content="soon"><meta name="pubdate" content="2031-04-29">', Said("", "", NOON)),
-        ('<!-- <meta name="author" content="Old"> --><meta name="author" content="Ann"><!-- open', Said("", "Ann")),
+        (
+            (
+                '<meta name="dcterms.created" content="2031"><meta name="DCTERMS.modified"'
+                ' content="2031-04-29">'
+            ),
+            Said("", "", at(2031, 1, 1, 12), NOON),
+        ),
+        (
+            '<meta name="date" content="soon"><meta name="pubdate" content="2031-04-29">',
+            Said("", "", NOON),
+        ),
+        (
+            (
+                '<!-- <meta name="author" content="Old"> --><meta name="author" content="Ann"><!--'
+                " open"
+            ),
+            Said("", "Ann"),
+        ),
         ('</head><body><meta name="author" content="Ann">', Said()),
         ('<meta charset="utf-8"><meta name="author"><metadata name="author" content="x">', Said()),
     ],
-)  # fmt: skip
+)
 def test_heads_of_pages(head: str, said: Said) -> None:
     source = f"<html><head><title>T</title>{head}</head><body>Text"
     assert said_in(parsed(source)) == said
 
 
-@pytest.mark.parametrize("piece", ["<meta ", '<meta "', "<!--", "<meta name='", "<meta a=b ", "<meta name="])
+@pytest.mark.parametrize(
+    "piece", ["<meta ", '<meta "', "<!--", "<meta name='", "<meta a=b ", "<meta name="]
+)
 def test_a_hostile_head_takes_no_time(piece: str) -> None:
     started = time.process_time()
     source = piece * (2**20 // len(piece))
@@ -175,9 +249,14 @@ def test_any_fields_can_be_read(text: str) -> None:
 def test_readers_find_them(tmp_path: Path) -> None:
     for name, content in (
         ("a.md", "---\ntitle: T\nauthor: Ann\ndate: 2031-04-29\nlastmod: 2031-04-29\n---\nBody"),
-        ("a.html", "<title>T</title><meta name=author content=Ann><meta name=created content=2031-04-29>"
-         "<meta name=modified content=2031-04-29><p>Body"),
-    ):  # fmt: skip
+        (
+            "a.html",
+            (
+                "<title>T</title><meta name=author content=Ann><meta name=created"
+                " content=2031-04-29><meta name=modified content=2031-04-29><p>Body"
+            ),
+        ),
+    ):
         (tmp_path / name).write_text(content)
         (found,) = reader_for(name.partition(".")[2]).read(tmp_path / name)
         assert isinstance(found, ReadDocument)

@@ -95,7 +95,9 @@ def test_what_has_none_stays_the_same_object() -> None:
         ("a.eml", "Subject: Do\nContent-Type: text/plain; charset=utf-8\n\nDo\u00adnau", None),
     ],
 )
-def test_documents_of_all_formats_are_freed_of_them(tmp_path: Path, name: str, content: str, text: str | None) -> None:
+def test_documents_of_all_formats_are_freed_of_them(
+    tmp_path: Path, name: str, content: str, text: str | None
+) -> None:
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     (found,) = everything_in(path, name.partition(".")[2])

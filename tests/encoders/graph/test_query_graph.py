@@ -1,4 +1,6 @@
-"""The graph of queries gives the encoder's vectors, or none is there; who finds it damaged loads the encoder."""
+"""The graph of queries gives the encoder's vectors, or none is there; who finds it damaged loads
+the encoder.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def opened(index: Path, source: FolderSource) -> QueryGraph | None:
 
 
 def check_same(index: Path, source: FolderSource) -> None:
-    graph, encoder = opened(index, source), source.load(MAX_TOKENS)
+    graph = opened(index, source)
+    encoder = source.load(MAX_TOKENS)
     assert graph is not None
     assert graph.fingerprint == encoder.fingerprint
     found = graph.encode_queries(QUERIES)
@@ -56,8 +59,12 @@ def test_equals_the_encoder(index: Path, source: FolderSource) -> None:
     assert QueryGraph.open(index, "of another encoder") is None
 
 
-def test_a_prompt_that_pooling_leaves_out(model_copy: Path, edit_json: Callable[..., None], tmp_path: Path) -> None:
-    edit_json(model_copy / "config_sentence_transformers.json", prompts={"query": "what about the law: "})
+def test_a_prompt_that_pooling_leaves_out(
+    model_copy: Path, edit_json: Callable[..., None], tmp_path: Path
+) -> None:
+    edit_json(
+        model_copy / "config_sentence_transformers.json", prompts={"query": "what about the law: "}
+    )
     edit_json(model_copy / "1_Pooling" / "config.json", include_prompt=False)
     source = FolderSource.of(resolve_model(str(model_copy)), "cpu", "float32")
     write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS)
@@ -73,7 +80,9 @@ def test_equals_the_bundled_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "encoder.json"])
 @pytest.mark.parametrize("way", ["cut", "flipped", "gone", "empty"])
-def test_a_damaged_one_is_not_used(index: Path, source: FolderSource, tmp_path: Path, name: str, way: str) -> None:
+def test_a_damaged_one_is_not_used(
+    index: Path, source: FolderSource, tmp_path: Path, name: str, way: str
+) -> None:
     copy = Path(shutil.copytree(index, tmp_path / "copy"))
     file = copy / FOLDER / name
     data = bytearray(file.read_bytes())
@@ -87,7 +96,8 @@ def test_a_damaged_one_is_not_used(index: Path, source: FolderSource, tmp_path: 
 
 
 def test_the_next_index_takes_it_over(index: Path, source: FolderSource, tmp_path: Path) -> None:
-    copy, after = Path(shutil.copytree(index, tmp_path / "copy")), tmp_path / "next"
+    copy = Path(shutil.copytree(index, tmp_path / "copy"))
+    after = tmp_path / "next"
     after.mkdir()
     assert take_over(copy, after)
     shutil.rmtree(copy)
@@ -108,7 +118,9 @@ def test_where_vectors_differ_there_is_none(
     assert is_settled(tmp_path), "it is not tried again with every run"
 
 
-def test_of_a_large_model_there_is_none(source: FolderSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_large_model_there_is_none(
+    source: FolderSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(query_graph, "MAX_WEIGHTS", 1000)
     write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS)
     assert opened(tmp_path, source) is None
@@ -122,14 +134,17 @@ from pathlib import Path
 from engine.encoders.graph.query_graph import QueryGraph
 graph = QueryGraph.open(Path(sys.argv[1]), sys.argv[2])
 print(json.dumps([graph is not None, sorted({{"torch", "transformers", "sentence_transformers"}} & set(sys.modules))]))
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize(
     ("before", "usable"),
     [
         (
-            "from engine.encoders.graph.native_libraries import prepare_for_usearch as p; p(); import usearch.index",
+            (
+                "from engine.encoders.graph.native_libraries import prepare_for_usearch as p; p();"
+                " import usearch.index"
+            ),
             True,
         ),
         ("import usearch.index", False),
@@ -140,7 +155,11 @@ def test_it_needs_no_model_library_and_a_process_where_it_cannot_run_lives(
     index: Path, source: FolderSource, before: str, usable: bool
 ) -> None:
     command = [
-        sys.executable, "-c", RUN.format(before=before), str(index), source.vectors_fingerprint(MAX_TOKENS),
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        RUN.format(before=before),
+        str(index),
+        source.vectors_fingerprint(MAX_TOKENS),
+    ]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [usable, []]

@@ -1,4 +1,6 @@
-"""Graphs without an adapter lie once in the data folder; indexes point to them, and nothing breaks where they are not sound."""
+"""Graphs without an adapter lie once in the data folder; indexes point to them, and nothing
+breaks where they are not sound.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def encoder(source: FolderSource) -> str:
 
 
 def make_index(project: Path, written: Path | None = None) -> Path:
-    """Return the folder of a new index in a project, with a graph of its own or with an empty folder for one."""
+    """Return the folder of a new index in a project, with a graph of its own or with an empty
+    folder for one.
+    """
     index = project / "vectors" / "index"
     index.mkdir(parents=True)
     if written is None:
@@ -76,7 +80,11 @@ def size_of(folder: Path) -> int:
 
 
 def test_the_graph_lies_in_the_data_folder_and_a_second_project_adds_a_pointer(
-    source: FolderSource, encoder: str, own_data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: FolderSource,
+    encoder: str,
+    own_data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = tmp_path / "first" / "vectors" / "index"
     second = tmp_path / "second" / "vectors" / "index"
@@ -106,7 +114,11 @@ def test_the_graph_lies_in_the_data_folder_and_a_second_project_adds_a_pointer(
 
 def test_other_lengths_and_prompts_are_other_graphs(source: FolderSource, encoder: str) -> None:
     prompted = FolderSource.of(source.folder.with_prompts("query: ", None))
-    fingerprints = {encoder, source.vectors_fingerprint(MAX_TOKENS - 1), prompted.vectors_fingerprint(MAX_TOKENS)}
+    fingerprints = {
+        encoder,
+        source.vectors_fingerprint(MAX_TOKENS - 1),
+        prompted.vectors_fingerprint(MAX_TOKENS),
+    }
     assert len({graph_name(fingerprint) for fingerprint in fingerprints}) == 3
 
 
@@ -150,7 +162,9 @@ def test_a_damaged_one_is_not_used_and_is_written_again_for_all(
         assert QueryGraph.open(index, encoder) is not None
 
 
-def test_one_that_is_gone_leaves_a_pointer_to_nothing(encoder: str, written: Path, tmp_path: Path) -> None:
+def test_one_that_is_gone_leaves_a_pointer_to_nothing(
+    encoder: str, written: Path, tmp_path: Path
+) -> None:
     index = make_index(tmp_path / "project", written)
     publish_graph(index, encoder)
     shutil.rmtree(graphs_root())
@@ -161,8 +175,12 @@ def test_one_that_is_gone_leaves_a_pointer_to_nothing(encoder: str, written: Pat
     assert names_in(index / FOLDER) == {POINTER}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"graph": 1}', '{"graph": "../../elsewhere"}', "\udcff"])
-def test_a_pointer_that_is_none_leads_nowhere(encoder: str, written: Path, tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"graph": 1}', '{"graph": "../../elsewhere"}', "\udcff"]
+)
+def test_a_pointer_that_is_none_leads_nowhere(
+    encoder: str, written: Path, tmp_path: Path, text: str
+) -> None:
     index = make_index(tmp_path / "project")
     shutil.copytree(written, graphs_root().parents[1] / "elsewhere")
     (index / FOLDER / POINTER).write_text(text, errors="surrogateescape")
@@ -194,7 +212,9 @@ def test_a_kill_leaves_none_and_the_next_takes_what_it_has_begun_away(
     encoder: str, written: Path, tmp_path: Path, point: str
 ) -> None:
     index = make_index(tmp_path / "project", written)
-    done = subprocess.run([sys.executable, "-c", KILLED, str(index), encoder, point], env=environment(), check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(index), encoder, point], env=environment(), check=False
+    )
     assert done.returncode == -signal.SIGKILL
     assert not (graphs_root() / graph_name(encoder)).exists()
     assert list(graphs_root().glob(".tmp-*"))
@@ -228,7 +248,9 @@ def test_a_data_folder_that_cannot_be_written_to_leaves_the_graph_in_the_index(
     assert not use_shared_graph(make_index(tmp_path / "other"), encoder)
 
 
-def test_a_project_that_a_group_reads_has_a_copy(encoder: str, written: Path, tmp_path: Path) -> None:
+def test_a_project_that_a_group_reads_has_a_copy(
+    encoder: str, written: Path, tmp_path: Path
+) -> None:
     first = make_index(tmp_path / "first", written)
     publish_graph(first, encoder)
     graph = graphs_root() / graph_name(encoder)
@@ -244,7 +266,9 @@ def test_a_project_that_a_group_reads_has_a_copy(encoder: str, written: Path, tm
         assert names_in(folder / FOLDER) == set(FILES)
         assert is_settled(folder)
         inodes = {(folder / FOLDER / name).stat().st_ino for name in FILES}
-        assert not inodes & {(graph / name).stat().st_ino for name in FILES}, "permissions belong to a file, not a name"
+        assert not inodes & {(graph / name).stat().st_ino for name in FILES}, (
+            "permissions belong to a file, not a name"
+        )
 
     third = make_index(tmp_path / "third", written)
     (tmp_path / "third").chmod(SHARED["folders"])
@@ -276,7 +300,9 @@ def test_what_no_project_uses_is_removed(encoder: str, written: Path, tmp_path: 
 
     (tmp_path / "project").rename(tmp_path / "moved")
     assert unused_graphs() == sorted([other, graph])
-    assert find_graph(tmp_path / "moved" / "vectors" / "index") == graph  # a search in its new place
+    assert (
+        find_graph(tmp_path / "moved" / "vectors" / "index") == graph
+    )  # a search in its new place
     assert unused_graphs() == [other]
 
     publish_graph(make_index(tmp_path / "new", written), encoder)
@@ -290,7 +316,9 @@ def test_what_no_project_uses_is_removed(encoder: str, written: Path, tmp_path: 
     assert unused_graphs() == []
 
 
-def test_another_machine_gets_the_files_of_the_graph(encoder: str, written: Path, tmp_path: Path) -> None:
+def test_another_machine_gets_the_files_of_the_graph(
+    encoder: str, written: Path, tmp_path: Path
+) -> None:
     index = make_index(tmp_path / "project", written)
     assert files_in_place_of(index / FOLDER / "model.onnx") == [index / FOLDER / "model.onnx"]
     publish_graph(index, encoder)

@@ -15,7 +15,10 @@ from engine.queries.rules.tokens import question_key
 def test_what_was_asked_without_a_right_answer_is_kept(project: ProjectFolder) -> None:
     store = project.store()
     snapshot = ProjectSnapshot(project, project.settings(), store)
-    made = [Query("learnt", "question", 1, 1, "", "train", 1), Query("made", "question", 1, 1, "", "heldout", 2)]
+    made = [
+        Query("learnt", "question", 1, 1, "", "train", 1),
+        Query("made", "question", 1, 1, "", "heldout", 2),
+    ]
     store.replace_queries(made, Artifact(QueriesInfo(), "f"))
     note_asked(project, store, ["one", "two", "learnt", "made"], focused=True)
     assert asked_questions(snapshot) == ["one", "two"]

@@ -14,7 +14,8 @@ from engine.evaluation.lists.focused import FocusedSet, Ids
 
 # Chunks 4 and 5 are copies.
 CHUNKS = [
-    Chunk(number, 1, 0, 1, f"text {min(number, 4)}", (), 1, "", f"hash {number}", number) for number in range(1, 6)
+    Chunk(number, 1, 0, 1, f"text {min(number, 4)}", (), 1, "", f"hash {number}", number)
+    for number in range(1, 6)
 ]
 
 
@@ -22,7 +23,9 @@ def focused(judged: Sequence[Sequence[int]], right: Sequence[Sequence[int]] = ()
     grades = [dict.fromkeys(one, 1) for one in right] or [{} for _ in judged]
     judgments = [Judgment(f"q{row}", f"q{row}", "chunk", one) for row, one in enumerate(grades)]
     chosen = [frozenset(one) for one in judged]
-    return FocusedSet("focused", "focused", judgments, [], judged=chosen, passages=passages_of(CHUNKS))
+    return FocusedSet(
+        "focused", "focused", judgments, [], judged=chosen, passages=passages_of(CHUNKS)
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,10 @@ def test_a_question_without_a_right_answer_counts_as_no_difference() -> None:
     questions = focused([[2, 3], [2, 3]], right=[[3], []])
 
     def share_of_right(ranking: Ids, judgments: Sequence[Judgment]) -> np.ndarray:
-        found = [len(set(row.tolist()) & set(one.grades)) for row, one in zip(ranking, judgments, strict=True)]
+        found = [
+            len(set(row.tolist()) & set(one.grades))
+            for row, one in zip(ranking, judgments, strict=True)
+        ]
         return np.array(found, dtype=float)
 
     values = questions.values([0, 1], np.array([[3, 1], [3, 1]]), share_of_right)

@@ -35,7 +35,9 @@ PAIR = SystemPair(BASE, ADAPTED)
 CLOCK = count(1)
 
 
-def prefer(project: ProjectFolder, query: str, answer: PreferenceAnswer, pair: SystemPair = PAIR) -> Preference:
+def prefer(
+    project: ProjectFolder, query: str, answer: PreferenceAnswer, pair: SystemPair = PAIR
+) -> Preference:
     first, second = pair.shown(query)
     made = Preference(query, first, second, answer, float(next(CLOCK)))
     keep_preference(project, made)
@@ -51,7 +53,10 @@ def test_the_order_of_the_lists_is_a_coin_that_falls_the_same_way_for_a_question
     assert 160 < sum(first) < 240
     assert PAIR.candidate_first("Question 7 ?") == first[7]
     assert PAIR.shown("question 7") == ((ADAPTED, BASE) if first[7] else (BASE, ADAPTED))
-    others = [SystemPair(BASE, replace(ADAPTED, queries="x")).candidate_first(f"question {n}") for n in range(400)]
+    others = [
+        SystemPair(BASE, replace(ADAPTED, queries="x")).candidate_first(f"question {n}")
+        for n in range(400)
+    ]
     assert others != first, "another adapter's coin is another one"
 
 
@@ -91,7 +96,9 @@ def test_a_question_has_one_answer_at_the_place_of_its_first(project: ProjectFol
     assert [one.query for one in read_preferences(project)] == ["two"]
 
 
-def test_answers_about_other_systems_stay_and_do_not_count(project: ProjectFolder, store: Store) -> None:
+def test_answers_about_other_systems_stay_and_do_not_count(
+    project: ProjectFolder, store: Store
+) -> None:
     older = SystemPair(BASE, replace(ADAPTED, queries="older", chunks="older"))
     prefer(project, "one", "first", older)
     prefer(project, "one", "same")
@@ -105,7 +112,9 @@ def test_answers_about_other_systems_stay_and_do_not_count(project: ProjectFolde
 def test_of_queries_of_one_text_the_first_counts_and_extractive_or_trained_ones_do_not(
     project: ProjectFolder, store: Store
 ) -> None:
-    store.replace_queries([Query("learnt", "question", 1, 1, "", "train", 1)], Artifact(QueriesInfo(), "f"))
+    store.replace_queries(
+        [Query("learnt", "question", 1, 1, "", "train", 1)], Artifact(QueriesInfo(), "f")
+    )
     rows = [
         ("a", "model", "x.md"),
         ("b", "model", "x.md"),
@@ -120,7 +129,9 @@ def test_of_queries_of_one_text_the_first_counts_and_extractive_or_trained_ones_
     assert [one.query for one in preferences_between(project, store, PAIR)] == ["a", "c", "d"]
 
 
-def test_nine_answers_for_the_candidate_show_that_it_is_better(project: ProjectFolder, store: Store) -> None:
+def test_nine_answers_for_the_candidate_show_that_it_is_better(
+    project: ProjectFolder, store: Store
+) -> None:
     for number in range(9):
         assert preferred(preferences_between(project, store, PAIR), PAIR).shown == "neither"
         prefer_candidate(project, f"question {number}")

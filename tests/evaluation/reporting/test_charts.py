@@ -1,4 +1,6 @@
-"""Charts show what they are given: marks stand where the axes say so, told apart without colours, in the page's own."""
+"""Charts show what they are given: marks stand where the axes say so, told apart without
+colours, in the page's own.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,17 @@ ALL = {
     "lines": lambda: line_chart("t", PAIR, "x", "y"),
 }
 # Of DejaVu Sans, the widest of the fonts that are usual, in ems; figures have 0.636.
-ADVANCES = {" ": 0.318, ".": 0.318, "(": 0.39, ")": 0.39, "–": 0.5, "+": 0.838, "-": 0.361, "t": 0.392, "o": 0.612}
+ADVANCES = {
+    " ": 0.318,
+    ".": 0.318,
+    "(": 0.39,
+    ")": 0.39,
+    "–": 0.5,
+    "+": 0.838,
+    "-": 0.361,
+    "t": 0.392,
+    "o": 0.612,
+}
 
 
 def about(*points: tuple[float, float]) -> Any:
@@ -44,7 +56,9 @@ def about(*points: tuple[float, float]) -> Any:
 def test_bars_and_whiskers_end_at_their_values():
     chart = parsed(bar_chart("t", [Bar("one", 20, 10, 40, 0), Bar("two", 35.5, 30, 39, 1)]))
     first, second = values(chart, "bar")
-    assert [(min(x for x, _ in bar), max(x for x, _ in bar)) for bar in (first, second)] == about((0, 20), (0, 35.5))
+    assert [(min(x for x, _ in bar), max(x for x, _ in bar)) for bar in (first, second)] == about(
+        (0, 20), (0, 35.5)
+    )
     whiskers = [(low[0], high[0]) for low, high in values(chart, "whisker")]
     assert whiskers == about((10, 40), (30, 39))
     read = scale(chart)
@@ -55,8 +69,9 @@ def test_bars_and_whiskers_end_at_their_values():
     assert tops[0] < tops[1]
     assert texts(chart, "label") == ["one", "two", "20.0 (10.0–40.0)", "35.5 (30.0–39.0)"]
     assert [bar[0].get("style").partition(";")[0] for bar in chart.xpath(".//g[@class='bar']")] == [
-        "fill: var(--c0)", "fill: var(--c1)"
-    ]  # fmt: skip
+        "fill: var(--c0)",
+        "fill: var(--c1)",
+    ]
 
 
 def test_a_label_that_is_written_like_a_colour_stays_a_text():
@@ -71,15 +86,22 @@ def test_labels_and_values_stand_beside_the_row_that_they_tell_of():
     chart = parsed(ALL["bars"]())
     rows = [sum(y for _, y in bar) / len(bar) for bar in shapes(chart, "bar")]
     beside = {text.text: float(text.get("y")) for text in chart.xpath(".//g[@class='label']/text")}
-    for row, names in zip(rows, (("one", "20.0 (10.0–40.0)"), ("two", "40.0 (30.0–40.0)")), strict=True):
+    for row, names in zip(
+        rows, (("one", "20.0 (10.0–40.0)"), ("two", "40.0 (30.0–40.0)")), strict=True
+    ):
         assert [beside[name] for name in names] == [pytest.approx(row + 4.5, abs=1)] * 2
 
 
 @pytest.mark.parametrize("chart", [bar_chart, gap_chart])
-@pytest.mark.parametrize("bar", [Bar("best", 100, 100, 100, 0), Bar("some", 5, -2, 7, 0), Bar("none", 0, 0, 0, 0)])
+@pytest.mark.parametrize(
+    "bar", [Bar("best", 100, 100, 100, 0), Bar("some", 5, -2, 7, 0), Bar("none", 0, 0, 0, 0)]
+)
 def test_values_stand_whole_beside_their_bars(chart, bar):
     (value,) = (text for text in parsed(chart("t", [bar])).iter("text") if "(" in (text.text or ""))
-    assert float(value.get("x")) + sum(12 * ADVANCES.get(letter, 0.636) for letter in value.text) <= WIDTH
+    assert (
+        float(value.get("x")) + sum(12 * ADVANCES.get(letter, 0.636) for letter in value.text)
+        <= WIDTH
+    )
 
 
 def test_differences_lie_on_both_sides_of_zero():
@@ -95,10 +117,14 @@ def test_differences_lie_on_both_sides_of_zero():
 def test_changes_stand_up_and_down_from_zero_and_equal_ones_are_one_step():
     chart = parsed(change_chart("t", [100.0, 50.0, 50.0, *[0.0] * 5, -25.0, -25.0], "x", "y"))
     gains, losses = values(chart, "bar")
-    left, right = shapes(chart, "bar")[0][0][0], shapes(chart, "bar")[0][-1][0]
+    left = shapes(chart, "bar")[0][0][0]
+    right = shapes(chart, "bar")[0][-1][0]
     query = (right - left) / 10
     edges = [0, 0, 1, 1, 3, 3, 8, 8, 10, 10]
-    for shape, heights in ((gains, [0, 100, 100, 50, 50, 0, 0, 0, 0, 0]), (losses, [0] * 7 + [-25] * 2 + [0])):
+    for shape, heights in (
+        (gains, [0, 100, 100, 50, 50, 0, 0, 0, 0, 0]),
+        (losses, [0] * 7 + [-25] * 2 + [0]),
+    ):
         assert [y for _, y in shape] == pytest.approx(heights, abs=0.05)
     for shape in shapes(chart, "bar"):
         assert [(x - left) / query for x, _ in shape] == pytest.approx(edges, abs=0.01)
@@ -115,7 +141,9 @@ def test_lines_pass_through_their_values_and_survive_constant_ones():
     assert [[scale(chart)(at) for at in line] for line in signs(chart)] == [about(*points)]
     for constant in (0.0, 5.0, -2.0):
         chart = parsed(line_chart("t", [Line("s", [(3, constant)], 0)], "x", "y"))
-        assert [[scale(chart)(at) for at in line] for line in signs(chart)] == [about((3, constant))]
+        assert [[scale(chart)(at) for at in line] for line in signs(chart)] == [
+            about((3, constant))
+        ]
     assert line_chart("t", [Line("s", [], 0)], "x", "y") == ""
 
 
@@ -125,7 +153,9 @@ def test_an_axis_reaches_the_value_that_it_is_given():
 
 
 def test_long_curves_are_thinned_but_keep_their_end():
-    chart = parsed(line_chart("t", [Line("s", [(step, step) for step in range(100_000)], 0)], "x", "y"))
+    chart = parsed(
+        line_chart("t", [Line("s", [(step, step) for step in range(100_000)], 0)], "x", "y")
+    )
     ((*_, last),) = values(chart, "line")
     assert last == pytest.approx((99_999, 99_999), rel=1e-3)
     zigzag = [Line("s", [(step, step % 2 * step) for step in range(100_001)], 0)]
@@ -139,13 +169,18 @@ def test_whiskers_of_several_lines_stand_beside_each_other():
     assert [across[2] - across[0], across[3] - across[1]] == pytest.approx([5, 5], abs=0.02)
     assert min(across) >= min(x for x, _ in shapes(chart, "grid")[0])
     assert [x for line in signs(chart) for x, _ in line] == across
-    assert [(low[1], high[1]) for low, high in values(chart, "whisker")] == about(*[(4, 6), (5, 7)] * 2)
+    assert [(low[1], high[1]) for low, high in values(chart, "whisker")] == about(
+        *[(4, 6), (5, 7)] * 2
+    )
     alone = parsed(line_chart("t", PAIR[:1], "x", "y"))
     assert [(low[0], high[0]) for low, high in values(alone, "whisker")] == about((0, 0), (1, 1))
 
 
 def test_names_of_many_lines_take_as_many_rows_as_they_need():
-    lines = [Line(f"a system with a long name, number {number}", [(0, 1), (1, number)], number) for number in range(6)]
+    lines = [
+        Line(f"a system with a long name, number {number}", [(0, 1), (1, number)], number)
+        for number in range(6)
+    ]
     root = parsed(line_chart("t", lines, "x", "y"))
     names = [item for item in root.iter("text") if (item.text or "").startswith("a system")]
     assert len(names) == 6
@@ -157,13 +192,17 @@ def test_names_of_many_lines_take_as_many_rows_as_they_need():
 
 @pytest.mark.parametrize("points", [1, 2])
 def test_eight_lines_are_told_apart_without_colours(points):
-    lines = [Line(f"s{number}", [(x, number) for x in range(points)], number) for number in range(8)]
+    lines = [
+        Line(f"s{number}", [(x, number) for x in range(points)], number) for number in range(8)
+    ]
     chart = parsed(line_chart("t", lines, "x", "y"))
     for kind in ("line", "sample"):
         groups = chart.xpath(f".//g[@class='{kind}']")
         looks = {
             (
-                tuple(re.findall(r"dasharray: ([^;]*)", " ".join(path.get("style") for path in group))),
+                tuple(
+                    re.findall(r"dasharray: ([^;]*)", " ".join(path.get("style") for path in group))
+                ),
                 tuple(corners(group.xpath("./path[@class='sign']")[0])),
             )
             for group in groups
@@ -212,9 +251,13 @@ def test_every_colour_of_charts_is_set_for_light_dark_and_paper():
     blocks = [block.split("}")[0] for block in STYLE.split(":root {")[1:]]
     assert len(blocks) == 3
     for block in blocks:
-        assert {"--ink", "--soft", "--rule", "--paper", *(f"--c{number}" for number in range(8))} <= set(
-            re.findall(r"(--\w+):", block)
-        )
+        assert {
+            "--ink",
+            "--soft",
+            "--rule",
+            "--paper",
+            *(f"--c{number}" for number in range(8)),
+        } <= set(re.findall(r"(--\w+):", block))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +266,10 @@ def test_every_colour_of_charts_is_set_for_light_dark_and_paper():
         ("cost $x$ or $\\frac{1}{2$", "cost $x$ or $\\frac{1}{2$"),
         ("<b>&amp;\"'", "<b>&amp;\"'"),
         ("中文 標籤", "中文 標籤"),
-        ("nul\0 esc\x1b[31m half\ud800 turned\u202e two\nlines", "nul� esc�[31m half� turned� two…"),
+        (
+            "nul\0 esc\x1b[31m half\ud800 turned\u202e two\nlines",
+            "nul� esc�[31m half� turned� two…",
+        ),
         ("x" * 100, "x" * (MAX_LABEL_LENGTH - 1) + "…"),
     ],
 )
@@ -234,7 +280,9 @@ def test_a_label_is_shown_as_it_is_written_and_warns_of_nothing(label, shown):
         lines = [Line(label, [(0, 1)], 0), Line("b", [(1, 2)], 1)]
         legend = parsed(line_chart("t", lines, "x", "y"))
     assert texts(chart, "label")[0] == shown
-    assert texts(legend, "label")[0][: MAX_LABEL_LENGTH - 1] == label_of(label)[: MAX_LABEL_LENGTH - 1]
+    assert (
+        texts(legend, "label")[0][: MAX_LABEL_LENGTH - 1] == label_of(label)[: MAX_LABEL_LENGTH - 1]
+    )
 
 
 def label_of(label: str) -> str:
@@ -253,10 +301,12 @@ assert not any(name.startswith("MPL") for name in os.environ), os.environ
 
 
 def test_the_users_matplotlib_has_no_say_and_nothing_is_left_behind(tmp_path):
-    home, work = tmp_path / "home", tmp_path / "work"
+    home = tmp_path / "home"
+    work = tmp_path / "work"
     (home / ".config" / "matplotlib").mkdir(parents=True)
     work.mkdir()
-    # Read as matplotlib does, the first would make text curves and black ground, the second would end the program.
+    # Read as matplotlib does, the first would make text curves and black ground, the second would
+    # end the program.
     (home / ".config" / "matplotlib" / "matplotlibrc").write_text(
         "svg.fonttype: path\nfigure.facecolor: black\nno: key\n"
     )
@@ -264,12 +314,21 @@ def test_the_users_matplotlib_has_no_say_and_nothing_is_left_behind(tmp_path):
     before = sorted(tmp_path.rglob("*"))
     (tmp_path / "temporary").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", ALONE], cwd=work, capture_output=True, text=True, check=False, encoding="utf-8",
+        [sys.executable, "-c", ALONE],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
         env={
-            "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(home), "TMPDIR": str(tmp_path / "temporary"),
-            "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1",
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(home),
+            "TMPDIR": str(tmp_path / "temporary"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUTF8": "1",
         },
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ALL["bars"]()
     assert sorted(path for path in tmp_path.rglob("*") if path.name != "temporary") == before
@@ -277,12 +336,21 @@ def test_the_users_matplotlib_has_no_say_and_nothing_is_left_behind(tmp_path):
 
 def test_a_broken_choice_of_backend_and_a_home_that_cannot_be_written_do_no_harm(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", ALONE.rpartition("import os")[0]], capture_output=True, text=True, check=False, encoding="utf-8",
+        [sys.executable, "-c", ALONE.rpartition("import os")[0]],
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
         env={
-            "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": "/proc/nowhere", "MPLBACKEND": "no such backend",
-            "MPLCONFIGDIR": "/proc/nowhere", "TMPDIR": str(tmp_path), "PYTHONUTF8": "1",
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "HOME": "/proc/nowhere",
+            "MPLBACKEND": "no such backend",
+            "MPLCONFIGDIR": "/proc/nowhere",
+            "TMPDIR": str(tmp_path),
+            "PYTHONUTF8": "1",
         },
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ALL["bars"]()
 
@@ -290,7 +358,12 @@ def test_a_broken_choice_of_backend_and_a_home_that_cannot_be_written_do_no_harm
 def test_whoever_else_uses_matplotlib_keeps_what_was_set():
     import matplotlib
 
-    theirs: Any = {"svg.fonttype": "path", "font.size": 31.0, "text.color": "red", "lines.dash_capstyle": "round"}
+    theirs: Any = {
+        "svg.fonttype": "path",
+        "font.size": 31.0,
+        "text.color": "red",
+        "lines.dash_capstyle": "round",
+    }
     ours = ALL["lines"]()
     with matplotlib.rc_context(theirs):
         before = dict(matplotlib.rcParams)

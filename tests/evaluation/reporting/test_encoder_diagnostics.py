@@ -38,7 +38,10 @@ def query_set(kind: str, judgments: list[Judgment]) -> QuerySet:
 
 def test_cosines_of_correct_best_and_random_chunks_by_hand():
     found = similarities_of(
-        Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), [by_chunk("a", 5, 3), by_chunk("b", 8)], CHUNKS, KEYS
+        Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)),
+        [by_chunk("a", 5, 3), by_chunk("b", 8)],
+        CHUNKS,
+        KEYS,
     )
     assert found is not None
     assert len(found.rows) == 2
@@ -49,22 +52,36 @@ def test_cosines_of_correct_best_and_random_chunks_by_hand():
     assert found.random.size == 2 * RANDOM
     assert {round(value, 3) for value in found.random.ravel().tolist()} <= {0.0, 0.6, 0.8, 1.0}
     documents = [Judgment("d", "d", "document", {1: 1})] * 2
-    assert similarities_of(Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), documents, CHUNKS, KEYS) is None
+    assert (
+        similarities_of(Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), documents, CHUNKS, KEYS)
+        is None
+    )
 
 
 def test_densities_share_an_axis_that_holds_nearly_all_of_them():
     judgments = [by_chunk("a", 5), by_chunk("b", 20)]
-    before = similarities_of(Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), judgments, CHUNKS, KEYS)
+    before = similarities_of(
+        Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), judgments, CHUNKS, KEYS
+    )
     assert before is not None
     found = densities({"base": before, "in_use": before}, "judged", "judged queries")
     assert found is not None
-    assert (found["kind"], found["queries"], found["k"], found["random_chunks"]) == ("judged", 2, 5, RANDOM)
+    assert (found["kind"], found["queries"], found["k"], found["random_chunks"]) == (
+        "judged",
+        2,
+        5,
+        RANDOM,
+    )
     axis = np.array(found["cosines"])
     assert len(axis) == PLACES
     assert axis[0] < 0.0
     assert axis[-1] == 1.0
     for kinds in found["systems"].values():
-        assert {name: kind["count"] for name, kind in kinds.items()} == {"correct": 2, "top": 10, "random": 40}
+        assert {name: kind["count"] for name, kind in kinds.items()} == {
+            "correct": 2,
+            "top": 10,
+            "random": 40,
+        }
         assert kinds["correct"]["mean"] == pytest.approx(0.8)
         assert (
             0.4 < np.trapezoid(kinds["correct"]["density"], axis) <= 1.0
@@ -92,7 +109,8 @@ def test_the_first_queries_that_can_be_measured_describe_an_encoder():
     assert diagnostics.basis is heldout
     for one in (unanswered, heldout):
         diagnostics.take("base", one, ASKED, CHUNKS)
-    heldout.rankings["adapted"], heldout.scores["adapted"] = heldout.rankings["base"], heldout.scores["base"] - 1
+    heldout.rankings["adapted"] = heldout.rankings["base"]
+    heldout.scores["adapted"] = heldout.scores["base"] - 1
     diagnostics.take("adapted", heldout, ASKED, CHUNKS, Lorentz())
     diagnostics.alias("in_use", "base")
     diagnostics.alias("other", "nothing")
@@ -100,17 +118,24 @@ def test_the_first_queries_that_can_be_measured_describe_an_encoder():
     similarities = diagnostics.similarities()
     assert similarities is not None
     assert similarities["kind"] == "synthetic"
-    assert set(similarities["systems"]) == {"base", "in_use"}  # distances are not on an axis of cosines
+    assert set(similarities["systems"]) == {
+        "base",
+        "in_use",
+    }  # distances are not on an axis of cosines
     assert EncoderDiagnostics([unanswered], KEYS, OWNERS).basis is None
 
 
 def test_judged_documents_describe_an_encoder_before_held_out_queries_do():
-    judged = query_set("judged", [Judgment("d", "d", "document", {1: 1}), Judgment("e", "e", "document", {5: 1})])
+    judged = query_set(
+        "judged", [Judgment("d", "d", "document", {1: 1}), Judgment("e", "e", "document", {5: 1})]
+    )
     heldout = query_set("synthetic", [by_chunk("a", 9), by_chunk("b", 9)])
     diagnostics = EncoderDiagnostics([judged, heldout], KEYS, OWNERS, Sampling(top=1))
     for one in (judged, heldout):
         diagnostics.take("base", one, ASKED, CHUNKS)
-    assert diagnostics.diagnostics["base"]["accuracy@1, percent"].value == 100.0, "0 of the held-out ones"
+    assert diagnostics.diagnostics["base"]["accuracy@1, percent"].value == 100.0, (
+        "0 of the held-out ones"
+    )
     similarities = diagnostics.similarities()
     assert similarities is not None
     assert (similarities["kind"], similarities["queries"]) == ("judged", 2)

@@ -25,9 +25,17 @@ from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import hit_finder, query_changes
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import ReportData, read_report, write_report
-from engine.evaluation.reporting.verdict import gates_of, own_systems_of, query_sets_of, tables_of, verdict_of
+from engine.evaluation.reporting.verdict import (
+    gates_of,
+    own_systems_of,
+    query_sets_of,
+    tables_of,
+    verdict_of,
+)
 
-HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
+HOSTILE = (
+    "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +46,9 @@ def hostile(tmp_path_factory):
 
 def test_hostile_text_stays_text(hostile):
     page = html.parse(str(hostile), html.HTMLParser(encoding="utf-8"))
-    assert not page.xpath("//script | //img | //iframe | //link | //object | //@onerror | //@onload")
+    assert not page.xpath(
+        "//script | //img | //iframe | //link | //object | //@onerror | //@onload"
+    )
     assert len(page.xpath("//title[not(ancestor::*[local-name()='svg'])]")) == 1
     assert len(page.xpath("//style")) == 1
     assert "<script>alert(1)</script>" in page.xpath("string(//h1)")
@@ -77,13 +87,20 @@ def test_every_chart_can_be_scrolled_in_a_narrow_window(hostile):
 
 def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_path):
     data = example()
-    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
-    verdict, found = page.xpath("string(//section[@class='verdict'])"), verdict_of(read_report(tmp_path))
+    page = html.parse(
+        str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8")
+    )
+    verdict = page.xpath("string(//section[@class='verdict'])")
+    found = verdict_of(read_report(tmp_path))
     assert all(one.sentence in verdict for one in found.modes)
     assert page.xpath("//section[@class='verdict']/ol/li/text()") == list(found.to_do)
     bars = [bar for one in found.modes for bar in one.bars]
-    assert page.xpath("//div[@class='bars']/b/text()") == [f"{bar.figure.value:.1f}" for bar in bars]
-    assert page.xpath("//div[@class='bars']/i/i/@style") == [f"width: {bar.figure.value}%" for bar in bars]
+    assert page.xpath("//div[@class='bars']/b/text()") == [
+        f"{bar.figure.value:.1f}" for bar in bars
+    ]
+    assert page.xpath("//div[@class='bars']/i/i/@style") == [
+        f"width: {bar.figure.value}%" for bar in bars
+    ]
     section = section_of(page, "How the choice was made").xpath("string()")
     assert all(one.reason in section for one in data.selection.values())
     flagged = [heading.xpath("string()") for heading in page.xpath("//h2[span[@class='flag']]")]
@@ -92,11 +109,16 @@ def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_pa
 
 def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
     data = example()
-    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    page = html.parse(
+        str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8")
+    )
     section = section_of(page, "How the choice was made")
     assert section.xpath("h3/text()") == ["Semantic search", "Hybrid search"]
     tables = [
-        [[cell.xpath("string()").strip() for cell in row.xpath("th | td")] for row in table.xpath(".//tbody/tr")]
+        [
+            [cell.xpath("string()").strip() for cell in row.xpath("th | td")]
+            for row in table.xpath(".//tbody/tr")
+        ]
         for table in section.xpath(".//table")
     ]
     semantic, hybrid = (data.selection[mode].decision for mode in ("semantic", "hybrid"))
@@ -106,9 +128,17 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
         (label_of("interpolated-0.5"), "–", "proved"),
         (label_of("adapted") + " (in use)", "–", "proved, in use"),
     ]
-    assert [row[1][:5] for row in tables[1]] == [f"{one.difference.value:+.1f}" for one in semantic.candidates]
+    assert [row[1][:5] for row in tables[1]] == [
+        f"{one.difference.value:+.1f}" for one in semantic.candidates
+    ]
     # of "adapted 0.6": 2 ± 1.96, and P(z < −2.3) = 1.1 % of losing more than 0.3
-    assert [row[1:] for row in tables[3]][1] == ["–", "–", "+2.0+0.0 to +4.0", "1 %", "expected, in use"]
+    assert [row[1:] for row in tables[3]][1] == [
+        "–",
+        "–",
+        "+2.0+0.0 to +4.0",
+        "1 %",
+        "expected, in use",
+    ]
     assert [row[0].partition(",")[2] for row in tables[3]] == [" share 0.5", " share 0.6"]
     gates = gates_of(read_report(tmp_path))
     for mode, decision in (("semantic", semantic), ("hybrid", hybrid)):
@@ -138,7 +168,10 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
 
 def undecided(before: Decision) -> Decision:
     """The same candidates, had there been too few queries to decide."""
-    rows = tuple(replace(one, outcome="not shown", in_use=False, expectation=None) for one in before.candidates)
+    rows = tuple(
+        replace(one, outcome="not shown", in_use=False, expectation=None)
+        for one in before.candidates
+    )
     ladder = (RungResult("judged", 90, 373), RungResult("document", 375, 371))
     return replace(
         before,
@@ -161,7 +194,10 @@ def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp
     report["query_sets"][0]["comparison"]["differences"]["bm25"]["ndcg@10"]["needed"] = 9_871
     page = html.document_fromstring(render(report, TEMPLATE))
     section = section_of(page, "How the choice was made")
-    assert section.xpath("(.//table)[1]/tbody/tr/td[2]/text()") == ["380", "371"], "371 are enough of 375"
+    assert section.xpath("(.//table)[1]/tbody/tr/td[2]/text()") == [
+        "380",
+        "371",
+    ], "371 are enough of 375"
     assert numbers(section.xpath("string(h3[1]/following-sibling::p[2])"))[-2:] == [490, 5]
     assert any(9_900 in numbers(text) for text in page.xpath("//small[@class='wrap']/text()"))
 
@@ -186,8 +222,12 @@ def test_figures_that_are_not_finite_become_null_and_a_dash(tmp_path):
 
 
 def test_a_report_of_nothing_still_renders(tmp_path):
-    nothing = {mode: chosen_by(Decision(mode, "base", "base", "base", None, 0)) for mode in SEARCH_MODES}
-    page = write_report(tmp_path, ReportData("empty", "now", "0", nothing, []), TEMPLATE).read_text(encoding="utf-8")
+    nothing = {
+        mode: chosen_by(Decision(mode, "base", "base", "base", None, 0)) for mode in SEARCH_MODES
+    }
+    page = write_report(tmp_path, ReportData("empty", "now", "0", nothing, []), TEMPLATE).read_text(
+        encoding="utf-8"
+    )
     assert "<h1" in page
     assert "<svg" not in page
 
@@ -207,17 +247,28 @@ def test_changes_are_listed_largest_first():
         "base": [[9, 8, 1], [1, 9, 8], [9, 8, 1], [9, 1, 8]],
         "new": [[1, 9, 8], [9, 1, 8], [9, 1, 8], [9, 1, 8]],
     }
-    changes = query_changes(compare(systems, judgments, lambda ids: ids, samples=10), "new", "mrr@10", top=1)
+    changes = query_changes(
+        compare(systems, judgments, lambda ids: ids, samples=10), "new", "mrr@10", top=1
+    )
     assert [(change.key, change.before, change.after) for change in changes.better] == [
         ("a", pytest.approx(100 / 3), 100.0)
     ]
-    assert [(change.text, change.before, change.after) for change in changes.worse] == [("B", 100.0, 50.0)]
+    assert [(change.text, change.before, change.after) for change in changes.worse] == [
+        ("B", 100.0, 50.0)
+    ]
     assert (changes.count_better, changes.count_worse, changes.count_equal) == (2, 1, 1)
-    assert changes.differences == (66.67, 16.67, 0.0, -50.0)  # of a, c, d and b: all of them, whatever `top`
+    assert changes.differences == (
+        66.67,
+        16.67,
+        0.0,
+        -50.0,
+    )  # of a, c, d and b: all of them, whatever `top`
 
 
 def test_the_page_draws_how_each_query_changed(tmp_path):
-    page = html.parse(str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    page = html.parse(
+        str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8")
+    )
     (chart,) = page.xpath("//*[local-name()='svg'][contains(@aria-label, 'query by query')]")
     assert chart.get("aria-label").startswith("Change of nDCG@10 from base to adapted")
     differences = read_report(tmp_path)["query_sets"][0]["changes"]["differences"]
@@ -238,32 +289,55 @@ def test_a_change_shows_the_first_hits_of_both():
         "base": np.array([[7, 5, 9, 8], [9, 7, 5, 8], [5, 7, 8, 9]]),
         "new": np.array([[5, -1], [8, 7], [5, 7]]),
     }
-    told = {5: (10, "word " * 200), 7: (10, "seven\x1b[31m\nlines"), 8: (20, "eight"), 9: (30, "nine")}
+    told = {
+        5: (10, "word " * 200),
+        7: (10, "seven\x1b[31m\nlines"),
+        8: (20, "eight"),
+        9: (30, "nine"),
+    }
     chunks = {key: chunk(key, *rest) for key, rest in told.items()}
     find = hit_finder(rankings, judgments, chunks, {10: "ten", 20: "twenty\u202e", 30: "thirty"})
     comparison = compare(rankings, judgments, lambda ids: np.where(ids == 8, 20, 10), samples=10)
-    (first, second) = query_changes(comparison, "new", hits=find).better
+    first, second = query_changes(comparison, "new", hits=find).better
     assert [(hit.rank, hit.right, hit.title) for hit in first.hits_before] == [
-        (1, False, "ten"), (2, True, "ten"), (3, False, "thirty")]  # fmt: skip
+        (1, False, "ten"),
+        (2, True, "ten"),
+        (3, False, "thirty"),
+    ]
     assert first.hits_before[0].excerpt == "seven�[31m lines"
     assert [(hit.rank, hit.right) for hit in first.hits_after] == [(1, True)]
     assert first.hits_after[0].excerpt == "word " * 31 + "…"
-    assert [(hit.right, hit.title) for hit in second.hits_after] == [(True, "twenty�"), (False, "ten")]
+    assert [(hit.right, hit.title) for hit in second.hits_after] == [
+        (True, "twenty�"),
+        (False, "ten"),
+    ]
     assert query_changes(comparison, "new").better[0].hits_after == ()
 
 
 def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tell(tmp_path):
-    page = html.parse(str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8"))
-    (table, _) = tables_of(read_report(tmp_path)).values()
-    rows = page.xpath("(//h3[starts-with(., 'Difference to base')])[1]/following-sibling::div[1]//tbody/tr")
-    heads = page.xpath("(//h3[starts-with(., 'Difference to base')])[1]/following-sibling::div[1]//thead//th/text()")
+    page = html.parse(
+        str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8")
+    )
+    table, _ = tables_of(read_report(tmp_path)).values()
+    rows = page.xpath(
+        "(//h3[starts-with(., 'Difference to base')])[1]/following-sibling::div[1]//tbody/tr"
+    )
+    heads = page.xpath(
+        "(//h3[starts-with(., 'Difference to"
+        " base')])[1]/following-sibling::div[1]//thead//th/text()"
+    )
     column = heads.index(metric_name("ndcg@10"))
     shown = {row.xpath("string(th)"): row.xpath(f"string(td[{column}])") for row in rows}
     assert len(shown) == len(table.differences) == 2
     for name, figures in table.differences.items():
-        gap, cell = figures["ndcg@10"], shown[label_of(name)]
-        assert cell.startswith(f"{gap.value:+.1f} {gap.verdict}{gap.low:+.1f} to {gap.high:+.1f}{gap.format_p}")
-        assert cell.endswith(f"would need about {about_count(gap.needed)} queries" if gap.needed else gap.format_p)
+        gap = figures["ndcg@10"]
+        cell = shown[label_of(name)]
+        assert cell.startswith(
+            f"{gap.value:+.1f} {gap.verdict}{gap.low:+.1f} to {gap.high:+.1f}{gap.format_p}"
+        )
+        assert cell.endswith(
+            f"would need about {about_count(gap.needed)} queries" if gap.needed else gap.format_p
+        )
 
 
 def of_one_encoder(report: dict[str, Any]) -> dict[str, Any]:
@@ -274,12 +348,21 @@ def of_one_encoder(report: dict[str, Any]) -> dict[str, Any]:
         part |= dict.fromkeys(("in_use", "in_use_without_csls", "rrf_in_use"), part["bm25"])
     comparison["pairs"] = {"rrf_in_use − rrf_base": comparison["differences"]["bm25"]}
     systems = {"base": 1.0, "in_use": 2.0}
-    decision = {"chosen": "interpolated-0.5", "rung": "document", "candidates": [{"name": "adapted", "risk": 0.1}]}
+    decision = {
+        "chosen": "interpolated-0.5",
+        "rung": "document",
+        "candidates": [{"name": "adapted", "risk": 0.1}],
+    }
     return {
         **report,
         "schema": 3,
         "query_sets": [{**queries, "changed_system": "in_use"}, *report["query_sets"][1:]],
-        "selection": {"in_use": "interpolated-0.5", "weight": 0.5, "reason": "It is better.", "decision": decision},
+        "selection": {
+            "in_use": "interpolated-0.5",
+            "weight": 0.5,
+            "reason": "It is better.",
+            "decision": decision,
+        },
         "diagnostics": systems,
         "similarities": {"systems": systems},
         "robustness": {"rows": [{"systems": {"hybrid base": 1.0, "hybrid in use": 2.0}}]},
@@ -334,21 +417,33 @@ def test_a_report_of_a_former_version_is_read_in_the_present_form(tmp_path, sche
     }
     assert found["selection"] == {"semantic": both, "hybrid": both}
     assert gates_of(found) == {}
-    assert [(one.outcome, one.sentence) for one in verdict_of(found).modes] == [("proved", "It is better.")] * 2
+    assert [(one.outcome, one.sentence) for one in verdict_of(found).modes] == [
+        ("proved", "It is better.")
+    ] * 2
 
 
 @pytest.mark.parametrize(
     ("selection", "standing", "own"),
     [
         (None, "base", ("base", "rrf_base", "weighted_base")),
-        ({"in_use": "base", "weight": 0.0, "reason": "few"}, "base", ("base", "rrf_base", "weighted_base")),
-        ({"in_use": "adapted", "weight": 1.0}, "proved", ("adapted", "rrf_adapted", "weighted_adapted")),
+        (
+            {"in_use": "base", "weight": 0.0, "reason": "few"},
+            "base",
+            ("base", "rrf_base", "weighted_base"),
+        ),
+        (
+            {"in_use": "adapted", "weight": 1.0},
+            "proved",
+            ("adapted", "rrf_adapted", "weighted_adapted"),
+        ),
     ],
 )
 def test_what_was_in_use_has_its_rows_in_a_report_of_schema_3(tmp_path, selection, standing, own):
     write_report(tmp_path, example(), TEMPLATE)
     file = tmp_path / "report.json"
-    file.write_text(json.dumps({**json.loads(file.read_bytes()), "schema": 3, "selection": selection}))
+    file.write_text(
+        json.dumps({**json.loads(file.read_bytes()), "schema": 3, "selection": selection})
+    )
     found = read_report(tmp_path)
     assert {one["standing"] for one in found["selection"].values()} == {standing}
     assert own_systems_of(found) == own

@@ -1,5 +1,6 @@
-"""The verdict of a report: what it says of each search mode, on which queries it rests, and that its figures are those of the
-tables."""
+"""The verdict of a report: what it says of each search mode, on which queries it rests, and that
+its figures are those of the tables.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,15 @@ from engine.evaluation.reporting.verdict import gates_of, own_systems_of, rung_o
 KINDS = {"judged": 60, "document": 81, "synthetic": 144, "measuring": 130}
 BEFORE = ("judged", "document", "synthetic")
 """Those without questions that only measure."""
-SYSTEMS = {"bm25": 11.0, "base": 12.0, "adapted": 13.0, "in_use": 14.0, "weighted_base": 15.0, "weighted_adapted": 16.0,
-           "weighted_in_use": 17.0}  # fmt: skip
+SYSTEMS = {
+    "bm25": 11.0,
+    "base": 12.0,
+    "adapted": 13.0,
+    "in_use": 14.0,
+    "weighted_base": 15.0,
+    "weighted_adapted": 16.0,
+    "weighted_in_use": 17.0,
+}
 
 
 def gap(value: float) -> dict[str, Any]:
@@ -25,21 +33,38 @@ def gap(value: float) -> dict[str, Any]:
 
 def query_set(kind: str, made: int) -> dict[str, Any]:
     first = 20 * list(KINDS).index(kind)  # so that no figure comes twice
-    systems = {name: {"ndcg@10": {"value": first + value, "low": 0.0, "high": 99.0}} for name, value in SYSTEMS.items()}
+    systems = {
+        name: {"ndcg@10": {"value": first + value, "low": 0.0, "high": 99.0}}
+        for name, value in SYSTEMS.items()
+    }
     pairs = {
-        f"weighted_{name} − weighted_base": {"ndcg@10": gap(value)} for name, value in (("in_use", 2), ("adapted", 1))
+        f"weighted_{name} − weighted_base": {"ndcg@10": gap(value)}
+        for name, value in (("in_use", 2), ("adapted", 1))
     }
     differences = {name: {"ndcg@10": gap(value)} for name, value in (("in_use", 4), ("adapted", 3))}
-    table = {"base": "base", "queries": KINDS[kind], "left_out": 0, "systems": systems, "differences": differences,
-             "pairs": pairs, "synthetic": made}  # fmt: skip
+    table = {
+        "base": "base",
+        "queries": KINDS[kind],
+        "left_out": 0,
+        "systems": systems,
+        "differences": differences,
+        "pairs": pairs,
+        "synthetic": made,
+    }
     return {"name": kind, "kind": kind, "comparison": table}
 
 
 def chosen(
-    mode: str, standing: str = "proved", rung: str | None = "judged", shown: str | None = None, needed: int | None = 248,
+    mode: str,
+    standing: str = "proved",
+    rung: str | None = "judged",
+    shown: str | None = None,
+    needed: int | None = 248,
     ladder: tuple[str, ...] = ("judged",),
-) -> dict[str, Any]:  # fmt: skip
-    """What is in use in a mode; `shown`: the rung that candidates were measured on where none decided."""
+) -> dict[str, Any]:
+    """What is in use in a mode; `shown`: the rung that candidates were measured on where none
+    decided.
+    """
     encoder = "base" if standing == "base" else "adapted"
     share = 0.6 if mode == "hybrid" else None
     row = {
@@ -50,22 +75,52 @@ def chosen(
         "p": 0.01,
         "outcome": standing,
     }
-    decision = {"mode": mode, "chosen": encoder, "reference": "base", "standing": standing, "rung": rung, "queries": 60,
-                "candidates": [{**row, "outcome": "not shown" if standing == "base" else standing}] if rung or shown else [],
-                "ladder": [{"rung": one} for one in ladder], "judged_needed": needed, "judged_points": 4.0,
-                "measured_on": rung or shown}  # fmt: skip
-    return {"encoder": encoder, "weight": 1.0, "standing": standing, "reason": f"{mode} because.", "share": share,
-            "system": encoder, "decision": decision}  # fmt: skip
+    decision = {
+        "mode": mode,
+        "chosen": encoder,
+        "reference": "base",
+        "standing": standing,
+        "rung": rung,
+        "queries": 60,
+        "candidates": (
+            [{**row, "outcome": "not shown" if standing == "base" else standing}]
+            if rung or shown
+            else []
+        ),
+        "ladder": [{"rung": one} for one in ladder],
+        "judged_needed": needed,
+        "judged_points": 4.0,
+        "measured_on": rung or shown,
+    }
+    return {
+        "encoder": encoder,
+        "weight": 1.0,
+        "standing": standing,
+        "reason": f"{mode} because.",
+        "share": share,
+        "system": encoder,
+        "decision": decision,
+    }
 
 
 def report(
-    semantic: dict[str, Any] | None = None, hybrid: dict[str, Any] | None = None, kinds: tuple[str, ...] = BEFORE,
-    made: int = 0, mode: str = "hybrid", **parts: Any,
-) -> dict[str, Any]:  # fmt: skip
+    semantic: dict[str, Any] | None = None,
+    hybrid: dict[str, Any] | None = None,
+    kinds: tuple[str, ...] = BEFORE,
+    made: int = 0,
+    mode: str = "hybrid",
+    **parts: Any,
+) -> dict[str, Any]:
     sets = [query_set(kind, KINDS[kind] if kind == "synthetic" else made) for kind in kinds]
     selection = {"semantic": semantic or chosen("semantic"), "hybrid": hybrid or chosen("hybrid")}
-    return {"selection": selection, "query_sets": sets, "fusion": {"method": "weighted"}, "settings": {"search": {"mode": mode}},
-            "advice": "", **parts}  # fmt: skip
+    return {
+        "selection": selection,
+        "query_sets": sets,
+        "fusion": {"method": "weighted"},
+        "settings": {"search": {"mode": mode}},
+        "advice": "",
+        **parts,
+    }
 
 
 def systems(found: ReportVerdict) -> dict[str, list[str]]:
@@ -81,7 +136,11 @@ def test_each_mode_has_its_sentence_and_its_figures() -> None:
         "semantic": ["bm25", "base", "in_use"],
     }
     for one in found.modes:
-        assert (one.outcome, one.encoder, one.sentence) == ("proved", "adapted", f"{one.mode} because.")
+        assert (one.outcome, one.encoder, one.sentence) == (
+            "proved",
+            "adapted",
+            f"{one.mode} because.",
+        )
         assert (one.kind, one.queries) == ("judged", 60)
         assert [bar.figure.value for bar in one.bars] == [SYSTEMS[bar.system] for bar in one.bars]
     assert [one.difference and one.difference.value for one in found.modes] == [2, 4]
@@ -91,7 +150,10 @@ def test_the_default_mode_comes_first() -> None:
     assert [one.mode for one in verdict_of(report(mode="semantic")).modes] == ["semantic", "hybrid"]
     assert [one.mode for one in verdict_of(report(mode="bm25")).modes] == ["hybrid", "semantic"]
     assert [one.mode for one in verdict_of(report(settings={})).modes] == ["hybrid", "semantic"]
-    assert [one.mode for one in verdict_of(report(), "semantic").modes] == ["semantic", "hybrid"], "it is another now"
+    assert [one.mode for one in verdict_of(report(), "semantic").modes] == [
+        "semantic",
+        "hybrid",
+    ], "it is another now"
 
 
 def test_the_outcome_is_of_one_mode() -> None:
@@ -100,12 +162,13 @@ def test_the_outcome_is_of_one_mode() -> None:
     assert outcomes == {"semantic": "expected", "hybrid": "stays"}
     assert [one.kind for one in found.modes] == ["judged", "document"]
     assert systems(found)["hybrid"] == ["bm25", "weighted_base", "weighted_adapted"]
-    (hybrid, semantic) = found.modes
+    hybrid, semantic = found.modes
     assert hybrid.difference is not None
     assert semantic.difference is not None
-    assert (hybrid.difference.value, semantic.difference.value) == (1, 4), (
-        "of what would have been, and of what is in use"
-    )
+    assert (hybrid.difference.value, semantic.difference.value) == (
+        1,
+        4,
+    ), "of what would have been, and of what is in use"
 
 
 @pytest.mark.parametrize(
@@ -121,9 +184,11 @@ def test_the_outcome_is_of_one_mode() -> None:
 def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(
     rung: str | None, shown: str | None, kind: str, count: int
 ) -> None:
-    (found, _) = verdict_of(report(hybrid=chosen("hybrid", rung=rung, shown=shown))).modes
+    found, _ = verdict_of(report(hybrid=chosen("hybrid", rung=rung, shown=shown))).modes
     assert (found.kind, found.queries) == (kind, count)
-    table = next(one for one in report()["query_sets"] if one["kind"] == kind)["comparison"]["systems"]
+    table = next(one for one in report()["query_sets"] if one["kind"] == kind)["comparison"][
+        "systems"
+    ]
     for bar in found.bars:
         assert bar.figure.value == table[bar.system]["ndcg@10"]["value"]
 
@@ -131,7 +196,10 @@ def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(
 def test_questions_that_only_measure_are_shown_whatever_decided() -> None:
     found = verdict_of(report(hybrid=chosen("hybrid", rung="document"), kinds=tuple(KINDS)))
     assert {(one.kind, one.queries) for one in found.modes} == {("measuring", 130)}
-    assert [[numbers(one.format_difference)[0], numbers(one.format_difference)[-1]] for one in found.modes] == [
+    assert [
+        [numbers(one.format_difference)[0], numbers(one.format_difference)[-1]]
+        for one in found.modes
+    ] == [
         [2, 130],
         [4, 130],
     ]
@@ -140,13 +208,17 @@ def test_questions_that_only_measure_are_shown_whatever_decided() -> None:
 def test_imported_queries_that_are_too_few_have_figures() -> None:
     given = report(hybrid=chosen("hybrid", "base", None, "imported"), kinds=("synthetic",))
     given["query_sets"][0]["comparison"]["synthetic"] = 0
-    (found, _) = verdict_of(given).modes
+    found, _ = verdict_of(given).modes
     assert (len(found.bars), found.queries) == (3, 144)
 
 
 @pytest.mark.parametrize(
     ("rung", "shown", "kinds", "made"),
-    [("model", None, ("synthetic",), 0), (None, "extractive", ("synthetic",), 0), (None, None, ("judged",), 60)],
+    [
+        ("model", None, ("synthetic",), 0),
+        (None, "extractive", ("synthetic",), 0),
+        (None, None, ("judged",), 60),
+    ],
 )
 def test_synthetic_queries_have_no_figures_in_it(
     rung: str | None, shown: str | None, kinds: tuple[str, ...], made: int
@@ -156,14 +228,22 @@ def test_synthetic_queries_have_no_figures_in_it(
 
 
 def test_what_to_do_next_is_in_the_order_of_effort() -> None:
-    undecided = {mode: chosen(mode, "base", None, "document", ladder=("document",)) for mode in ("semantic", "hybrid")}
+    undecided = {
+        mode: chosen(mode, "base", None, "document", ladder=("document",))
+        for mode in ("semantic", "hybrid")
+    }
     to_do = verdict_of(report(**undecided), project="own").to_do
     assert len(to_do) == 4
     assert ["engine models" in to_do[0], "--lists" in to_do[1], "--query" in to_do[2]] == [True] * 3
     assert numbers(to_do[2]) == [250, 4]
     assert all("own" in step for step in to_do[1:])
-    written = {mode: chosen(mode, "base", None, "model", ladder=("model",)) for mode in ("semantic", "hybrid")}
-    assert verdict_of(report(**written), project="own").to_do == to_do[1:], "a language model has written queries"
+    written = {
+        mode: chosen(mode, "base", None, "model", ladder=("model",))
+        for mode in ("semantic", "hybrid")
+    }
+    assert verdict_of(report(**written), project="own").to_do == to_do[1:], (
+        "a language model has written queries"
+    )
 
 
 def test_what_is_expected_may_still_be_proved() -> None:
@@ -199,14 +279,27 @@ def test_without_an_adapter_or_queries_nothing_is_claimed() -> None:
     ]
     assert found.to_do == ()
     empty = verdict_of(report(**nothing, kinds=(), fusion={}, settings={}))
-    assert [(one.outcome, one.bars, one.difference) for one in empty.modes] == [("not measured", (), None)] * 2
+    assert [(one.outcome, one.bars, one.difference) for one in empty.modes] == [
+        ("not measured", (), None)
+    ] * 2
 
 
 def test_what_experience_alone_expects_is_said_without_queries() -> None:
-    selected = {mode: chosen(mode, "expected", None, needed=None) for mode in ("semantic", "hybrid")}
+    selected = {
+        mode: chosen(mode, "expected", None, needed=None) for mode in ("semantic", "hybrid")
+    }
     for one in selected.values():
-        one["decision"]["candidates"] = [{"name": "adapted", "encoder": "adapted", "share": None, "difference": None, "p": 1.0,
-                                          "outcome": "expected", "in_use": True}]  # fmt: skip
+        one["decision"]["candidates"] = [
+            {
+                "name": "adapted",
+                "encoder": "adapted",
+                "share": None,
+                "difference": None,
+                "p": 1.0,
+                "outcome": "expected",
+                "in_use": True,
+            }
+        ]
     found = verdict_of(report(**selected, kinds=()))
     assert {one.outcome for one in found.modes} == {"expected"}
     assert numbers(" ".join(found.to_do)) == []

@@ -43,7 +43,9 @@ def test_bm25_that_is_better_is_advised_with_its_figures() -> None:
         ("bm25", {"in_use": FAR, "weighted_in_use": FAR}),
     ],
 )
-def test_nothing_is_advised_where_the_default_mode_is_not_shown_to_be_worse(mode: str, gaps: dict[str, Any]) -> None:
+def test_nothing_is_advised_where_the_default_mode_is_not_shown_to_be_worse(
+    mode: str, gaps: dict[str, Any]
+) -> None:
     assert advice(compared(**gaps), "weighted", mode) == ""
 
 

@@ -34,12 +34,18 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(module: str, arguments: list[str], what: str, should_stop: Any, stderr: Any) -> Any:
         if ".gguf" in arguments[1]:
             return apart(module, arguments, what, should_stop, stderr=stderr)
-        return to_json(encoders.try_encoder(ProjectFolder(Path(arguments[0])), json.loads(arguments[1]), should_stop))
+        return to_json(
+            encoders.try_encoder(
+                ProjectFolder(Path(arguments[0])), json.loads(arguments[1]), should_stop
+            )
+        )
 
     monkeypatch.setattr(encoders, "run_in_subprocess", run)
 
 
-def compare(project: ProjectFolder, *named: str, should_stop: Any = lambda: False) -> EncoderComparison:
+def compare(
+    project: ProjectFolder, *named: str, should_stop: Any = lambda: False
+) -> EncoderComparison:
     return encoders.compare_encoders(project, named, should_stop, lambda _named: None)
 
 
@@ -47,26 +53,48 @@ def compare(project: ProjectFolder, *named: str, should_stop: Any = lambda: Fals
 def test_encoders_are_measured_in_processes_of_their_own_and_one_that_fails_costs_its_row(
     project: ProjectFolder, tmp_path: Path
 ) -> None:
-    file = build_tiny_gguf(tmp_path / "tiny.gguf", template=None, context=512, llama__pooling_type=1)
+    file = build_tiny_gguf(
+        tmp_path / "tiny.gguf", template=None, context=512, llama__pooling_type=1
+    )
     (tmp_path / "empty").mkdir()
-    done = engine_here("encoders", "compare", str(project.path), str(file), str(tmp_path / "empty"), "none", "--json")
+    done = engine_here(
+        "encoders",
+        "compare",
+        str(project.path),
+        str(file),
+        str(tmp_path / "empty"),
+        "none",
+        "--json",
+    )
     found = from_json(EncoderComparison, json.loads(done.stdout))
     own, gguf, empty, none = found.results
-    assert [one.error and one.error.code for one in (empty, none)] == ["model-unsupported", "encoder-unknown"]
+    assert [one.error and one.error.code for one in (empty, none)] == [
+        "model-unsupported",
+        "encoder-unknown",
+    ]
     assert own.trial is not None
     assert gguf.trial is not None
     assert found.rung in ("judged", "document")
     assert found.table is not None
-    ours, report = found.table.systems, Project(project).report().tables[found.rung]
+    ours = found.table.systems
+    report = Project(project).report().tables[found.rung]
     assert found.table.queries == len(gguf.trial.rungs[found.rung].semantic) == report.queries
     for way, system in (("bm25", "bm25"), ("semantic", "base")):
-        assert ours[""][way].value == pytest.approx(report.systems[system]["ndcg@10"].value, abs=0.01)
+        assert ours[""][way].value == pytest.approx(
+            report.systems[system]["ndcg@10"].value, abs=0.01
+        )
     for way in ("semantic", "hybrid"):
         gap = found.table.gap(str(file), "", way)
         assert gap is not None
         assert gap.value == pytest.approx(ours[str(file)][way].value - ours[""][way].value)
-    assert (own.trial.dimension, gguf.trial.dimension, gguf.trial.changes) == (32, 64, {"model": str(file)})
-    assert all(one.memory and one.texts_per_second and one.query_seconds for one in (own.trial, gguf.trial))
+    assert (own.trial.dimension, gguf.trial.dimension, gguf.trial.changes) == (
+        32,
+        64,
+        {"model": str(file)},
+    )
+    assert all(
+        one.memory and one.texts_per_second and one.query_seconds for one in (own.trial, gguf.trial)
+    )
 
 
 @pytest.mark.usefixtures("here")
@@ -96,7 +124,9 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_vectors_that_it_has(
 
 
 @pytest.mark.usefixtures("here")
-def test_without_queries_or_an_index_it_says_what_is_missing(new_built: Path, tmp_path: Path) -> None:
+def test_without_queries_or_an_index_it_says_what_is_missing(
+    new_built: Path, tmp_path: Path
+) -> None:
     project = ProjectFolder.open(Path(shutil.copytree(new_built, tmp_path / "project")))
     with pytest.raises(EngineError) as error:
         compare(project, "all-MiniLM-L6-v2")
@@ -112,7 +142,9 @@ def test_where_the_projects_own_encoder_fails_the_others_stand_without_differenc
     assert found.table is not None
     assert isinstance(found.results[0].error, ModelError)
     assert (found.results[1].error, found.table.differences) == (None, {})
-    assert {name: len(figures) for name, figures in found.table.systems.items()} == {str(tiny_model): 3}
+    assert {name: len(figures) for name, figures in found.table.systems.items()} == {
+        str(tiny_model): 3
+    }
 
 
 @pytest.mark.usefixtures("here")
@@ -125,9 +157,16 @@ def test_key_and_permission_are_for_the_server_that_project_toml_names(
 
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
     with serving(lambda *_: "", embed) as own, serving(lambda *_: "", embed) as other:
-        project.change_settings({"encoder.endpoint": own.url, "encoder.endpoint_allow_public": True})
+        project.change_settings(
+            {"encoder.endpoint": own.url, "encoder.endpoint_allow_public": True}
+        )
         found = compare(project, f"{own.url}#m", f"{other.url}#m", "http://8.8.8.8/v1#m")
-    assert [one.error and one.error.code for one in found.results] == [None, None, None, "endpoint-public"]
+    assert [one.error and one.error.code for one in found.results] == [
+        None,
+        None,
+        None,
+        "endpoint-public",
+    ]
     assert set(own.aside_keys) == {"Bearer secret"}
     assert set(other.aside_keys) == {None}
 
@@ -137,7 +176,9 @@ def trial(lead: dict[str, list[float]]) -> EncoderTrial:
     rungs = {}
     for rung, gains in lead.items():
         values = tuple(0.5 + gain for gain in gains)
-        rungs[rung] = TrialFigures(values, values, values, tuple(row // 10 for row in range(len(gains))))
+        rungs[rung] = TrialFigures(
+            values, values, values, tuple(row // 10 for row in range(len(gains)))
+        )
     return EncoderTrial("", rungs, 1.0, 1.0, None, 8, {})
 
 
@@ -145,22 +186,30 @@ def comparison(
     monkeypatch: pytest.MonkeyPatch, project: ProjectFolder, lead: dict[str, list[float]]
 ) -> EncoderComparison:
     found = iter([trial({rung: [0.0] * len(gains) for rung, gains in lead.items()}), trial(lead)])
-    monkeypatch.setattr(encoders, "run_in_subprocess", lambda *_arguments, **_options: to_json(next(found)))
+    monkeypatch.setattr(
+        encoders, "run_in_subprocess", lambda *_arguments, **_options: to_json(next(found))
+    )
     return compare(project, "http://server#model")
 
 
 def test_the_rung_that_could_show_the_difference_judges_and_queries_of_a_document_count_together(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # twenty judged questions that vary by 0.3 show no 4 points; the titles of five documents rise, those of three fall
-    lead = {"judged": [0.3, -0.3] * 10, "document": [0.01] * 50 + [-0.01] * 30, "extractive": [0.4] * 500}
+    # twenty judged questions that vary by 0.3 show no 4 points; the titles of five documents rise,
+    # those of three fall
+    lead = {
+        "judged": [0.3, -0.3] * 10,
+        "document": [0.01] * 50 + [-0.01] * 30,
+        "extractive": [0.4] * 500,
+    }
     found = comparison(monkeypatch, project, lead)
     assert (found.rung, found.needed) == ("document", None)
     assert found.table is not None
     assert found.table.one_document == 10, "of 80 titles"
     gap = found.table.gap("http://server#model", "", "semantic")
     assert gap is not None
-    # of the tosses of 8 coins all but C(8, 4) / 2⁸ lie as far from 0 as 5 to 3: p = 73 %; of 80 coins it would be 3 %
+    # of the tosses of 8 coins all but C(8, 4) / 2⁸ lie as far from 0 as 5 to 3: p = 73 %; of 80
+    # coins it would be 3 %
     assert gap.value == pytest.approx(0.25)
     assert (gap.p_value > 0.5, gap.verdict) == (True, "no difference shown")
 
@@ -172,4 +221,6 @@ def test_extractive_queries_prove_nothing_of_an_encoder(
     assert found.table is not None
     assert found.rung == "extractive"
     assert found.needed is not None
-    assert {gap.verdict for gap in found.table.differences["http://server#model"].values()} == {"proves nothing"}
+    assert {gap.verdict for gap in found.table.differences["http://server#model"].values()} == {
+        "proves nothing"
+    }

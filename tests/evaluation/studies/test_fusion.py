@@ -30,15 +30,23 @@ def test_the_share_by_default_is_among_those_tried():
     assert list(SHARES) == sorted(SHARES)
 
 
-@pytest.mark.parametrize(("name", "language", "search", "share"), [
-    ("all-MiniLM-L6-v2", "de", {}, FOREIGN), ("all-MiniLM-L6-v2", "en", {}, EQUAL), ("all-MiniLM-L6-v2", "none", {}, EQUAL),
-    ("a-model", "de", {}, EQUAL), ("all-MiniLM-L6-v2", "de", {"fusion": "weighted", "weight": 0.7}, 0.7),
-    ("all-MiniLM-L6-v2", "de", {"fusion": "rrf"}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "language", "search", "share"),
+    [
+        ("all-MiniLM-L6-v2", "de", {}, FOREIGN),
+        ("all-MiniLM-L6-v2", "en", {}, EQUAL),
+        ("all-MiniLM-L6-v2", "none", {}, EQUAL),
+        ("a-model", "de", {}, EQUAL),
+        ("all-MiniLM-L6-v2", "de", {"fusion": "weighted", "weight": 0.7}, 0.7),
+        ("all-MiniLM-L6-v2", "de", {"fusion": "rrf"}, None),
+    ],
+)
 def test_an_encoder_that_was_not_trained_on_the_documents_language_counts_less(
     monkeypatch, name, language, search, share
 ):
-    monkeypatch.setattr(fusion, "encoder_source", lambda _settings: SimpleNamespace(folder=None, name=name))
+    monkeypatch.setattr(
+        fusion, "encoder_source", lambda _settings: SimpleNamespace(folder=None, name=name)
+    )
     index = SimpleNamespace(info=SimpleNamespace(language=language))
     snapshot: Any = SimpleNamespace(settings=validate({"search": search}), need=lambda _: index)
     assert default_share(snapshot) == share
@@ -57,7 +65,9 @@ def queries(count: int = 60) -> QuerySet:
     """Each query's one relevant chunk is first in BM25's ranking and third in the encoder's."""
     judgments = [Judgment(str(row), f"q{row}", "chunk", {1000 + row: 1}) for row in range(count)]
     own = np.arange(1000, 1000 + count)[:, None]
-    one = QuerySet("held-out queries", "synthetic", judgments, [FilenameMatch(one.text) for one in judgments])
+    one = QuerySet(
+        "held-out queries", "synthetic", judgments, [FilenameMatch(one.text) for one in judgments]
+    )
     one.rankings["bm25"] = np.hstack([own, np.tile([1, 2, 3], (count, 1))])
     one.rankings["in_use"] = np.hstack([np.tile([4, 5], (count, 1)), own, np.tile([6], (count, 1))])
     one.scores["bm25"] = np.tile([9.0, 1.0, 0.5, 0.1], (count, 1))
@@ -72,21 +82,29 @@ def bm25_scores(one: QuerySet, ids: np.ndarray) -> np.ndarray:
 
 
 def test_both_ways_of_fusing_by_hand():
-    one, fuser = queries(), HybridFusion(validate({}), bm25_scores)
+    one = queries()
+    fuser = HybridFusion(validate({}), bm25_scores)
     # RRF puts the chunk first, 1/41 + 1/43
     assert fuser.fused(one, "in_use", None)[0, 0] == 1000
-    # 0.9 · (0.2 − 0) / (0.9 − 0) + 0.1 · 1 = 0.3 for the query's own chunk, 0.9 · 0.8 / 0.9 for the encoder's second
+    # 0.9 · (0.2 − 0) / (0.9 − 0) + 0.1 · 1 = 0.3 for the query's own chunk, 0.9 · 0.8 / 0.9 for the
+    # encoder's second
     assert fuser.fused(one, "in_use", 0.9)[0, :3].tolist() == [4, 5, 1000]
 
 
 def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks():
-    one, fuser = queries(), HybridFusion(validate({}), bm25_scores)
+    one = queries()
+    fuser = HybridFusion(validate({}), bm25_scores)
     one.beside["in_use"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
-    assert fuser.fused(one, "in_use", 0.9)[0, :3].tolist() == [4, 1, 5]  # BM25's second is its own third, too
+    assert fuser.fused(one, "in_use", 0.9)[0, :3].tolist() == [
+        4,
+        1,
+        5,
+    ]  # BM25's second is its own third, too
 
 
 def test_a_name_that_comes_to_stand_for_another_ranking_is_fused_anew():
-    one, fuser = queries(), HybridFusion(validate({}), bm25_scores)
+    one = queries()
+    fuser = HybridFusion(validate({}), bm25_scores)
     assert fuser.fused(one, "in_use", 0.9)[0, 0] == 4
     one.rankings["in_use"] = one.rankings["in_use"][:, ::-1].copy()
     assert fuser.fused(one, "in_use", 0.9)[0, 0] == 6

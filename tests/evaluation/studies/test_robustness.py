@@ -1,4 +1,6 @@
-"""Perturbed queries measured: the same queries under every condition, with losses against the clean ones."""
+"""Perturbed queries measured: the same queries under every condition, with losses against the
+clean ones.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,27 @@ from engine.evaluation.rankers import products_of, rank_within
 from engine.evaluation.studies import robustness
 from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.perturbation import CONDITIONS
-from engine.evaluation.studies.robustness import RobustnessStudy, drop_unused_substitutes, make_trial, measure_trial
+from engine.evaluation.studies.robustness import (
+    RobustnessStudy,
+    drop_unused_substitutes,
+    make_trial,
+    measure_trial,
+)
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.schema import Settings
 
-WORDS = ["roof", "garden", "window", "kitchen", "cellar", "chimney", "staircase", "balcony", "corridor", "terrace"]
+WORDS = [
+    "roof",
+    "garden",
+    "window",
+    "kitchen",
+    "cellar",
+    "chimney",
+    "staircase",
+    "balcony",
+    "corridor",
+    "terrace",
+]
 
 
 def chunk(number: int, text: str) -> Chunk:
@@ -37,9 +55,13 @@ def terms(text: str) -> list[str]:
 
 
 def query_set(count: int = 40) -> QuerySet:
-    judgments = [Judgment(f"q{n}", "", "chunk", {n: 1} if n != 3 else {}) for n in range(1, count + 1)]
+    judgments = [
+        Judgment(f"q{n}", "", "chunk", {n: 1} if n != 3 else {}) for n in range(1, count + 1)
+    ]
     matches = [
-        FilenameMatch(f"the {WORDS[(n - 1) % 10]} number", frozenset({7}) if n == 5 else frozenset())
+        FilenameMatch(
+            f"the {WORDS[(n - 1) % 10]} number", frozenset({7}) if n == 5 else frozenset()
+        )
         for n in range(1, count + 1)
     ]
     return QuerySet("judged queries", "judged", judgments, matches)
@@ -55,13 +77,20 @@ def document_of(ids: np.ndarray) -> np.ndarray:
 
 def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words():
     texts = ["roof and garden repair", "the roof leaks", "window repair"]
-    chunks = [replace(chunk(number, text), document_id=1 if number < 3 else 2) for number, text in enumerate(texts, 1)]
+    chunks = [
+        replace(chunk(number, text), document_id=1 if number < 3 else 2)
+        for number, text in enumerate(texts, 1)
+    ]
     judgment = Judgment("q", "leaks in the roof of the garden", "document", {1: 1})
     source = QuerySet("judged", "judged", [judgment], [FilenameMatch(judgment.text)])
     trial = make_trial(source, chunks, terms)
     assert trial is not None
-    masked = dict(zip((one.kind for one in trial.conditions), trial.perturbed.texts, strict=True))["mask shared"]
-    assert masked == "leaks in the [MASK] of the [MASK]", "two words of the first chunk, as many as of the second"
+    masked = dict(zip((one.kind for one in trial.conditions), trial.perturbed.texts, strict=True))[
+        "mask shared"
+    ]
+    assert masked == "leaks in the [MASK] of the [MASK]", (
+        "two words of the first chunk, as many as of the second"
+    )
 
 
 def test_every_usable_query_stands_once_under_every_condition():
@@ -85,7 +114,9 @@ def test_a_set_of_many_queries_is_sampled_and_one_without_answers_is_none(monkey
     trial = make_trial(query_set(), CHUNKS, terms)
     assert trial is not None
     assert trial.queries == 12
-    empty = QuerySet("judged queries", "judged", [Judgment("a", "", "chunk", {})], [FilenameMatch("roof")])
+    empty = QuerySet(
+        "judged queries", "judged", [Judgment("a", "", "chunk", {})], [FilenameMatch("roof")]
+    )
     assert make_trial(empty, CHUNKS, terms) is None
 
 
@@ -97,12 +128,18 @@ def test_losses_are_against_the_same_queries_unchanged():
     fragile[39 * 4 : 39 * 7] = -1  # finds nothing where words are masked
     found = measure_trial(trial, {"steady": answers, "fragile": fragile}, document_of, samples=500)
     assert (found.name, found.kind, found.queries) == ("judged queries", "judged", 39)
-    assert [(row.kind, row.words) for row in found.rows] == [(one.kind, one.words) for one in CHANGING]
-    clean, masked = found.rows[0], found.rows[4]
+    assert [(row.kind, row.words) for row in found.rows] == [
+        (one.kind, one.words) for one in CHANGING
+    ]
+    clean = found.rows[0]
+    masked = found.rows[4]
     assert clean.differences == {}
     assert clean.systems["fragile"]["hit@10"].value == 100.0
     assert masked.systems["fragile"]["ndcg@10"].value == 0.0
-    assert (masked.differences["fragile"]["ndcg@10"].value, masked.differences["fragile"]["ndcg@10"].verdict) == (
+    assert (
+        masked.differences["fragile"]["ndcg@10"].value,
+        masked.differences["fragile"]["ndcg@10"].verdict,
+    ) == (
         -100.0,
         "worse",
     )
@@ -114,7 +151,9 @@ def test_other_metrics_drop_as_well_and_each_has_its_verdict():
     trial = make_trial(query_set(), CHUNKS, terms)
     assert trial is not None
     answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
-    second = np.stack([np.full(len(answers), 10_000), answers[:, 0]], axis=1)  # the answer is the second hit
+    second = np.stack(
+        [np.full(len(answers), 10_000), answers[:, 0]], axis=1
+    )  # the answer is the second hit
     second[: trial.queries] = second[: trial.queries, ::-1]
     found = measure_trial(trial, {"slipping": second}, document_of, samples=500)
     drops = found.rows[1].differences["slipping"]
@@ -127,12 +166,21 @@ def test_other_metrics_drop_as_well_and_each_has_its_verdict():
 def test_what_is_lost_of_mrr_by_hand():
     trial = make_trial(query_set(), CHUNKS, terms)
     assert trial is not None
-    changed = {(one.kind, one.words): number for one, number in zip(trial.conditions, trial.changed, strict=True)}
-    assert [changed["corrupt", words] for words in (1, 2, 3)] == [1, 2, 2]  # the third word only joins others
+    changed = {
+        (one.kind, one.words): number
+        for one, number in zip(trial.conditions, trial.changed, strict=True)
+    }
+    assert [changed["corrupt", words] for words in (1, 2, 3)] == [
+        1,
+        2,
+        2,
+    ]  # the third word only joins others
     answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
     second = np.stack([np.full(len(answers), 10_000), answers[:, 0]], axis=1)
     second[: trial.queries] = second[: trial.queries, ::-1]
-    found = measure_trial(trial, {"halved": second, "lost": np.full_like(answers, -1)}, document_of, samples=500)
+    found = measure_trial(
+        trial, {"halved": second, "lost": np.full_like(answers, -1)}, document_of, samples=500
+    )
     assert found.median_words == 3.0
     assert found.rows[0].mrr_losses == {}
     for row in found.rows[1:]:
@@ -141,7 +189,10 @@ def test_what_is_lost_of_mrr_by_hand():
 
 def test_queries_with_evidence_have_map_multihop_as_well():
     one = query_set(2)
-    held = [Judgment(j.key, "", "chunk", j.grades, {n: (0, 1)}, 2) for n, j in enumerate(one.judgments, 1)]
+    held = [
+        Judgment(j.key, "", "chunk", j.grades, {n: (0, 1)}, 2)
+        for n, j in enumerate(one.judgments, 1)
+    ]
     trial = make_trial(QuerySet("judged queries", "judged", held, one.matches), CHUNKS, terms)
     assert trial is not None
     answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
@@ -154,7 +205,9 @@ def test_queries_with_evidence_have_map_multihop_as_well():
 
 def test_a_language_models_words_come_before_the_documents_own():
     def ask(asked):
-        return [{"roof": "top of the house"} if "roof" in words else {} for _, words in asked], "small"
+        return [
+            {"roof": "top of the house"} if "roof" in words else {} for _, words in asked
+        ], "small"
 
     trial = make_trial(query_set(), CHUNKS, terms, ask=ask)
     assert trial is not None
@@ -173,10 +226,13 @@ class CountingRankers:
     """Rankers over `CHUNKS`, all of one vector."""
 
     def __init__(self) -> None:
-        self.chunks, self.adapter = CHUNKS, Path("adapter")
+        self.chunks = CHUNKS
+        self.adapter = Path("adapter")
         self.ids = np.array([one.id for one in CHUNKS], dtype=np.int64)
         self.asked: list[tuple[float, int]] = []
-        self.lexical = SimpleNamespace(scores_many=lambda texts, ids: np.zeros(ids.shape, dtype=np.float32))
+        self.lexical = SimpleNamespace(
+            scores_many=lambda texts, ids: np.zeros(ids.shape, dtype=np.float32)
+        )
 
     def bm25(self, texts, _among):
         return np.tile(self.ids[:10], (len(texts), 1)), np.ones((len(texts), 10), dtype=np.float32)
@@ -188,13 +244,19 @@ class CountingRankers:
             self.asked.append((weight, len(texts)))
             return np.array([[1.0, weight]] * len(texts), dtype=np.float32)
 
-        return SimpleNamespace(query_vectors=query_vectors, chunk_vectors=lambda _: vectors, similarity=COSINE)
+        return SimpleNamespace(
+            query_vectors=query_vectors, chunk_vectors=lambda _: vectors, similarity=COSINE
+        )
 
     def nearest(self, queries, chunks, among, similarity):
-        return rank_within(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, 10, among)
+        return rank_within(
+            similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, 10, among
+        )
 
     def scores_of(self, queries, chunks, ids, similarity):
-        return products_of(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids)
+        return products_of(
+            similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids
+        )
 
 
 @pytest.mark.parametrize(
@@ -210,16 +272,28 @@ class CountingRankers:
 def test_queries_are_encoded_once_for_each_encoder(semantic, hybrid, encoded):
     rankers = CountingRankers()
     context = SimpleNamespace(
-        settings=Settings(evaluation={"bootstrap_samples": 100, "depth": 10}), check_stop=lambda: None, store=None,
+        settings=Settings(evaluation={"bootstrap_samples": 100, "depth": 10}),
+        check_stop=lambda: None,
+        store=None,
         need=lambda *_: SimpleNamespace(info=SimpleNamespace(language="none")),
-    )  # fmt: skip
+    )
     fusion = FusionChoice("rrf", 0.5, "")
-    trial = RobustnessStudy(context, rankers, (semantic, hybrid), fusion, lambda one: [None] * len(one.texts))
+    trial = RobustnessStudy(
+        context, rankers, (semantic, hybrid), fusion, lambda one: [None] * len(one.texts)
+    )
     found = trial.measure([query_set()], document_of)
     assert [one for one, _ in rankers.asked] == encoded
     assert {count for _, count in rankers.asked} == {39 * len(CHANGING)}
-    assert list(found.rows[0].systems) == ["bm25", "base", "adapted", "in_use", "hybrid base", "hybrid in use"]
-    # All cosines are equal: the first ten chunks are found, of which the third answers none of the queries that count.
+    assert list(found.rows[0].systems) == [
+        "bm25",
+        "base",
+        "adapted",
+        "in_use",
+        "hybrid base",
+        "hybrid in use",
+    ]
+    # All cosines are equal: the first ten chunks are found, of which the third answers none of the
+    # queries that count.
     hits = {name: cells["hit@10"].value for name, cells in found.rows[0].systems.items()}
     assert (hits["base"], hits["adapted"], hits["in_use"]) == pytest.approx([900 / 39] * 3)
 
@@ -228,12 +302,19 @@ def test_queries_are_encoded_once_for_each_encoder(semantic, hybrid, encoded):
     ("robustness", "backend", "endpoint", "left"),
     [
         (True, "endpoint", "http://127.0.0.1:1/v1", True),
-        (True, "endpoint", "", True),  # the server's address is missing: a mistake, which may be mended
+        (
+            True,
+            "endpoint",
+            "",
+            True,
+        ),  # the server's address is missing: a mistake, which may be mended
         (True, "extractive", "", False),
         (False, "endpoint", "http://127.0.0.1:1/v1", False),
     ],
 )
-def test_words_of_a_language_model_stay_while_one_is_asked(tmp_path, robustness, backend, endpoint, left):
+def test_words_of_a_language_model_stay_while_one_is_asked(
+    tmp_path, robustness, backend, endpoint, left
+):
     kept = tmp_path / "cache" / "substitutes-former.jsonl"
     kept.parent.mkdir()
     kept.write_text('{"key": "k", "words": {"secret": "word"}}\n')
@@ -242,7 +323,9 @@ def test_words_of_a_language_model_stay_while_one_is_asked(tmp_path, robustness,
         queries={"backend": backend, "endpoint": endpoint, "endpoint_model": "small"},
     )
     snapshot = SimpleNamespace(
-        settings=settings, project=SimpleNamespace(path=tmp_path), store=SimpleNamespace(artifact=lambda _kind: None)
+        settings=settings,
+        project=SimpleNamespace(path=tmp_path),
+        store=SimpleNamespace(artifact=lambda _kind: None),
     )
     drop_unused_substitutes(snapshot)
     assert kept.exists() == left

@@ -1,4 +1,6 @@
-"""A user's sentence pairs: read from every form, refused where they are none, and what encoders make of them."""
+"""A user's sentence pairs: read from every form, refused where they are none, and what encoders
+make of them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from engine.core.errors import CancelledError, DatasetError
 from engine.core.figures import Interval
 from engine.core.lorentz import Lorentz
 from engine.core.similarity import COSINE, Similarity
-from engine.evaluation.studies.sentence_pairs import MIN_PAIRS, Pair, SentencePairs, pairs_fingerprint, read_pairs
+from engine.evaluation.studies.sentence_pairs import (
+    MIN_PAIRS,
+    Pair,
+    SentencePairs,
+    pairs_fingerprint,
+    read_pairs,
+)
 from engine.settings.schema import EvaluationSettings, Settings
 
 ROWS = [(f"a {number}", f"b, {number}", number / 2) for number in range(MIN_PAIRS)]
@@ -30,14 +38,24 @@ def written(path: Path, text: str) -> Path:
 
 def snapshot(project: Path, named: str) -> Any:
     settings = Settings(evaluation=EvaluationSettings(sentence_pairs=named))
-    return SimpleNamespace(project=SimpleNamespace(path=project), settings=settings, check_stop=lambda: None)
+    return SimpleNamespace(
+        project=SimpleNamespace(path=project), settings=settings, check_stop=lambda: None
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("pairs.jsonl", "".join(json.dumps({"sentence1": a, "sentence2": b, "score": s}) + "\n" for a, b, s in ROWS)),
-        ("pairs.tsv", "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS)),
+        (
+            "pairs.jsonl",
+            "".join(
+                json.dumps({"sentence1": a, "sentence2": b, "score": s}) + "\n" for a, b, s in ROWS
+            ),
+        ),
+        (
+            "pairs.tsv",
+            "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS),
+        ),
         ("pairs.csv", "\ufeff" + "".join(f'{a},"{b}",{s}\n' for a, b, s in ROWS)),
     ],
 )
@@ -71,21 +89,33 @@ def test_what_is_no_pairs_is_refused_with_the_reason(tmp_path: Path, text: str, 
             "".join(json.dumps({"text1": a, "text2": b, "score": s}) + "\n" for a, b, s in ROWS),
             "Row 1 is not two sentences",
         ),
-        ("null.jsonl", '{"sentence1": null, "sentence2": "b", "score": 1}\n', "Row 1 is not two sentences"),
-        ("broken.jsonl", '{"sentence1": "a", "sen\n', "Row 1 is not two sentences"),  # objects have no head
+        (
+            "null.jsonl",
+            '{"sentence1": null, "sentence2": "b", "score": 1}\n',
+            "Row 1 is not two sentences",
+        ),
+        (
+            "broken.jsonl",
+            '{"sentence1": "a", "sen\n',
+            "Row 1 is not two sentences",
+        ),  # objects have no head
         ("open.csv", '"a,b,1\n' + "a,b,2\n" * 30, "It is no table"),
         ("long.csv", '"a,b,1\n' + "a,b,2\n" * 30_000, "It is no table"),
         ("long.tsv", "a" * 140_000 + "\tb\t1\n", "It is no table"),
     ],
 )
-def test_pairs_that_would_be_read_wrong_are_refused(tmp_path: Path, name: str, text: str, why: str) -> None:
+def test_pairs_that_would_be_read_wrong_are_refused(
+    tmp_path: Path, name: str, text: str, why: str
+) -> None:
     csv.field_size_limit(131_072)  # other readers of this process may have raised it
     with pytest.raises(DatasetError) as told:
         read_pairs(written(tmp_path / name, text))
     assert why in told.value.why
 
 
-def test_quotation_marks_between_tabs_are_text_and_rows_end_at_line_ends_alone(tmp_path: Path) -> None:
+def test_quotation_marks_between_tabs_are_text_and_rows_end_at_line_ends_alone(
+    tmp_path: Path,
+) -> None:
     odd = [('"Open', "b\u2028c", 1.0), *ROWS, ("closed", 'at last"', 2.0)]
     text = "".join(f"{a}\t{b}\t{s}\r\n" for a, b, s in odd)
     (tmp_path / "pairs.tsv").write_text(text, encoding="utf-8", newline="")
@@ -101,15 +131,22 @@ def test_another_file_is_another_evaluation(tmp_path: Path) -> None:
 
 
 class Turned:
-    """Sees `b, N` at an angle from `a N` that grows with N where `good`, and by chance where not."""
+    """Sees `b, N` at an angle from `a N` that grows with N where `good`, and by chance where
+    not.
+    """
 
     def __init__(
-        self, good: bool, check_stop: Callable[[], None] = lambda: None, similarity: Similarity = COSINE
+        self,
+        good: bool,
+        check_stop: Callable[[], None] = lambda: None,
+        similarity: Similarity = COSINE,
     ) -> None:
-        self._check_stop, self.similarity = check_stop, similarity
-        self._angles = (
-            np.linspace(1.5, 0.1, MIN_PAIRS) if good else np.random.default_rng(3).uniform(0.1, 1.5, MIN_PAIRS)
-        )
+        self._check_stop = check_stop
+        self.similarity = similarity
+        if good:
+            self._angles = np.linspace(1.5, 0.1, MIN_PAIRS)
+        else:
+            self._angles = np.random.default_rng(3).uniform(0.1, 1.5, MIN_PAIRS)
 
     def query_vectors(self, texts: list[str]) -> Any:
         self._check_stop()

@@ -1,4 +1,6 @@
-"""assets/studies.toml: every table and figure of the papers, as cells that can be trained and columns that can be measured."""
+"""assets/studies.toml: every table and figure of the papers, as cells that can be trained and
+columns that can be measured.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def test_every_study_is_made_of_settings_and_measures_that_there_are(study: Stud
     columns = set(study.columns)
     assert {name for pair in study.correlations for name in pair} <= columns
     for chart in study.charts:
-        assert chart.kind in ("similarities", "general similarities", "distances") or chart.y in columns
+        assert (
+            chart.kind in ("similarities", "general similarities", "distances")
+            or chart.y in columns
+        )
         if chart.kind == "line":
             assert all(chart.x.removeprefix("1/") in changes for _, changes in study.trainings)
 
@@ -53,13 +58,25 @@ def test_the_methods_name_every_study_and_no_other() -> None:
 
 def test_tables_9_and_10_of_bmembed() -> None:
     nine = settings_of("bmembed-t9")
-    assert [(one.training.query_share, one.ranking.lists_per_query) for one in nine] == [(1, 1), (0.5, 2), (0.25, 4)]
+    assert [(one.training.query_share, one.ranking.lists_per_query) for one in nine] == [
+        (1, 1),
+        (0.5, 2),
+        (0.25, 4),
+    ]
     ten = settings_of("bmembed-t10")
     assert len(ten) == 10 + 6 + 5
     assert {config_of(one).objective for one in (*nine, *ten)} == {"listnet"}
-    assert {(one.training.preset, config_of(one).steps) for one in (*nine, *ten)} == {("paper", 500)}
+    assert {(one.training.preset, config_of(one).steps) for one in (*nine, *ten)} == {
+        ("paper", 500)
+    }
     assert {config_of(one).teacher_temperature for one in nine} == {1.0}
-    assert {round(1 / config_of(one).teacher_temperature, 3) for one in ten} == {0.1, 0.2, 0.5, 0.7, 1.0}
+    assert {round(1 / config_of(one).teacher_temperature, 3) for one in ten} == {
+        0.1,
+        0.2,
+        0.5,
+        0.7,
+        1.0,
+    }
     tens = {(one.ranking.k, one.ranking.m, one.ranking.strategy) for one in ten}
     assert tens >= {(k, 10, way) for k in (200, 500, 1000) for way in ("uniform", "fine-to-coarse")}
     assert tens >= {(1000, m, way) for m in range(6, 11) for way in ("uniform", "fine-to-coarse")}
@@ -74,9 +91,15 @@ def test_the_ways_of_adaptation() -> None:
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_changed_and_unchanged_queries_of_a_table_are_the_same_ones(study: Study) -> None:
-    changed = [system.partition(", ")[2] for system in study.systems if system.partition(", ")[2] in CONDITION_NAMES]
+    changed = [
+        system.partition(", ")[2]
+        for system in study.systems
+        if system.partition(", ")[2] in CONDITION_NAMES
+    ]
     unchanged = [system for system in study.systems if "," not in system]
-    assert not (changed and unchanged), "conditions are measured on at most 500 queries, systems on all"
+    assert not (changed and unchanged), (
+        "conditions are measured on at most 500 queries, systems on all"
+    )
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

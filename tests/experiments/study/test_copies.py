@@ -15,7 +15,9 @@ from engine.project.folder import ProjectFolder
 NAMES = ("lexical", "rankings", "adapters", "reports", "vectors", "checkpoints", "imports", "cache")
 
 
-def test_a_copy_has_settings_database_and_the_folders_that_are_named(project: ProjectFolder, tmp_path: Path) -> None:
+def test_a_copy_has_settings_database_and_the_folders_that_are_named(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     project.change_settings({"training.steps": 7})
     (project.path / "cache" / "sub").mkdir()
     (project.path / "cache" / "sub" / "vectors").write_text("v")

@@ -16,7 +16,12 @@ DOCUMENTS = {
     "pump.txt": "The pump PHX-121 leaks at the valve.",
     "lease.txt": "The lease ends in March, says the tenant.",
 }
-ORIGINALS = ["Who repairs the pump PHX-121 today?", "Does the lease end soon?", "Which colour is it?", "Where is it?"]
+ORIGINALS = [
+    "Who repairs the pump PHX-121 today?",
+    "Does the lease end soon?",
+    "Which colour is it?",
+    "Where is it?",
+]
 
 
 @pytest.mark.parametrize(
@@ -24,7 +29,11 @@ ORIGINALS = ["Who repairs the pump PHX-121 today?", "Does the lease end soon?", 
     [
         (
             [("PHX-121 leaks",), ("lease ends",), ("lease ends",), ("lease ends",)],
-            [("Who repairs the [MASK] [MASK] today?",), ("Does the [MASK] [MASK] soon?",), (ORIGINALS[2],)],
+            [
+                ("Who repairs the [MASK] [MASK] today?",),
+                ("Does the [MASK] [MASK] soon?",),
+                (ORIGINALS[2],),
+            ],
         ),
         ([("lease ends",)] * 2, [("Does the [MASK] [MASK] soon?",), (ORIGINALS[0],)]),
         # pump.txt as a whole is the answer of all
@@ -32,7 +41,10 @@ ORIGINALS = ["Who repairs the pump PHX-121 today?", "Does the lease end soon?", 
     ],
 )
 def test_queries_and_what_the_conditions_make_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[tuple[str, ...]], rows: list[tuple[str, ...]]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: list[tuple[str, ...]],
+    rows: list[tuple[str, ...]],
 ) -> None:
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": ["documents"]}})
     (project.path / "documents").mkdir()
@@ -48,9 +60,14 @@ def test_queries_and_what_the_conditions_make_of_them(
         store.put_judged(judged)
     table = dict(FACTS["perturbed"](project))
     assert list(table) == [str(number) for number, _ in enumerate(rows, 1)]
-    assert [tuple(row[name] for name in ("masked", "substituted") if name in row) for row in table.values()] == rows
+    assert [
+        tuple(row[name] for name in ("masked", "substituted") if name in row)
+        for row in table.values()
+    ] == rows
     assert {row["original"] for row in table.values()} <= set(ORIGINALS)
-    assert not any("substituted" in row for row in table.values()), "no language model writes the project's queries"
+    assert not any("substituted" in row for row in table.values()), (
+        "no language model writes the project's queries"
+    )
     monkeypatch.setattr("engine.experiments.study.facts.language_model", lambda _: "a model")
     monkeypatch.setattr(
         "engine.experiments.study.facts.substitutes",

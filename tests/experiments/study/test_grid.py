@@ -48,10 +48,20 @@ def test_cells_that_train_the_same_are_known() -> None:
     assert twins("ranking.m=6,9") == [None, 1], "the loss 'mixed' knows no intervals"
     assert twins("ranking.m=6,9", of=settings(**LISTS)) == [None, None]
     assert twins("ranking.k=200,400,800", of=settings(**LISTS), chunks=300) == [None, None, 2]
-    assert twins("training.teacher_temperature=1,2", of=settings(training={"objective": "infonce"})) == [None, 1]
-    assert twins("training.false_negatives=keep,drop", of=settings(training={"objective": "listnet"})) == [None, 1]
-    assert twins("training.false_negatives=keep,drop", of=settings(training={"objective": "infonce"})) == [None, None]
-    assert twins("ranking.k=20,100,1000", of=settings(training={"objective": "infonce"})) == [None, None, 2]
+    assert twins(
+        "training.teacher_temperature=1,2", of=settings(training={"objective": "infonce"})
+    ) == [None, 1]
+    assert twins(
+        "training.false_negatives=keep,drop", of=settings(training={"objective": "listnet"})
+    ) == [None, 1]
+    assert twins(
+        "training.false_negatives=keep,drop", of=settings(training={"objective": "infonce"})
+    ) == [None, None]
+    assert twins("ranking.k=20,100,1000", of=settings(training={"objective": "infonce"})) == [
+        None,
+        None,
+        2,
+    ]
     assert twins("training.objective=mixed", "training.steps=200,100") == [None, None]
     assert twins("training.query_share=1,0.5") == [None, None]
 
@@ -72,7 +82,9 @@ def test_what_a_cell_costs(recipe: dict[str, Any], steps: int) -> None:
     assert steps_of(cell, given, queries=100) == steps
 
 
-@pytest.mark.parametrize("axis", ["search.weight=0.3,0.7", "search.top=5,10", "corpus.chunk_tokens=128,256"])
+@pytest.mark.parametrize(
+    "axis", ["search.weight=0.3,0.7", "search.top=5,10", "corpus.chunk_tokens=128,256"]
+)
 def test_a_setting_that_trains_nothing_is_not_mistaken_for_one_that_does(axis: str) -> None:
     """`search.weight` was answered with "Did you mean 'training.weight_decay'?"."""
     with fails(SettingsError, "grid-setting-untrained", "[ranking]", "[training]") as caught:
@@ -104,8 +116,9 @@ def test_a_setting_that_is_none_names_the_nearest(axis: str, near: str) -> None:
 
 def test_a_setting_may_have_its_name_of_before() -> None:
     assert changes("training.side=both,query") == [
-        {"training.adapter_scope": "both"}, {"training.adapter_scope": "query"},
-    ]  # fmt: skip
+        {"training.adapter_scope": "both"},
+        {"training.adapter_scope": "query"},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,10 +130,22 @@ def test_a_setting_may_have_its_name_of_before() -> None:
         (["ranking.k=5", "ranking.k=6"], UsageError, "grid-setting-twice", ""),
         (["ranking.k=many"], SettingsError, "settings-invalid", "ranking.k"),
         (["training.objective=lisnet"], SettingsError, "settings-invalid", "listnet"),
-        (["corpus.chunk_tokens=64"], SettingsError, "grid-setting-untrained", "corpus.chunk_tokens"),
-        (["training.adapter_scope=queries", "training.method=PT"], SettingsError, "cell-invalid", "training.method"),
+        (
+            ["corpus.chunk_tokens=64"],
+            SettingsError,
+            "grid-setting-untrained",
+            "corpus.chunk_tokens",
+        ),
+        (
+            ["training.adapter_scope=queries", "training.method=PT"],
+            SettingsError,
+            "cell-invalid",
+            "training.method",
+        ),
     ],
 )
-def test_what_cannot_be_a_grid(axes: list[str], error: type[EngineError], code: str, value: str) -> None:
+def test_what_cannot_be_a_grid(
+    axes: list[str], error: type[EngineError], code: str, value: str
+) -> None:
     with fails(error, code, value):
         changes(*axes)

@@ -41,32 +41,55 @@ def project(finished_built: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
-def test_every_row_is_an_encoder_that_can_be_measured(project: ProjectFolder, tmp_path: Path) -> None:
+def test_every_row_is_an_encoder_that_can_be_measured(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     seen: list[Event] = []
     with closing(project.store()) as store:
-        context = StageContext(project, project.settings(), store, "study", "", "", seen.append, never)
+        context = StageContext(
+            project, project.settings(), store, "study", "", "", seen.append, never
+        )
         chunks = store.chunks()
         judged = query_sets(context, chunks)[0]
-        table, widths, vectors = {}, {}, {}
+        table = {}
+        widths = {}
+        vectors = {}
         for name, encoder in systems(context, tmp_path / "study", rank=4):
-            table[name], widths[name] = measured(context, encoder, chunks, judged), encoder.dimension
+            table[name] = measured(context, encoder, chunks, judged)
+            widths[name] = encoder.dimension
             vectors[name] = encoder.encode_queries([QUERY])
         trained = sum(isinstance(event, TrainStep) for event in seen)
-        again = {name: encoder.encode_queries([QUERY]) for name, encoder in systems(context, tmp_path / "study", 4)}
+        again = {
+            name: encoder.encode_queries([QUERY])
+            for name, encoder in systems(context, tmp_path / "study", 4)
+        }
     assert widths == {
-        "black box": 32, "small model": 32, "concatenation": 64, "small model, tuned": 32,
-        "concatenation after tuning": 64, "linear map": 32, "linear map of rank 4": 32, "Mafin": 64, "λ-Mafin": 64,
-    }  # fmt: skip
+        "black box": 32,
+        "small model": 32,
+        "concatenation": 64,
+        "small model, tuned": 32,
+        "concatenation after tuning": 64,
+        "linear map": 32,
+        "linear map of rank 4": 32,
+        "Mafin": 64,
+        "λ-Mafin": 64,
+    }
     for name, row in table.items():
         assert tuple(row) == MAFIN
         assert len({len(values) for values in row.values()}) == 1
         for metric, values in row.items():
             assert 0 <= values.min() <= values.max() <= 1, f"{name} {metric}"
         np.testing.assert_allclose(again[name], vectors[name], atol=1e-6, err_msg=name)
-    black_box, small, tuned = (vectors[name] for name in ("black box", "small model", "small model, tuned"))
+    black_box, small, tuned = (
+        vectors[name] for name in ("black box", "small model", "small model, tuned")
+    )
     np.testing.assert_allclose(vectors["concatenation"], joined_arrays(black_box, small), atol=1e-6)
-    np.testing.assert_allclose(vectors["concatenation after tuning"], joined_arrays(black_box, tuned), atol=1e-6)
-    own = {name: found[:, 32:] for name, found in vectors.items() if name.endswith("Mafin")}  # with a loss of their own
+    np.testing.assert_allclose(
+        vectors["concatenation after tuning"], joined_arrays(black_box, tuned), atol=1e-6
+    )
+    own = {
+        name: found[:, 32:] for name, found in vectors.items() if name.endswith("Mafin")
+    }  # with a loss of their own
     lengths = {name: np.linalg.norm(found) for name, found in own.items()}
     assert not np.allclose(tuned, small, atol=1e-4), "3 steps change something"
     assert not np.allclose(own["Mafin"] * np.sqrt(2), tuned, atol=1e-5)
@@ -77,7 +100,9 @@ def test_every_row_is_an_encoder_that_can_be_measured(project: ProjectFolder, tm
             scale = np.linalg.norm(found[:, :32])
             np.testing.assert_allclose(found[:, :32], scale * black_box, atol=1e-5)
     assert trained > 0
-    assert sum(isinstance(event, TrainStep) for event in seen) == trained  # the second time nothing is trained again
+    assert (
+        sum(isinstance(event, TrainStep) for event in seen) == trained
+    )  # the second time nothing is trained again
 
 
 @pytest.mark.parametrize(
@@ -100,8 +125,16 @@ def test_the_label_smoothing_is_the_one_that_validation_queries_choose(
     assert sorted(trained) == sorted(ndcg), "each once"
 
 
-def test_without_a_small_model_there_is_nothing_to_compare(project: ProjectFolder, tmp_path: Path) -> None:
+def test_without_a_small_model_there_is_nothing_to_compare(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     settings = project.settings()
-    alone = settings.model_copy(update={"encoder": settings.encoder.model_copy(update={"small_model": ""})})
+    alone = settings.model_copy(
+        update={"encoder": settings.encoder.model_copy(update={"small_model": ""})}
+    )
     with closing(project.store()) as store, fails(UsageError, "small-model-missing"):
-        next(systems(StageContext(project, alone, store, "study", "", "", [].append, never), tmp_path))
+        next(
+            systems(
+                StageContext(project, alone, store, "study", "", "", [].append, never), tmp_path
+            )
+        )

@@ -1,4 +1,6 @@
-"""Standardising, whitening and removing top components: by hand, and what each must leave behind."""
+"""Standardising, whitening and removing top components: by hand, and what each must leave
+behind.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ import pytest
 from engine.experiments.study.transformations import remove_top, standardise, whiten
 from engine.metrics.geometry import isoscore
 
-ROWS = np.random.default_rng(5).normal(size=(400, 6)) @ np.random.default_rng(6).normal(size=(6, 6)) + [
+ROWS = np.random.default_rng(5).normal(size=(400, 6)) @ np.random.default_rng(6).normal(
+    size=(6, 6)
+) + [
     3,
     0,
     0,

@@ -1,4 +1,6 @@
-"""The copy that a sweep works in: made of the project as it is, used again, forgotten when the documents change."""
+"""The copy that a sweep works in: made of the project as it is, used again, forgotten when the
+documents change.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ SERVER = "http://127.0.0.1:8080/v1"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("built") / "project"
-    chosen = {"corpus": {"paths": ["documents"]}, "queries": {"max_queries": 30, "consistency_top": 0}}
+    chosen = {
+        "corpus": {"paths": ["documents"]},
+        "queries": {"max_queries": 30, "consistency_top": 0},
+    }
     ProjectFolder.create(path, chosen)
     copy_documents(path / "documents", ("incidents",), 2)
     for stage in ("ingest", "index", "generate", "rank"):
@@ -75,12 +80,17 @@ def test_the_copy_has_what_the_stages_need_and_no_documents(project: ProjectFold
     before = (project.path / "project.toml").read_bytes()
     copy = workspace(project).open()
     assert sorted(path.name for path in copy.path.iterdir() if path.is_dir()) == [
-        "adapters", "cache", "lexical", "rankings", "reports",
-    ]  # fmt: skip
+        "adapters",
+        "cache",
+        "lexical",
+        "rankings",
+        "reports",
+    ]
     assert copy.settings().evaluation.interpolation_weights == []
     assert not copy.settings().evaluation.robustness
     assert (project.path / "project.toml").read_bytes() == before
-    ours, theirs = project.store(), copy.store()
+    ours = project.store()
+    theirs = copy.store()
     assert theirs.queries() == ours.queries()
     assert theirs.artifacts() == ours.artifacts()
     ours.close()
@@ -88,7 +98,9 @@ def test_the_copy_has_what_the_stages_need_and_no_documents(project: ProjectFold
     assert copy.path.stat().st_mode & 0o077 == 0
 
 
-def test_a_sweep_that_was_begun_is_gone_on_with_though_more_was_judged(project: ProjectFolder) -> None:
+def test_a_sweep_that_was_begun_is_gone_on_with_though_more_was_judged(
+    project: ProjectFolder,
+) -> None:
     first = workspace(project)
     first.open()
     first.keep("k1", {"tables": {}})
@@ -98,7 +110,9 @@ def test_a_sweep_that_was_begun_is_gone_on_with_though_more_was_judged(project: 
     assert again.judged_since
     assert again.figures("k1")
     again.close()
-    assert workspace(project).figures("k1") is None, "a finished sweep is not mixed with other judged queries"
+    assert workspace(project).figures("k1") is None, (
+        "a finished sweep is not mixed with other judged queries"
+    )
     again.forget(basis_of(project)[0])
     assert not (project.path / "sweep").exists()
 
@@ -119,14 +133,20 @@ def test_other_documents_queries_or_models_make_another_sweep(project: ProjectFo
         assert workspace(project).folder != before, f"figures depend on {name}"
 
 
-def test_the_figures_of_a_study_are_of_as_many_hits_as_the_settings_say(project: ProjectFolder) -> None:
+def test_the_figures_of_a_study_are_of_as_many_hits_as_the_settings_say(
+    project: ProjectFolder,
+) -> None:
     judge(project, "a question")
     project.change_settings({"evaluation.top_k": 9})
-    wanted, (basis, chunks) = study_of("domain-t3"), basis_of(project)
+    wanted = study_of("domain-t3")
+    basis, chunks = basis_of(project)
     own = StudyRun(project, wanted, study_cells(project, wanted, chunks), basis).study
     assert (own.columns[0], own.correlations[0]) == ("accuracy@9", ["accuracy@9", "COE"])
     cells = study_cells(project, study_of("domain-t2"), chunks, settings={"evaluation.top_k": 3})
-    assert StudyRun(project, study_of("domain-t2"), cells, basis).study.columns[-1] == "accuracy@3 at τ"
+    assert (
+        StudyRun(project, study_of("domain-t2"), cells, basis).study.columns[-1]
+        == "accuracy@3 at τ"
+    )
 
 
 def test_a_torn_file_of_figures_is_a_cell_to_do(project: ProjectFolder) -> None:
@@ -156,7 +176,9 @@ def test_two_sweeps_at_once_are_refused(project: ProjectFolder) -> None:
     assert not list((project.path / "sweep").glob("*/*project"))
 
 
-def test_a_cell_has_the_projects_present_settings_and_its_own_changes(project: ProjectFolder) -> None:
+def test_a_cell_has_the_projects_present_settings_and_its_own_changes(
+    project: ProjectFolder,
+) -> None:
     space = workspace(project)
     assert space.open({"ranking.k": 200}).settings().ranking.k == 200
     project.change_settings({"training.learning_rate": 0.004})
@@ -195,43 +217,73 @@ def test_what_a_study_lacks_is_an_error(project: ProjectFolder) -> None:
         study_cells(project, study_of("bmembed-t2"), 10, settings={"corpus.chunk_tokens": 64})
 
 
-def test_the_cells_of_a_study_have_its_recipe_not_the_projects(project: ProjectFolder, tiny_model: Path) -> None:
+def test_the_cells_of_a_study_have_its_recipe_not_the_projects(
+    project: ProjectFolder, tiny_model: Path
+) -> None:
     judge(project, "a question")
     project.change_settings(
-        {"training.learning_rate": 0.05, "training.seed": 7, "encoder.pooling": "cls", "ranking.k": 60}
+        {
+            "training.learning_rate": 0.05,
+            "training.seed": 7,
+            "encoder.pooling": "cls",
+            "ranking.k": 60,
+        }
     )
     models = [str(tiny_model), "all-MiniLM-L6-v2"]
-    cells = study_cells(project, study_of("bmembed-t9"), 10, models, seeds=2, settings={"training.steps": 3})
+    cells = study_cells(
+        project, study_of("bmembed-t9"), 10, models, seeds=2, settings={"training.steps": 3}
+    )
     assert [(cell.model, cell.label.split(",")[0], cell.seed) for cell in cells[:3]] == [
-        (tiny_model.name, "all queries", 7), (tiny_model.name, "all queries", 8), (tiny_model.name, "50 % of the queries", 7),
-    ]  # fmt: skip
+        (tiny_model.name, "all queries", 7),
+        (tiny_model.name, "all queries", 8),
+        (tiny_model.name, "50 % of the queries", 7),
+    ]
     assert len(cells) == len({cell.key for cell in cells}) == 12
     copy = workspace(project).open(cells[-1].changes).settings()
-    assert (copy.encoder.model, copy.encoder.pooling, copy.training.seed) == ("all-MiniLM-L6-v2", "from the model", 8)
-    assert (copy.training.learning_rate, copy.training.preset, copy.training.steps) == (None, "paper", 3)
-    assert (copy.ranking.k, copy.evaluation.use_judged) == (60, False), (
-        "the project's depth; judged questions choose nothing"
+    assert (copy.encoder.model, copy.encoder.pooling, copy.training.seed) == (
+        "all-MiniLM-L6-v2",
+        "from the model",
+        8,
     )
+    assert (copy.training.learning_rate, copy.training.preset, copy.training.steps) == (
+        None,
+        "paper",
+        3,
+    )
+    assert (copy.ranking.k, copy.evaluation.use_judged) == (
+        60,
+        False,
+    ), "the project's depth; judged questions choose nothing"
 
 
-def test_what_stands_beside_the_encoder_is_for_mafins_tables_alone(project: ProjectFolder, tiny_model: Path) -> None:
+def test_what_stands_beside_the_encoder_is_for_mafins_tables_alone(
+    project: ProjectFolder, tiny_model: Path
+) -> None:
     judge(project, "a question")
     project.change_settings({"encoder.small_model": str(tiny_model)})
     own = project.settings()
     for name, small, augmentation in (
-        ("bmembed-t2", "", None), ("domain-t2", "", None), ("pipelines-2", "", None), ("mafin-t1", str(tiny_model), "mafin"),
-    ):  # fmt: skip
+        ("bmembed-t2", "", None),
+        ("domain-t2", "", None),
+        ("pipelines-2", "", None),
+        ("mafin-t1", str(tiny_model), "mafin"),
+    ):
         for models in ((), (str(tiny_model),)):
             for cell in study_cells(project, study_of(name), 10, models):
                 found = changed_settings(own, cell.changes)
-                assert (found.encoder.small_model, config_of(found).augmentation) == (small, augmentation), cell.name
+                assert (found.encoder.small_model, config_of(found).augmentation) == (
+                    small,
+                    augmentation,
+                ), cell.name
     project.change_settings({"encoder.small_model": None, "encoder.vectors": "given.npy"})
     for name, given in (("bmembed-t2", {}), ("mafin-t1", {"encoder.small_model": str(tiny_model)})):
-        (cell, *_) = study_cells(project, study_of(name), 10, settings=given)
+        cell, *_ = study_cells(project, study_of(name), 10, settings=given)
         assert changed_settings(project.settings(), cell.changes).encoder.vectors == ""
 
 
-def test_a_label_smoothing_that_is_set_is_not_searched_for(project: ProjectFolder, tiny_model: Path) -> None:
+def test_a_label_smoothing_that_is_set_is_not_searched_for(
+    project: ProjectFolder, tiny_model: Path
+) -> None:
     judge(project, "a question")
     small = {"encoder.small_model": str(tiny_model)}
     keys = [
@@ -246,30 +298,43 @@ def test_other_weights_in_the_folder_of_the_small_model_are_measured_anew(
     project: ProjectFolder, tmp_path: Path
 ) -> None:
     judge(project, "a question")
-    small, found = tmp_path / "small", []
+    small = tmp_path / "small"
+    found = []
     project.change_settings({"encoder.small_model": str(small)})
     for seed in (1, 2):
         shutil.rmtree(small, ignore_errors=True)
         build_tiny_model(small, seed=seed)
         (cell,) = study_cells(project, study_of("mafin-t1"), 10)
         found.append((cell.key, basis_of(project)[0].data))
-    assert all(one != other for one, other in zip(*found, strict=True)), "sweeps have the basis alone"
+    assert all(one != other for one, other in zip(*found, strict=True)), (
+        "sweeps have the basis alone"
+    )
 
 
-def test_models_whose_folders_are_called_the_same_are_told_apart(project: ProjectFolder, tmp_path: Path) -> None:
+def test_models_whose_folders_are_called_the_same_are_told_apart(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
     judge(project, "a question")
-    a, b, hub = (str(build_tiny_model(tmp_path / at)) for at in ("a/m", "b/m", "models--org--m2/snapshots/0f3"))
+    a, b, hub = (
+        str(build_tiny_model(tmp_path / at))
+        for at in ("a/m", "b/m", "models--org--m2/snapshots/0f3")
+    )
     cells = study_cells(project, study_of("bmembed-t6"), 10, [a, b, hub], seeds=2)
     assert [cell.model for cell in cells] == [a, a, b, b, "m2", "m2"]
 
 
-def test_other_sentence_pairs_and_general_questions_are_measured_anew(project: ProjectFolder) -> None:
-    pairs, general = project.path / "pairs.tsv", project.path / "general"
+def test_other_sentence_pairs_and_general_questions_are_measured_anew(
+    project: ProjectFolder,
+) -> None:
+    pairs = project.path / "pairs.tsv"
+    general = project.path / "general"
     (general / "qrels").mkdir(parents=True)
     files = [pairs, general / "corpus.jsonl", general / "qrels" / "test.tsv"]
     for file in files:
         file.write_text("a\tb\t1\n")
-    project.change_settings({"evaluation.sentence_pairs": "pairs.tsv", "evaluation.general_set": "general"})
+    project.change_settings(
+        {"evaluation.sentence_pairs": "pairs.tsv", "evaluation.general_set": "general"}
+    )
     keys = [study_cells(project, study_of("bmembed-t8"), 10)[0].key for _ in range(2)]
     assert keys[0] == keys[1]
     for number, file in enumerate(files, 1):
@@ -285,12 +350,17 @@ def test_sentence_pairs_may_be_given_for_the_study_alone(
     monkeypatch.chdir(tmp_path)
     folder = project.path if place == "project" else tmp_path
     (folder / "given.tsv").write_text("a\tb\t1\n")
-    (cell,) = study_cells(project, study_of("bmembed-t8"), 10, settings={"evaluation.sentence_pairs": "given.tsv"})
+    (cell,) = study_cells(
+        project, study_of("bmembed-t8"), 10, settings={"evaluation.sentence_pairs": "given.tsv"}
+    )
     assert cell.changes["evaluation.sentence_pairs"] == str(folder / "given.tsv")
 
 
 def test_what_studies_take(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [one.cells for one in listing(None) if one.name in ("bmembed-t1", "bmembed-t10")] == [0, 21]
+    assert [one.cells for one in listing(None) if one.name in ("bmembed-t1", "bmembed-t10")] == [
+        0,
+        21,
+    ]
     judge(project, "a question")
     monkeypatch.setattr("engine.experiments.study.listing.measured", lambda *_: NOMINAL)
     found = {one.name: one for one in listing(project)}
@@ -302,7 +372,10 @@ def test_what_studies_take(project: ProjectFolder, monkeypatch: pytest.MonkeyPat
     work.open()
     work.keep(cells[0].key, {"rows": {}})
     again = {one.name: one.to_do for one in listing(project)}
-    assert (again["bmembed-t6"], again["bmembed-t7"]) == (0, 1), "finished cells count for every study"
+    assert (again["bmembed-t6"], again["bmembed-t7"]) == (
+        0,
+        1,
+    ), "finished cells count for every study"
 
 
 class Scripted:
@@ -326,7 +399,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *ends: EngineError | None) -> Scri
     made = Scripted(*ends)
     monkeypatch.setattr("engine.experiments.study.running.Project", made)
     figures = {"rows": {}, "similarities": None, "reason": ""}
-    monkeypatch.setattr("engine.experiments.study.running.figures_of", lambda _project, _seconds: figures)
+    monkeypatch.setattr(
+        "engine.experiments.study.running.figures_of", lambda _project, _seconds: figures
+    )
     return made
 
 
@@ -339,7 +414,11 @@ def test_a_failed_cell_stops_no_other_and_is_tried_again(
     found = work.run()
     assert made.settings == [5, 6, 7]
     assert found["finished"] == 2
-    assert [cell["error"] and cell["error"]["what"] for cell in found["cells"]] == [None, "It broke.", None]
+    assert [cell["error"] and cell["error"]["what"] for cell in found["cells"]] == [
+        None,
+        "It broke.",
+        None,
+    ]
     assert ": 2" in str(failure(work.failed))
     assert work.workspace.copy.path.is_dir(), "there is something left to do"
     again = sweep(project, *cells)
@@ -366,7 +445,9 @@ def test_a_sweep_that_is_stopped_reports_what_it_has(
         sweep(project, *cells).run(should_stop=lambda: True)
 
 
-def test_the_same_training_is_run_once(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_training_is_run_once(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells = make_grid(["ranking.m=6,9", "training.steps=5"], project.settings(), 10)
     made = scripted(monkeypatch, None)
     found = sweep(project, *cells).run()

@@ -17,9 +17,19 @@ PASSWORD = "correct horse"
 
 @pytest.fixture(scope="session")
 def halves(finished_built: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bundled]:
-    """The project whole, its search half, and that with a password, without the model. Tests do not change them."""
+    """The project whole, its search half, and that with a password, without the model.
+
+    Tests do not change them.
+    """
     folder = tmp_path_factory.mktemp("bundles")
     project = ProjectFolder(Path(shutil.copytree(finished_built, folder / "project")))
     half = {"search_only": True}
-    kinds: dict[str, dict[str, Any]] = {"whole": {}, "half": half, "locked": {**half, "password": PASSWORD}}
-    return {name: bundle_project(project, folder / f"{name}.bundle", **options) for name, options in kinds.items()}
+    kinds: dict[str, dict[str, Any]] = {
+        "whole": {},
+        "half": half,
+        "locked": {**half, "password": PASSWORD},
+    }
+    return {
+        name: bundle_project(project, folder / f"{name}.bundle", **options)
+        for name, options in kinds.items()
+    }

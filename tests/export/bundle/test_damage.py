@@ -16,9 +16,12 @@ FLIPS = 500
 
 
 @pytest.mark.parametrize("name", ["half", "locked"])
-def test_each_of_500_flipped_bits_is_found(halves: dict[str, Bundled], tmp_path: Path, name: str) -> None:
+def test_each_of_500_flipped_bits_is_found(
+    halves: dict[str, Bundled], tmp_path: Path, name: str
+) -> None:
     """Without the password, too."""
-    rng, content = random.Random(34), bytearray(halves[name].file.read_bytes())
+    rng = random.Random(34)
+    content = bytearray(halves[name].file.read_bytes())
     bits = 8 * len(content)
     places = {
         *rng.sample(range(bits), FLIPS),
@@ -36,8 +39,11 @@ def test_each_of_500_flipped_bits_is_found(halves: dict[str, Bundled], tmp_path:
     assert verify(file).sha256 == halves[name].sha256
 
 
-def test_a_file_that_is_no_bundle_is_not_called_a_damaged_one(halves: dict[str, Bundled], tmp_path: Path) -> None:
-    other, flipped = tmp_path / "other.pdf", bytearray(halves["whole"].file.read_bytes())
+def test_a_file_that_is_no_bundle_is_not_called_a_damaged_one(
+    halves: dict[str, Bundled], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.pdf"
+    flipped = bytearray(halves["whole"].file.read_bytes())
     flipped[100] ^= 1
     said = []
     for content in (b"%PDF-1.7" * 100, bytes(flipped)):
@@ -48,10 +54,23 @@ def test_a_file_that_is_no_bundle_is_not_called_a_damaged_one(halves: dict[str, 
     assert said[0] != said[1]
 
 
-def test_a_bundle_that_is_cut_off_anywhere_is_damaged(halves: dict[str, Bundled], tmp_path: Path) -> None:
+def test_a_bundle_that_is_cut_off_anywhere_is_damaged(
+    halves: dict[str, Bundled], tmp_path: Path
+) -> None:
     content = halves["whole"].file.read_bytes()
-    file, size = tmp_path / "short.bundle", len(content)
-    for length in (0, 1, 70, 71, 72, *range(1000, size, size // 40), size - 71, size - 64, size - 1):
+    file = tmp_path / "short.bundle"
+    size = len(content)
+    for length in (
+        0,
+        1,
+        70,
+        71,
+        72,
+        *range(1000, size, size // 40),
+        size - 71,
+        size - 64,
+        size - 1,
+    ):
         file.write_bytes(content[:length])
         with fails(DamagedError, "bundle-damaged"):
             unbundle(file, str(tmp_path / "made"))
@@ -61,7 +80,9 @@ def test_a_bundle_that_is_cut_off_anywhere_is_damaged(halves: dict[str, Bundled]
     assert [path.name for path in tmp_path.iterdir()] == ["short.bundle"]
 
 
-def test_the_password_opens_the_content_and_no_other_does(halves: dict[str, Bundled], tmp_path: Path) -> None:
+def test_the_password_opens_the_content_and_no_other_does(
+    halves: dict[str, Bundled], tmp_path: Path
+) -> None:
     file = halves["locked"].file
     assert (verify(file).files, verify(file).project) == (None, "")
     assert verify(file, lambda: "correct horse").files == halves["half"].files

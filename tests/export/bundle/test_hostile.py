@@ -1,4 +1,6 @@
-"""Forged bundles whose seals are right: each is refused with a code, and nothing is left anywhere."""
+"""Forged bundles whose seals are right: each is refused with a code, and nothing is left
+anywhere.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,27 @@ from engine.export.bundle.archive import MANIFEST, new_archive, seal
 from engine.export.bundle.unpack import unbundle, verify
 
 Forge = Callable[[Path], None]
-UNSAFE, DAMAGED, VERSION = "bundle-unsafe", "bundle-damaged", "bundle-version"
+UNSAFE = "bundle-unsafe"
+DAMAGED = "bundle-damaged"
+VERSION = "bundle-version"
 ZEROS = b"\0" * 12_345
 FILES = {"project.toml": b"", "project.db": b"", "lexical/a/meta.json": b"{}"}
 
 
 def manifest_of(files: Mapping[str, bytes]) -> dict[str, Any]:
-    listed = {name: {"bytes": len(content), "sha256": sha256(content).hexdigest()} for name, content in files.items()}
+    listed = {
+        name: {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+        for name, content in files.items()
+    }
     return {
-        "format": 1, "program": "forger", "created": "", "search_only": True, "files": listed, "folders": [], "models": {},
-    }  # fmt: skip
+        "format": 1,
+        "program": "forger",
+        "created": "",
+        "search_only": True,
+        "files": listed,
+        "folders": [],
+        "models": {},
+    }
 
 
 def forged(
@@ -42,17 +55,18 @@ def forged(
     manifest: Any = None,
     patch: Callable[[bytes], bytes] = bytes,
 ) -> None:
-    """A sealed archive of `files`, which the manifest lists unless it is given, and of further entries."""
+    """A sealed archive of `files`, which the manifest lists unless it is given, and of further
+    entries.
+    """
     with new_archive(target) as archive:
         for name, content in files.items():
             archive.writestr(named(name), content)
         for info, content in also:
             archive.writestr(info, content)
-        data = (
-            manifest_of({**files, **{info.filename: content for info, content in also}})
-            if manifest is None
-            else manifest
-        )
+        if manifest is None:
+            data = manifest_of({**files, **{info.filename: content for info, content in also}})
+        else:
+            data = manifest
         archive.writestr(MANIFEST, data if isinstance(data, bytes) else json.dumps(data))
     target.write_bytes(patch(target.read_bytes()))
     seal(target)
@@ -60,7 +74,9 @@ def forged(
 
 def named(name: str, mode: int = 0, method: int = ZIP_STORED) -> ZipInfo:
     info = ZipInfo("x")
-    info.filename, info.external_attr, info.compress_type = name, mode << 16, method
+    info.filename = name
+    info.external_attr = mode << 16
+    info.compress_type = method
     return info
 
 
@@ -74,7 +90,10 @@ def with_entry(name: str, mode: int = 0, content: bytes = b"x", method: int = ZI
 
 def with_manifest(change: Mapping[str, Any] | bytes, *, without: str = "") -> Forge:
     def make(target: Path) -> None:
-        data = change if isinstance(change, bytes) else {**manifest_of(FILES), **change}
+        if isinstance(change, bytes):
+            data = change
+        else:
+            data = {**manifest_of(FILES), **change}
         if isinstance(data, dict):
             data.pop(without, None)
         forged(target, manifest=data)
@@ -96,7 +115,8 @@ def flagged(content: bytes) -> bytes:
 
 def overlapping(content: bytes) -> bytes:
     """All entries of the list begin at the same place."""
-    first, place = content.find(b"PK\x01\x02"), -1
+    first = content.find(b"PK\x01\x02")
+    place = -1
     changed = bytearray(content)
     while (place := content.find(b"PK\x01\x02", place + 1)) >= 0:
         changed[place + 42 : place + 46] = content[first + 42 : first + 46]
@@ -105,18 +125,57 @@ def overlapping(content: bytes) -> bytes:
 
 def names() -> Iterator[str]:
     yield from (
-        "../x", "../../../../tmp/x", "/etc/passwd", "//x", "lexical/../../x", "lexical/../x", "lexical/./x", "lexical//x",
-        "./lexical/x", "..", ".", "/", "lexical/..", "C:/x", "C:\\x", "..\\x", "lexical\\..\\..\\x", "\\\\server\\x",
+        "../x",
+        "../../../../tmp/x",
+        "/etc/passwd",
+        "//x",
+        "lexical/../../x",
+        "lexical/../x",
+        "lexical/./x",
+        "lexical//x",
+        "./lexical/x",
+        "..",
+        ".",
+        "/",
+        "lexical/..",
+        "C:/x",
+        "C:\\x",
+        "..\\x",
+        "lexical\\..\\..\\x",
+        "\\\\server\\x",
         "lexical/x:stream",
-        "lexical/a\0b", "lexical/a\nb", "lexical/\x1b[2J", "lexical/\x7f", "lexical/a ", "lexical/a.", "lexical/...",
+        "lexical/a\0b",
+        "lexical/a\nb",
+        "lexical/\x1b[2J",
+        "lexical/\x7f",
+        "lexical/a ",
+        "lexical/a.",
+        "lexical/...",
         "lexical/con",
-        "lexical/NUL.txt", "lexical/Lpt1", "lexical/aux/x", "lexical/a*", "lexical/a?", "lexical/<a>", 'lexical/"a"', "lexical/a|b",
+        "lexical/NUL.txt",
+        "lexical/Lpt1",
+        "lexical/aux/x",
+        "lexical/a*",
+        "lexical/a?",
+        "lexical/<a>",
+        'lexical/"a"',
+        "lexical/a|b",
         "~/x",
-        "$HOME/x", ".ssh/x", "etc/x", "runs/x/run.json", "project.db-wal", "project.toml.bak", "run.lock", "exports.json",
+        "$HOME/x",
+        ".ssh/x",
+        "etc/x",
+        "runs/x/run.json",
+        "project.db-wal",
+        "project.toml.bak",
+        "run.lock",
+        "exports.json",
         "Lexical/x",
         "PROJECT.TOML/x",
-        "lexical/" + "a" * 256, "lexical/" + "ä" * 128, "lexical/" + "a/" * 500 + "a", "",
-    )  # fmt: skip
+        "lexical/" + "a" * 256,
+        "lexical/" + "ä" * 128,
+        "lexical/" + "a/" * 500 + "a",
+        "",
+    )
     rng = random.Random(34)
     for _ in range(60):
         parts = rng.choices(["lexical", "a", "b"], k=rng.randint(1, 5))
@@ -128,7 +187,17 @@ def manifests() -> Iterator[tuple[Mapping[str, Any] | bytes, str, str]]:
     """(change, key to leave out, code)"""
     yield from (
         (text, "", DAMAGED)
-        for text in (b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'"x"', b"1e999", b"NaN")
+        for text in (
+            b"",
+            b"{",
+            b"[]",
+            b"null",
+            b"\xff\xfe",
+            b"[" * 100_000,
+            b'"x"',
+            b"1e999",
+            b"NaN",
+        )
     )
     yield from (({}, key, DAMAGED) for key in manifest_of(FILES))
     yield from (({"format": value}, "", DAMAGED) for value in (None, "1", 1.5, [1], {}, True))
@@ -164,18 +233,40 @@ def manifests() -> Iterator[tuple[Mapping[str, Any] | bytes, str, str]]:
 
 def cases() -> Iterator[tuple[Forge, str]]:
     yield from ((with_name(name), UNSAFE) for name in names())
-    for kind in (stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFDIR):
-        for name, content in (("lexical/x", b"/etc/passwd"), ("project.db-x", b"../.."), ("models/x", b"")):
+    for kind in (
+        stat.S_IFLNK,
+        stat.S_IFCHR,
+        stat.S_IFBLK,
+        stat.S_IFIFO,
+        stat.S_IFSOCK,
+        stat.S_IFDIR,
+    ):
+        for name, content in (
+            ("lexical/x", b"/etc/passwd"),
+            ("project.db-x", b"../.."),
+            ("models/x", b""),
+        ):
             yield with_entry(name, kind | 0o777, content), UNSAFE
-    yield from ((with_entry(name), UNSAFE) for name in ("project.toml", "project.db", "lexical/a/meta.json"))  # twice
+    yield from (
+        (with_entry(name), UNSAFE) for name in ("project.toml", "project.db", "lexical/a/meta.json")
+    )  # twice
     for one, other in (
-        ("lexical/b", "lexical/B"), ("lexical/é", "lexical/e\u0301"), ("lexical/ß", "lexical/SS"),
+        ("lexical/b", "lexical/B"),
+        ("lexical/é", "lexical/e\u0301"),
+        ("lexical/ß", "lexical/SS"),
         ("lexical/ﬁ", "lexical/FI"),
-        ("lexical/b/x", "lexical/B/y"), ("lexical/b", "lexical/b/x"), ("lexical/K", "lexical/\u212a"),
+        ("lexical/b/x", "lexical/B/y"),
+        ("lexical/b", "lexical/b/x"),
+        ("lexical/K", "lexical/\u212a"),
         ("project.toml/x", "lexical/b"),
-    ):  # fmt: skip
-        yield lambda target, one=one, other=other: forged(target, {**FILES, one: b"1", other: b"2"}), UNSAFE
-    yield from ((with_entry("lexical/x", 0, b"x", method), UNSAFE) for method in (ZIP_BZIP2, ZIP_LZMA))
+    ):
+        yield (
+            lambda target, one=one, other=other: forged(target, {**FILES, one: b"1", other: b"2"}),
+            UNSAFE,
+        )
+    yield from (
+        (with_entry("lexical/x", 0, b"x", method), UNSAFE) for method in (ZIP_BZIP2, ZIP_LZMA)
+    )
     yield lambda target: forged(target, patch=flagged), UNSAFE
     for size in (5_000_000, 50_000_000):
         yield with_entry("lexical/bomb", 0, b"\0" * size, ZIP_DEFLATED), UNSAFE
@@ -185,10 +276,14 @@ def cases() -> Iterator[tuple[Forge, str]]:
         (patched(size, struct.pack("<L", other)), code)
         for other, code in ((1, DAMAGED), (12_346, DAMAGED), (2**31, UNSAFE))
     )
-    yield from ((with_manifest(change, without=without), code) for change, without, code in manifests())
+    yield from (
+        (with_manifest(change, without=without), code) for change, without, code in manifests()
+    )
     for name in ("project.toml", "project.db"):
         yield (
-            lambda target, name=name: forged(target, {key: value for key, value in FILES.items() if key != name}),
+            lambda target, name=name: forged(
+                target, {key: value for key, value in FILES.items() if key != name}
+            ),
             DAMAGED,
         )
     yield lambda target: forged(target, {"key.age": b"", "project.zip.age": b"", "x": b""}), UNSAFE
@@ -201,7 +296,8 @@ CASES = list(cases())
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_a_hostile_bundle_is_refused_and_writes_nothing(tmp_path: Path, number: int) -> None:
     forge, code = CASES[number]
-    file, place = tmp_path / "hostile.bundle", tmp_path / "a" / "b"
+    file = tmp_path / "hostile.bundle"
+    place = tmp_path / "a" / "b"
     place.mkdir(parents=True)
     forge(file)
     with pytest.raises(EngineError) as caught:
@@ -235,10 +331,14 @@ def test_settings_and_database_that_cannot_be_used_are_refused(
 def test_a_database_that_names_folders_elsewhere_is_refused(
     halves: dict[str, Bundled], tmp_path: Path, column: str
 ) -> None:
-    files, database = contents(halves), tmp_path / "project.db"
+    files = contents(halves)
+    database = tmp_path / "project.db"
     database.write_bytes(files["project.db"])
     with closing(sqlite3.connect(database)) as connection:
-        value = "../../etc" if column == "folder" else json.dumps({"adapter": "/etc"})
+        if column == "folder":
+            value = "../../etc"
+        else:
+            value = json.dumps({"adapter": "/etc"})
         connection.execute(f"UPDATE artifacts SET {column} = ? WHERE kind = 'vectors'", (value,))
         connection.commit()
     forged(tmp_path / "hostile.bundle", {**files, "project.db": database.read_bytes()})
@@ -254,7 +354,10 @@ ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 @pytest.mark.parametrize(
     "statement",
     [
-        f"ALTER TABLE artifacts RENAME TO a; CREATE VIEW artifacts AS {ENDLESS} SELECT a.* FROM a, r;",
+        (
+            f"ALTER TABLE artifacts RENAME TO a; CREATE VIEW artifacts AS {ENDLESS} SELECT a.* FROM"
+            " a, r;"
+        ),
         "DROP TABLE queries; CREATE VIEW queries AS SELECT 1;",
         "CREATE TRIGGER t AFTER UPDATE ON artifacts BEGIN DELETE FROM documents; END;",
         "CREATE TABLE more (x);",
@@ -266,7 +369,8 @@ ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 def test_a_database_with_what_no_project_has_is_refused_before_it_is_read(
     halves: dict[str, Bundled], tmp_path: Path, statement: str
 ) -> None:
-    files, database = contents(halves), tmp_path / "project.db"
+    files = contents(halves)
+    database = tmp_path / "project.db"
     database.write_bytes(files["project.db"])
     with closing(sqlite3.connect(database)) as connection:
         connection.executescript(statement)

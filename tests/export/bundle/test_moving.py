@@ -33,7 +33,12 @@ QUERIES = ("What caused the outage?", "badge policy visitors", "coolant leak")
 
 def hits(project: Path) -> list[tuple[int, float, str, str]]:
     with closing(Searcher(ProjectFolder(project))) as searcher:
-        found = [hit for query in QUERIES for mode in MODES for hit in searcher.search(query, mode=mode).hits]
+        found = [
+            hit
+            for query in QUERIES
+            for mode in MODES
+            for hit in searcher.search(query, mode=mode).hits
+        ]
     assert len(found) > 30
     return [(hit.chunk_id, hit.score, hit.path, hit.snippet) for hit in found]
 
@@ -51,10 +56,15 @@ def test_hits_are_equal_where_neither_original_nor_documents_are(
     made = unbundle(halves[name].file, str(tmp_path / "made"), password=lambda: "correct horse")
     assert hits(made.folder) == before
     assert "path-missing" in [note.code for note in made.notes]  # the documents
-    assert (made.folder.stat().st_mode & 0o777, (made.folder / "project.db").stat().st_mode & 0o777) == (0o700, 0o600)
+    assert (
+        made.folder.stat().st_mode & 0o777,
+        (made.folder / "project.db").stat().st_mode & 0o777,
+    ) == (0o700, 0o600)
 
 
-def test_the_model_is_taken_along_and_found(project: ProjectFolder, tiny_model: Path, tmp_path: Path) -> None:
+def test_the_model_is_taken_along_and_found(
+    project: ProjectFolder, tiny_model: Path, tmp_path: Path
+) -> None:
     """Also by `engine run`: the whole project is up to date in its new place."""
     model = Path(shutil.copytree(tiny_model, project.path / "own-model"))
     project.change_settings({"encoder.model": str(model)})
@@ -93,7 +103,9 @@ def test_a_model_elsewhere_is_checked_by_its_fingerprint(
     assert codes("other", moved) == ["model-changed"]
 
 
-def test_the_half_is_smaller_and_holds_no_training_data(halves: dict[str, Bundled], tmp_path: Path) -> None:
+def test_the_half_is_smaller_and_holds_no_training_data(
+    halves: dict[str, Bundled], tmp_path: Path
+) -> None:
     assert halves["half"].bytes < 0.75 * halves["whole"].bytes
     made = unbundle(halves["half"].file, str(tmp_path / "made"))
     with closing(ProjectFolder(made.folder).store()) as store:
@@ -102,12 +114,18 @@ def test_the_half_is_smaller_and_holds_no_training_data(halves: dict[str, Bundle
         assert counts["chunks"] > 0
         vectors = store.artifact(VectorsInfo)
     assert vectors is not None
-    adapters = {"adapters"} if vectors.info.adapter else set()  # search needs the one in use
+    # search needs the one in use
+    if vectors.info.adapter:
+        adapters = {"adapters"}
+    else:
+        adapters = set()
     kept = {path.name for path in made.folder.iterdir()}
     assert kept == adapters | {"lexical", "project.db", "project.toml", "vectors"}
 
 
-def test_what_is_there_is_not_overwritten(halves: dict[str, Bundled], project: ProjectFolder, tmp_path: Path) -> None:
+def test_what_is_there_is_not_overwritten(
+    halves: dict[str, Bundled], project: ProjectFolder, tmp_path: Path
+) -> None:
     with fails(UsageError, "project-exists"):
         unbundle(halves["half"].file, str(project.path))
     (tmp_path / "file").write_text("mine")
@@ -153,7 +171,8 @@ def test_a_run_that_replaces_what_is_copied_makes_it_copied_again(
     with closing(project.store()) as store:
         vectors = store.artifact(VectorsInfo)
         assert vectors is not None
-    former, add = project.path / vectors.folder, pack.add
+    former = project.path / vectors.folder
+    add = pack.add
     calls = []
 
     def swept_meanwhile(archive: Any, name: str, path: Path) -> Any:
@@ -161,7 +180,9 @@ def test_a_run_that_replaces_what_is_copied_makes_it_copied_again(
             calls.append(name)
             former.rename(former.with_name("later"))
             with closing(project.store()) as store:
-                store.put_artifact(type(vectors)(vectors.info, vectors.fingerprint, "vectors/later"))
+                store.put_artifact(
+                    type(vectors)(vectors.info, vectors.fingerprint, "vectors/later")
+                )
         return add(archive, name, path)
 
     monkeypatch.setattr(pack, "add", swept_meanwhile)
@@ -174,7 +195,11 @@ def test_a_run_that_replaces_what_is_copied_makes_it_copied_again(
 
 @pytest.mark.parametrize("free", [4_096, 40_000, 300_000])
 def test_a_full_disk_leaves_nothing(
-    halves: dict[str, Bundled], project: ProjectFolder, small_disk: Path, disk_filler: Callable[..., None], free: int
+    halves: dict[str, Bundled],
+    project: ProjectFolder,
+    small_disk: Path,
+    disk_filler: Callable[..., None],
+    free: int,
 ) -> None:
     disk_filler(small_disk, free)
     with fails(ResourceError, "disk-full", small_disk):
@@ -192,10 +217,10 @@ def test_an_unbundle_that_is_killed_leaves_no_project_and_the_next_one_tidies_up
 ) -> None:
     target = tmp_path / "made"
     code = (
-        "import os, sys, signal; from pathlib import Path; from engine.export.bundle import unpack\n"
-        "def stop(_): os.kill(os.getpid(), signal.SIGSTOP)\n"
-        f"unpack.{'sync_tree' if moment.endswith('toml') else '_settle'} = lambda *_: stop(0)\n"
-        "unpack.unbundle(Path(sys.argv[1]), sys.argv[2])"
+        "import os, sys, signal; from pathlib import Path; from engine.export.bundle import"
+        " unpack\ndef stop(_): os.kill(os.getpid(),"
+        f" signal.SIGSTOP)\nunpack.{'sync_tree' if moment.endswith('toml') else '_settle'} = lambda"
+        " *_: stop(0)\nunpack.unbundle(Path(sys.argv[1]), sys.argv[2])"
     )
     command = [sys.executable, "-c", code, str(halves["half"].file), str(target)]
     with subprocess.Popen(command, env=environment()) as child:
@@ -203,7 +228,9 @@ def test_an_unbundle_that_is_killed_leaves_no_project_and_the_next_one_tidies_up
         (left,) = tmp_path.glob(".made.*.part")
         assert (left / moment).exists()
         assert not target.exists()
-        unbundle(halves["half"].file, str(tmp_path / "made"))  # another one at the same time leaves it alone
+        unbundle(
+            halves["half"].file, str(tmp_path / "made")
+        )  # another one at the same time leaves it alone
         assert left.exists()
         child.send_signal(signal.SIGKILL)
     shutil.rmtree(target)
@@ -212,9 +239,13 @@ def test_an_unbundle_that_is_killed_leaves_no_project_and_the_next_one_tidies_up
 
 
 def test_the_commands(project: ProjectFolder, tmp_path: Path) -> None:
-    file, word = tmp_path / "x.bundle", tmp_path / "word"
+    file = tmp_path / "x.bundle"
+    word = tmp_path / "word"
     word.write_text("secret\n")
-    assert engine_here("bundle", str(project.path), str(file), "--password-file", str(word)).stdout == f"{file}\n"
+    assert (
+        engine_here("bundle", str(project.path), str(file), "--password-file", str(word)).stdout
+        == f"{file}\n"
+    )
     done = engine_here("unbundle", str(file), str(tmp_path / "made"), "--password-file", str(word))
     assert done.stdout == f"{tmp_path / 'made'}\n"
     assert '"files": null' in engine_here("verify", str(file), "--json").stdout

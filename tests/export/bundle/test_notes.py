@@ -24,18 +24,31 @@ from engine.project.store.artifacts import INCOMPLETE, Artifact
 RERANKER = RerankerInfo(used=True, fingerprint="forged")
 
 
-def moved(folder: Path, reranker: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]], ProjectFolder]:
-    """Notes of bundling and of unbundling a project that is made of what a bundle can claim, and the new project."""
+def moved(
+    folder: Path, reranker: str
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]], ProjectFolder]:
+    """Notes of bundling and of unbundling a project that is made of what a bundle can claim, and
+    the new project.
+    """
     project = ProjectFolder.create(folder / "made", {})
-    project.change_settings({
-        "search.reranker": reranker, "search.reranker_allow_public": True, "encoder.endpoint_allow_public": True,
-        "queries.endpoint": "https://9.9.9.9/v1", "queries.endpoint_allow_public": True,
-    })  # fmt: skip
+    project.change_settings(
+        {
+            "search.reranker": reranker,
+            "search.reranker_allow_public": True,
+            "encoder.endpoint_allow_public": True,
+            "queries.endpoint": "https://9.9.9.9/v1",
+            "queries.endpoint_allow_public": True,
+        }
+    )
     with closing(project.store()) as store:
         store.put_artifact(
-            Artifact(EvaluationInfo(hybrid=InUseInfo(reason="why"), reranker=RERANKER), "e", "reports/e")
+            Artifact(
+                EvaluationInfo(hybrid=InUseInfo(reason="why"), reranker=RERANKER), "e", "reports/e"
+            )
         )
-        store.put_artifact(Artifact(VectorsInfo(endpoint="https://1.1.1.1/v1", dimension=4), "v", "vectors/v"))
+        store.put_artifact(
+            Artifact(VectorsInfo(endpoint="https://1.1.1.1/v1", dimension=4), "v", "vectors/v")
+        )
     for name in ("reports/e", "vectors/v"):
         (project.path / name).mkdir(parents=True)
     packed = bundle_project(project, folder / "x.bundle")
@@ -48,7 +61,10 @@ def test_no_server_gets_text_without_a_note(tmp_path: Path) -> None:
     _, notes, project = moved(tmp_path, "https://8.8.8.8/v1")
     named = [what for code, what in notes if code == "bundle-names-server"]
     assert len(named) == 3
-    assert all(sum(url in what for what in named) == 1 for url in ("//8.8.8.8/", "//9.9.9.9/", "//1.1.1.1/"))
+    assert all(
+        sum(url in what for what in named) == 1
+        for url in ("//8.8.8.8/", "//9.9.9.9/", "//1.1.1.1/")
+    )
     settings = project.settings()
     assert settings.search.reranker == "https://8.8.8.8/v1"
     allowed = (settings.encoder.endpoint_allow_public, settings.queries.endpoint_allow_public)
@@ -56,7 +72,11 @@ def test_no_server_gets_text_without_a_note(tmp_path: Path) -> None:
     with closing(project.store()) as store:
         evaluation = store.artifact(EvaluationInfo)
     assert evaluation is not None
-    assert (evaluation.info.reranker, evaluation.info.hybrid.reason, evaluation.fingerprint) == (None, "why", "")
+    assert (evaluation.info.reranker, evaluation.info.hybrid.reason, evaluation.fingerprint) == (
+        None,
+        "why",
+        "",
+    )
 
 
 def test_folders_here_that_a_run_would_read_are_named(tmp_path: Path) -> None:
@@ -72,7 +92,10 @@ def test_folders_here_that_a_run_would_read_are_named(tmp_path: Path) -> None:
     bundle_project(project, tmp_path / "x.bundle")
     notes = unbundle(tmp_path / "x.bundle", str(tmp_path / "unpacked")).notes
     named = {one.code: one.what for one in notes if one.code in ("bundle-reads", "path-missing")}
-    assert [str(tmp_path / "here") in named["bundle-reads"], str(tmp_path / "no") in named["path-missing"]] == [
+    assert [
+        str(tmp_path / "here") in named["bundle-reads"],
+        str(tmp_path / "no") in named["path-missing"],
+    ] == [
         True,
         True,
     ]

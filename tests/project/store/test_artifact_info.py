@@ -31,71 +31,174 @@ from engine.project.store.artifact_info import (
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 
-INTERPOLATED = InUseInfo("interpolated-0.5", 0.5, "adapters/a", "both-then-queries", "proved", "because")
+INTERPOLATED = InUseInfo(
+    "interpolated-0.5", 0.5, "adapters/a", "both-then-queries", "proved", "because"
+)
 PROVED = InUseInfo("adapted", 1.0, "adapters/a", "queries", "proved", "better")
 FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
     (
-        "corpus", {"chunks": "c", "passwords": [7], "ocr": "5.3", "limits": {"timed out": 60}, "skipped": {"a": "large"}},
+        "corpus",
+        {
+            "chunks": "c",
+            "passwords": [7],
+            "ocr": "5.3",
+            "limits": {"timed out": 60},
+            "skipped": {"a": "large"},
+        },
         CorpusInfo("c", (7,), "5.3", {"timed out": 60}),
     ),
     (
-        "lexical", {"language": "en", "chunks": 2, "chunks_fingerprint": "c", "version": 4},
+        "lexical",
+        {"language": "en", "chunks": 2, "chunks_fingerprint": "c", "version": 4},
         LexicalInfo("en", (), 2, "c", 4),
     ),
     (
-        "queries", {"corpus": "c", "recipe": "r", "made": 5, "rejected": {"duplicate": 1}, "content": "q", "backend": "gguf",
-                    "backend_reason": "it is set", "writer": {"named": "a.gguf", "identity": "i"}},
+        "queries",
+        {
+            "corpus": "c",
+            "recipe": "r",
+            "made": 5,
+            "rejected": {"duplicate": 1},
+            "content": "q",
+            "backend": "gguf",
+            "backend_reason": "it is set",
+            "writer": {"named": "a.gguf", "identity": "i"},
+        },
         QueriesInfo("c", "r", 5, {"duplicate": 1}, "q", "gguf", WriterInfo("a.gguf", "i")),
     ),
     ("queries", {"corpus": "c", "recipe": "r", "content": "q"}, QueriesInfo("c", "r", content="q")),
     ("query-backend", {}, QueryBackendInfo()),
     ("rankings", {"queries": "q", "k": 9}, RankingsInfo("q", 9)),
     (
-        "adapter", {"adapter": "adapters/a", "reason": "", "steps": 6, "best_step": 4, "ended": "all steps", "side": "query",
-                    "digest": "d", "model": "m", "history": {"losses": [[1, 0.5]], "held_out": [[0, 70.0]]}},
+        "adapter",
+        {
+            "adapter": "adapters/a",
+            "reason": "",
+            "steps": 6,
+            "best_step": 4,
+            "ended": "all steps",
+            "side": "query",
+            "digest": "d",
+            "model": "m",
+            "history": {"losses": [[1, 0.5]], "held_out": [[0, 70.0]]},
+        },
         AdapterInfo(
-            "adapters/a", "", 6, 4, "all steps", "queries", "d", "m", TrainingHistory(([1, 0.5],), ([0, 70.0],))  # type: ignore[arg-type]
+            "adapters/a",
+            "",
+            6,
+            4,
+            "all steps",
+            "queries",
+            "d",
+            "m",
+            TrainingHistory(([1, 0.5],), ([0, 70.0],)),  # type: ignore[arg-type]
         ),
     ),
     ("adapter", {"adapter": None, "reason": "few", "history": {}}, AdapterInfo(reason="few")),
     (
         "evaluation",
         {
-            "served": {"name": "merge-0.5", "scale": 0.5, "adapter": "adapters/a", "side": "both-then-query"},
-            "adapter": "adapters/a", "model": "m", "reason": "because", "advice": "less", "language": "en",
-            "fusion": {"method": "weighted", "weight": 0.4, "reason": "w", "weighed_words": 3, "weighed_words_reason": "x"},
+            "served": {
+                "name": "merge-0.5",
+                "scale": 0.5,
+                "adapter": "adapters/a",
+                "side": "both-then-query",
+            },
+            "adapter": "adapters/a",
+            "model": "m",
+            "reason": "because",
+            "advice": "less",
+            "language": "en",
+            "fusion": {
+                "method": "weighted",
+                "weight": 0.4,
+                "reason": "w",
+                "weighed_words": 3,
+                "weighed_words_reason": "x",
+            },
             "hubs": {"hub_queries": 300, "hubs_reason": "h", "plain_system": "adapted", "key": "k"},
             "tables": {"synthetic": {"systems": {"base": {"ndcg@10": {"value": 1.0}}}}},
-            "threshold": {"similarity": 0.3, "kind": "judged", "reason": "", "encoder": "e", "hubs": "k"},
+            "threshold": {
+                "similarity": 0.3,
+                "kind": "judged",
+                "reason": "",
+                "encoder": "e",
+                "hubs": "k",
+            },
         },
         EvaluationInfo(
-            INTERPOLATED, INTERPOLATED, model="m", advice="less", fusion=FusionInfo("weighted", 0.4),
+            INTERPOLATED,
+            INTERPOLATED,
+            model="m",
+            advice="less",
+            fusion=FusionInfo("weighted", 0.4),
             threshold=ThresholdInfo(None, "'engine evaluate' learns it anew", "e"),
         ),
     ),
     (
-        "evaluation", {"served": {"name": "base", "scale": 0.0, "adapter": None}, "adapter": None, "reason": "few"},
-        EvaluationInfo(InUseInfo(reason="few"), InUseInfo(reason="few")),  # of before fusion and thresholds were learned: RRF
+        "evaluation",
+        {
+            "served": {"name": "base", "scale": 0.0, "adapter": None},
+            "adapter": None,
+            "reason": "few",
+        },
+        EvaluationInfo(
+            InUseInfo(reason="few"), InUseInfo(reason="few")
+        ),  # of before fusion and thresholds were learned: RRF
     ),
     (
         "evaluation",
         {
-            "in_use": {"name": "adapted", "interpolation_weight": 1.0, "adapter": "adapters/a", "adapter_scope": "queries"},
-            "model": "m", "reason": "better", "fusion": {"method": "weighted", "weight": 0.5}, "judgments": "j",
+            "in_use": {
+                "name": "adapted",
+                "interpolation_weight": 1.0,
+                "adapter": "adapters/a",
+                "adapter_scope": "queries",
+            },
+            "model": "m",
+            "reason": "better",
+            "fusion": {"method": "weighted", "weight": 0.5},
+            "judgments": "j",
         },
-        EvaluationInfo(PROVED, PROVED, model="m", fusion=FusionInfo("weighted", 0.5), judgments="j"),  # of before 0.4
+        EvaluationInfo(
+            PROVED, PROVED, model="m", fusion=FusionInfo("weighted", 0.5), judgments="j"
+        ),  # of before 0.4
     ),
     (
-        "vectors", {"model": "m", "max_tokens": 64, "adapter": "adapters/a", "chunk_adapter": "adapters/a", "scale": 0.5,
-                    "encoder": "e", "chunk_encoder": "e", "version": 1, "dimension": 8, "chunks": 2, "hubs": "k"},
+        "vectors",
+        {
+            "model": "m",
+            "max_tokens": 64,
+            "adapter": "adapters/a",
+            "chunk_adapter": "adapters/a",
+            "scale": 0.5,
+            "encoder": "e",
+            "chunk_encoder": "e",
+            "version": 1,
+            "dimension": 8,
+            "chunks": 2,
+            "hubs": "k",
+        },
         VectorsInfo("m", 64, (None, None), "adapters/a", "adapters/a", 0.5, "e", "e", 1, 8, 2),
     ),
     (
-        "vectors", {"model": "m", "max_tokens": 64, "prompts": ["q: ", None], "adapter": "adapters/a", "chunk_adapter": None,
-                    "scale": 1.0, "encoder": "e", "chunk_encoder": "base", "version": 1, "dimension": 8, "chunks": 2},
+        "vectors",
+        {
+            "model": "m",
+            "max_tokens": 64,
+            "prompts": ["q: ", None],
+            "adapter": "adapters/a",
+            "chunk_adapter": None,
+            "scale": 1.0,
+            "encoder": "e",
+            "chunk_encoder": "base",
+            "version": 1,
+            "dimension": 8,
+            "chunks": 2,
+        },
         VectorsInfo("m", 64, ("q: ", None), "adapters/a", None, 1.0, "e", "base", 1, 8, 2),
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "former", "info"), FORMER)
@@ -103,7 +206,9 @@ def test_what_a_former_version_noted_is_read(
     store: Store, kind: str, former: dict[str, Any], info: ArtifactInfo
 ) -> None:
     with closing(sqlite3.connect(store.path)) as database, database:
-        database.execute("INSERT INTO artifacts VALUES (?, 'f', 'folder', 1.0, ?)", (kind, json.dumps(former)))
+        database.execute(
+            "INSERT INTO artifacts VALUES (?, 'f', 'folder', 1.0, ?)", (kind, json.dumps(former))
+        )
     assert store.artifact(KINDS[kind]) == Artifact(info, "f", "folder")
     store.put_artifact(Artifact(info, "g", "folder"))
     assert store.artifacts() == {kind: Artifact(info, "g", "folder")}
@@ -111,15 +216,22 @@ def test_what_a_former_version_noted_is_read(
 
 def test_every_former_key_is_read_and_the_present_one_counts() -> None:
     assert set(FORMER_KEYS) == {"adapter_scope", "interpolation_weight"}
-    assert RankingsInfo.from_dict({"found_first": 0.1, "k": 9}) == RankingsInfo(k=9)  # removed since
-    assert AdapterInfo.from_dict({"side": "both", "adapter_scope": "queries"}).adapter_scope == "queries"
+    assert RankingsInfo.from_dict({"found_first": 0.1, "k": 9}) == RankingsInfo(
+        k=9
+    )  # removed since
+    assert (
+        AdapterInfo.from_dict({"side": "both", "adapter_scope": "queries"}).adapter_scope
+        == "queries"
+    )
 
 
 def test_folders_of_adapters_that_something_needs_are_known(store: Store) -> None:
     both = EvaluationInfo(InUseInfo(adapter="adapters/a"), InUseInfo(adapter="adapters/a"))
     store.put_artifact(Artifact(both, "f", "reports/r"))
     store.put_artifact(Artifact(VectorsInfo(adapter="adapters/b"), "f", "vectors/v"))
-    store.put_artifact(Artifact(SemanticVectorsInfo(adapter="adapters/a", shared=True), "f", "vectors/s"))
+    store.put_artifact(
+        Artifact(SemanticVectorsInfo(adapter="adapters/a", shared=True), "f", "vectors/s")
+    )
     store.put_artifact(Artifact(LexicalInfo(), "f", "lexical/l"))
     needed = {kind: made.info.folders_read for kind, made in store.artifacts().items()}
     assert needed == {
@@ -143,15 +255,21 @@ def test_folders_of_adapters_that_something_needs_are_known(store: Store) -> Non
         ({}, "base"),
     ],
 )
-def test_what_came_into_use_before_there_were_expectations_was_proved(former: dict[str, Any], standing: str) -> None:
+def test_what_came_into_use_before_there_were_expectations_was_proved(
+    former: dict[str, Any], standing: str
+) -> None:
     assert InUseInfo.from_dict(former).standing == standing
     for key in ("in_use", "served"):
         both = EvaluationInfo.from_dict({key: former, "reason": "so"})
-        assert [(one.standing, one.reason) for one in both.in_use.values()] == [(standing, "so")] * 2
+        assert [(one.standing, one.reason) for one in both.in_use.values()] == [
+            (standing, "so")
+        ] * 2
 
 
 def test_each_search_mode_has_its_own_encoder(store: Store) -> None:
-    info = EvaluationInfo(PROVED, InUseInfo("interpolated-0.5", 0.5, "adapters/a", standing="expected", reason="six"))
+    info = EvaluationInfo(
+        PROVED, InUseInfo("interpolated-0.5", 0.5, "adapters/a", standing="expected", reason="six")
+    )
     store.put_artifact(Artifact(info, "f", "reports/r"))
     kept = store.artifact(EvaluationInfo)
     assert kept is not None
@@ -163,9 +281,14 @@ def test_each_search_mode_has_its_own_encoder(store: Store) -> None:
 
 
 def test_what_is_in_use_has_a_form_of_before() -> None:
-    assert InUseInfo("interpolated-0.5", 0.5, "adapters/a", "both-then-queries").to_former_dict() == {
-        "name": "merge-0.5", "scale": 0.5, "adapter": "adapters/a", "side": "both-then-query",
-    }  # fmt: skip
+    assert InUseInfo(
+        "interpolated-0.5", 0.5, "adapters/a", "both-then-queries"
+    ).to_former_dict() == {
+        "name": "merge-0.5",
+        "scale": 0.5,
+        "adapter": "adapters/a",
+        "side": "both-then-query",
+    }
 
 
 def test_tables_of_figures_are_not_kept_in_the_database() -> None:

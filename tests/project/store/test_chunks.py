@@ -19,7 +19,8 @@ from engine.project.store.store import Store
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """From two chunks on a corpus is large. The ids of those that are read."""
-    ids, read = list[int](), Store.chunk
+    ids = list[int]()
+    read = Store.chunk
 
     def noted(store: Store, key: int) -> Chunk:
         ids.append(key)
@@ -33,7 +34,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_chunks_of_many_are_read_when_they_are_wanted(store: Store, asked: list[int]) -> None:
     row = store.put_document(put_file(store), document())
     store.replace_chunks(row, [chunk(0, "one"), chunk(1, "two", "Heading\n"), chunk(2, "three")])
-    whole, found = list(store.each_chunk()), store.chunks()
+    whole = list(store.each_chunk())
+    found = store.chunks()
     keys = [(one.id, one.document_id, one.content_hash) for one in found]
     assert keys == [(one.id, one.document_id, one.content_hash) for one in whole]
     assert asked == []

@@ -1,4 +1,6 @@
-"""The fingerprint of all chunks, made of a digest of each document's, follows their ids and contents as a hash over all would."""
+"""The fingerprint of all chunks, made of a digest of each document's, follows their ids and
+contents as a hash over all would.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ for turn in range(10**9):
         for row in map(int, sys.argv[2].split(",")):
             store.replace_chunks(row, [chunk(n, f"{row} {(turn + n) % 7}") for n in range(turn % 5)])
     print(turn, flush=True)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -42,7 +44,9 @@ def hash_over_all(store: Store) -> str:
 
 
 def test_it_is_another_exactly_when_an_id_or_a_content_is(store: Store) -> None:
-    rng, paths, seen = random.Random(3), [f"{name}.md" for name in "abcd"], list[tuple[str, str]]()
+    rng = random.Random(3)
+    paths = [f"{name}.md" for name in "abcd"]
+    seen = list[tuple[str, str]]()
     rows = {path: put_document(store, ["one"], path) for path in paths}
 
     def note() -> None:

@@ -54,7 +54,14 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\0" * 8192, b"hello", b"SQLite format 3\0" + b"\xff" * 4096, random.Random(0).randbytes(9000)]
+    "content",
+    [
+        b"",
+        b"\0" * 8192,
+        b"hello",
+        b"SQLite format 3\0" + b"\xff" * 4096,
+        random.Random(0).randbytes(9000),
+    ],
 )
 def test_garbage(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "garbage.db"
@@ -72,7 +79,9 @@ def test_a_truncated_file(closed: Path) -> None:
 
 
 def test_flipped_bytes_are_found_or_harmless_but_never_a_fault(closed: Path) -> None:
-    whole, rng, found = closed.read_bytes(), random.Random(1), 0
+    whole = closed.read_bytes()
+    rng = random.Random(1)
+    found = 0
     for _ in range(60):
         data = bytearray(whole)
         for _ in range(20):
@@ -95,7 +104,8 @@ def test_a_damaged_page_is_found_by_the_check(closed: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "column"), [("chunks", "headings"), ("judged_queries", "grades"), ("artifacts", "info")]
+    ("table", "column"),
+    [("chunks", "headings"), ("judged_queries", "grades"), ("artifacts", "info")],
 )
 def test_a_value_that_is_no_json_any_more(closed: Path, table: str, column: str) -> None:
     with sqlite3.connect(closed) as connection:
@@ -135,7 +145,9 @@ def test_a_schema_version_that_never_was_is_damage(closed: Path, version: int) -
 # a full disk
 
 
-def test_a_full_disk_is_reported_and_nothing_is_lost(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_lost(
+    small_disk: Path, disk_filler: Callable[..., None]
+) -> None:
     store = Store.create(small_disk / "project.db")
     put_document(store, ["one"])
     before = live(store)
@@ -153,7 +165,9 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(small_disk: Path, disk_fill
     use_everything(small_disk / "project.db")
 
 
-def test_a_database_that_cannot_be_made_leaves_no_trace(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+def test_a_database_that_cannot_be_made_leaves_no_trace(
+    small_disk: Path, disk_filler: Callable[..., None]
+) -> None:
     disk_filler(small_disk)
     with pytest.raises(ResourceError):
         Store.create(small_disk / "project.db")
@@ -170,7 +184,11 @@ def test_a_locked_database_is_busy_and_not_read_behind_its_owners_back(
     owner = opened(closed, isolation_level=None)
     owner.execute("PRAGMA locking_mode = EXCLUSIVE")
     owner.execute("SELECT count(*) FROM files").fetchone()
-    monkeypatch.setattr(sqlite3, "connect", lambda *where, **options: opened(*where, **(options | {"timeout": 0.05})))
+    monkeypatch.setattr(
+        sqlite3,
+        "connect",
+        lambda *where, **options: opened(*where, **(options | {"timeout": 0.05})),
+    )
     with fails(EngineError, "project-busy"):
         Store.open(closed)
     owner.close()

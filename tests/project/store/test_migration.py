@@ -37,12 +37,14 @@ DROP TABLE contents;
 DROP INDEX documents_overview;
 DROP INDEX chunks_overview;
 PRAGMA user_version = 6;
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
 def former(tmp_path: Path) -> Path:
-    """The database of a project as version 0.1 left it: without what documents say they are about."""
+    """The database of a project as version 0.1 left it: without what documents say they are
+    about.
+    """
     path = tmp_path / "project.db"
     Store.create(path).close()
     with sqlite3.connect(path) as raw:
@@ -53,20 +55,29 @@ def former(tmp_path: Path) -> Path:
 
 def columns(path: Path) -> dict[str, list[Any]]:
     raw = sqlite3.connect(path)
-    names = [row[0] for row in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    names = [
+        row[0]
+        for row in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    ]
     found: dict[str, list[Any]] = {
-        name: sorted(row[1:5] for row in raw.execute(f"PRAGMA table_info({name})")) for name in names
+        name: sorted(row[1:5] for row in raw.execute(f"PRAGMA table_info({name})"))
+        for name in names
     }
-    found["indexes"] = sorted(raw.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"))
+    found["indexes"] = sorted(
+        raw.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+    )
     raw.close()
     return found
 
 
-def test_a_project_of_the_version_before_is_brought_up_to_date(former: Path, tmp_path: Path) -> None:
+def test_a_project_of_the_version_before_is_brought_up_to_date(
+    former: Path, tmp_path: Path
+) -> None:
     store = Store.open(former)
     assert [chunk.text for chunk in store.chunks()] == ["The pelican.", "Birds."]
     assert store.languages_but("en") == [(2, "de", 4)]
-    fingerprint, chunks = store.corpus_fingerprint(), store.chunks_of(1)
+    fingerprint = store.corpus_fingerprint()
+    chunks = store.chunks_of(1)
     with store.transaction():
         assert store.replace_chunks(1, chunks[:1]) == 0
     assert store.corpus_fingerprint() != fingerprint
@@ -75,8 +86,13 @@ def test_a_project_of_the_version_before_is_brought_up_to_date(former: Path, tmp
     assert store.corpus_fingerprint() == fingerprint
     with store.transaction():
         store.replace_document_queries(1, [DocumentQuery("sea birds", "heading", 1, 1, 0, 5)])
-    assert [(query.text, query.written_in) for query in store.document_queries()] == [("sea birds", 1)]
-    assert [(query.kind, query.imported) for query in store.queries()] == [("imported", True), ("claim", False)]
+    assert [(query.text, query.written_in) for query in store.document_queries()] == [
+        ("sea birds", 1)
+    ]
+    assert [(query.kind, query.imported) for query in store.queries()] == [
+        ("imported", True),
+        ("claim", False),
+    ]
     assert [query.imported for query, _ in store.rejected_page()[1]] == [True]
     assert store.judged() == [JudgedQuery("k", "Which?", ("e",), id=1)]
     store.close()
@@ -87,7 +103,9 @@ def test_a_project_of_the_version_before_is_brought_up_to_date(former: Path, tmp
 
 def test_what_interrupts_it_changes_nothing(former: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = columns(former)
-    monkeypatch.setattr(connection, "MIGRATIONS", {6: MIGRATIONS[6] + "ALTER TABLE nothing ADD COLUMN x;"})
+    monkeypatch.setattr(
+        connection, "MIGRATIONS", {6: MIGRATIONS[6] + "ALTER TABLE nothing ADD COLUMN x;"}
+    )
     with fails(DamagedError, "database-damaged"):
         Store.open(former)
     assert columns(former) == before

@@ -25,7 +25,9 @@ def put(store: Store, path: str, hashes: list[str], state: str = "read") -> int:
     with store.transaction():
         file_id = store.put_file(FileRecord("/docs", path, "md", 5, 7, "h", state, "closed", ""))
         row = store.put_document(file_id, Document(path, "/docs", "md", path, "text", "h", 1, 0.0))
-        store.replace_chunks(row, [Chunk(row, n, n, n + 1, one, (), 1, one, one) for n, one in enumerate(hashes)])
+        store.replace_chunks(
+            row, [Chunk(row, n, n, n + 1, one, (), 1, one, one) for n, one in enumerate(hashes)]
+        )
     return row
 
 
@@ -48,7 +50,8 @@ def test_the_corpus_fingerprint_follows_every_change(project: ProjectFolder, sto
 
 
 def test_chunks_of_documents_that_are_there(store: Store) -> None:
-    first, second = put(store, "a.md", ["h1", "h2"]), put(store, "b.md", ["h2"])
+    first = put(store, "a.md", ["h1", "h2"])
+    second = put(store, "b.md", ["h2"])
     assert [chunk.content_hash for chunk in store.chunks_of(first)] == ["h1", "h2"]
     ids = {chunk.content_hash: chunk.id for chunk in store.chunks_of(first)}
     (copy,) = store.chunks_of(second)
@@ -67,22 +70,34 @@ def test_skipped_files_can_be_forgotten_and_others_not(store: Store) -> None:
     put(store, "read.md", ["h2"])
     put(store, "broken.md", ["h3"], "quarantined")
     both = [("/docs", "broken.md", "closed"), ("/docs", "closed.md", "closed")]
-    assert [store.unread_files(), store.unread_files("quarantined"), store.unread_files("skipped")] == [
+    assert [
+        store.unread_files(),
+        store.unread_files("quarantined"),
+        store.unread_files("skipped"),
+    ] == [
         both,
         both[:1],
         both[1:],
     ]
     assert [store.counts()[what] for what in ("files", "skipped", "quarantined")] == [1, 1, 1]
-    assert [store.forget_reading("/docs", path) for path in ("closed.md", "read.md", "none.md")] == [True, False, False]
+    assert [
+        store.forget_reading("/docs", path) for path in ("closed.md", "read.md", "none.md")
+    ] == [True, False, False]
     files = store.files()
-    assert (files["/docs", "closed.md"].mtime_ns, files["/docs", "closed.md"].state) == (-1, "skipped")
+    assert (files["/docs", "closed.md"].mtime_ns, files["/docs", "closed.md"].state) == (
+        -1,
+        "skipped",
+    )
     assert (files["/docs", "read.md"].size, files["/docs", "read.md"].mtime_ns) == (5, 7)
     assert [chunk.content_hash for chunk in store.chunks_of(row)] == ["h1"]
 
 
 def test_pages_of_queries(store: Store) -> None:
     queries = [
-        Query(f"text {n}", "title" if n % 2 else "claim", 1, 1, "e", "train" if n < 4 else "heldout") for n in range(6)
+        Query(
+            f"text {n}", "title" if n % 2 else "claim", 1, 1, "e", "train" if n < 4 else "heldout"
+        )
+        for n in range(6)
     ]
     store.replace_queries(queries, Artifact(QueriesInfo(), "f"))
 
@@ -94,7 +109,10 @@ def test_pages_of_queries(store: Store) -> None:
     assert page(kind="title") == (3, [2, 4, 6])
     assert page(kind="title", split="train") == (2, [2, 4])
     assert page(matches=lambda text: text.endswith(("1", "4"))) == (2, [2, 5])
-    assert page(limit=1, matches=lambda text: text.endswith(("1", "4")), split="heldout") == (1, [5])
+    assert page(limit=1, matches=lambda text: text.endswith(("1", "4")), split="heldout") == (
+        1,
+        [5],
+    )
     assert store.query_counts() == ({"claim": 3, "title": 3}, {"heldout": 2, "train": 4})
     with store.transaction():
         assert store.rewrite_queries({1: "new", 2: None, 77: None, 78: "none"}) == 2
@@ -109,7 +127,8 @@ def test_judged_queries_can_be_dropped(store: Store) -> None:
 
 
 def test_document_queries_live_as_long_as_their_document(store: Store) -> None:
-    second, first = put(store, "b.md", ["h1"]), put(store, "a.md", ["h2"])
+    second = put(store, "b.md", ["h1"])
+    first = put(store, "a.md", ["h2"])
 
     def replaced(row: int, *queries: DocumentQuery) -> list[tuple[str, int]]:
         with store.transaction():
@@ -120,13 +139,20 @@ def test_document_queries_live_as_long_as_their_document(store: Store) -> None:
     link = DocumentQuery("link", "link", None, second, target="a.md#x")
     replaced(second, heading, link)
     assert replaced(first, DocumentQuery("name", "title", None, first)) == [
-        ("name", first), ("heading", second), ("link", second),
-    ]  # fmt: skip
+        ("name", first),
+        ("heading", second),
+        ("link", second),
+    ]
     kept = store.document_queries()[1:]
-    assert [replace(query, id=0) for query in kept] == [replace(one, written_in=second) for one in (heading, link)]
+    assert [replace(query, id=0) for query in kept] == [
+        replace(one, written_in=second) for one in (heading, link)
+    ]
     assert len({query.id for query in store.document_queries()}) == 3
     former = DocumentQuery("of before", "filename", None, second)  # type: ignore[arg-type]
-    assert replaced(second, DocumentQuery("new", "title", None, second), former) == [("name", first), ("new", second)]
+    assert replaced(second, DocumentQuery("new", "title", None, second), former) == [
+        ("name", first),
+        ("new", second),
+    ]
     with store.transaction():
         store.drop_document(second)
     assert [query.text for query in store.document_queries()] == ["name"]
@@ -137,15 +163,29 @@ def test_document_queries_live_as_long_as_their_document(store: Store) -> None:
 def test_an_imported_query_keeps_its_kind(store: Store) -> None:
     mine = Query("mine", "everyday", 1, 1, "e", imported=True)
     model = Query("the model's", "everyday", 1, 1, "e", "heldout")
-    store.replace_queries([mine, model], Artifact(QueriesInfo(), "f"), [(mine, "duplicate"), (model, "copied")])
+    store.replace_queries(
+        [mine, model], Artifact(QueriesInfo(), "f"), [(mine, "duplicate"), (model, "copied")]
+    )
     assert store.queries() == [replace(mine, id=1), replace(model, id=2)]
     assert store.query(1) == replace(mine, id=1)
-    assert store.rejected_page()[1] == [(mine, "duplicate"), (replace(model, split="train"), "copied")]
+    assert store.rejected_page()[1] == [
+        (mine, "duplicate"),
+        (replace(model, split="train"), "copied"),
+    ]
 
 
 def test_judged_queries_keep_what_else_answers_them(store: Store) -> None:
-    also = (FurtherAnswer("b.md", ("That.", "This.")), FurtherAnswer(None, ("It.",)), FurtherAnswer("c.md"))
-    store.put_judged([JudgedQuery("k", "who?", ("He.",), path="a.md", also=also), JudgedQuery("l", "what?", ("e",))])
+    also = (
+        FurtherAnswer("b.md", ("That.", "This.")),
+        FurtherAnswer(None, ("It.",)),
+        FurtherAnswer("c.md"),
+    )
+    store.put_judged(
+        [
+            JudgedQuery("k", "who?", ("He.",), path="a.md", also=also),
+            JudgedQuery("l", "what?", ("e",)),
+        ]
+    )
     assert [query.also for query in store.judged()] == [also, ()]
     store.put_judged([JudgedQuery("k", "who?", ("He.",), path="a.md")])
     assert [query.also for query in store.judged()] == [(), ()]

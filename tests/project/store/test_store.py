@@ -26,7 +26,9 @@ def test_records_come_back_as_they_were(store: Store) -> None:
     row = store.put_document(file_id, document(text="né 文", external_id="7"))
     store.replace_chunks(row, [chunk(0, "né"), chunk(1, "文", "Heading\n")])
     assert store.document(row) == document(text="né 文", external_id="7", id=row)
-    assert store.document_card(row) == replace(document(text="né 文", external_id="7", id=row), text="")
+    assert store.document_card(row) == replace(
+        document(text="né 文", external_id="7", id=row), text=""
+    )
     assert store.documents() == [store.document_card(row)]
     assert store.documents(with_text=True) == [store.document(row)]
     first, second = store.chunks()
@@ -48,9 +50,17 @@ def test_records_come_back_as_they_were(store: Store) -> None:
         store.document_card(99)
 
 
-def test_a_list_of_languages_at_the_top_of_a_page_does_not_decide_its_language(store: Store) -> None:
-    listed = "Qhichwa simi Runa Shimi Aymar aru Avañe'ẽ Gàidhlig na h-Alba Gaeilge Brezhoneg Kernowek " * 20
-    prose = "The tufted duck is a diving bird that breeds in the north and winters on sheltered lakes. " * 80
+def test_a_list_of_languages_at_the_top_of_a_page_does_not_decide_its_language(
+    store: Store,
+) -> None:
+    listed = (
+        "Qhichwa simi Runa Shimi Aymar aru Avañe'ẽ Gàidhlig na h-Alba Gaeilge Brezhoneg Kernowek "
+        * 20
+    )
+    prose = (
+        "The tufted duck is a diving bird that breeds in the north and winters on sheltered lakes. "
+        * 80
+    )
     file_id = put_file(store)
     page = store.put_document(file_id, document(path="page.html", text=listed + prose))
     short = store.put_document(file_id, document(path="short.html", text=prose[:1800]))
@@ -66,13 +76,20 @@ def test_put_file_keeps_the_id(store: Store) -> None:
     put_file(store, "b.md")
     assert put_file(store) == first
     store.put_file(replace(store.files()["/docs", "a.md"], size=99, mtime_ns=100))
-    assert (store.files()["/docs", "a.md"].size, store.files()["/docs", "a.md"].mtime_ns) == (99, 100)
+    assert (store.files()["/docs", "a.md"].size, store.files()["/docs", "a.md"].mtime_ns) == (
+        99,
+        100,
+    )
     assert store.files()["/docs", "a.md"].id == first
 
 
 def test_paths_of_formats_leave_out_what_is_gone(store: Store) -> None:
     put_file(store, "a.md")
-    for path, format, state in (("b.zip", "zip", "read"), ("c.mbox", "mbox", "read"), ("d.zip", "zip", "gone")):
+    for path, format, state in (
+        ("b.zip", "zip", "read"),
+        ("c.mbox", "mbox", "read"),
+        ("d.zip", "zip", "gone"),
+    ):
         put_file(store, path)
         store.put_file(replace(store.files()["/docs", path], format=format, state=state))
     assert store.paths_of({"zip", "mbox"}) == {("/docs", "b.zip"), ("/docs", "c.mbox")}
@@ -84,10 +101,14 @@ def test_equal_chunks_keep_their_ids(store: Store) -> None:
     before = live(store)
     assert store.replace_chunks(row, [chunk(0, "zero"), chunk(1, "three"), chunk(2, "one")]) == 1
     after = live(store)
-    assert {text: after[text] for text in ("one", "three")} == {text: before[text] for text in ("one", "three")}
+    assert {text: after[text] for text in ("one", "three")} == {
+        text: before[text] for text in ("one", "three")
+    }
     assert after["zero"] not in before.values()
     assert [found.ordinal for found in sorted(store.chunks(), key=lambda c: c.ordinal)] == [0, 1, 2]
-    assert store.chunk_keys() == [(found.id, found.document_id, found.content_hash) for found in store.chunks()]
+    assert store.chunk_keys() == [
+        (found.id, found.document_id, found.content_hash) for found in store.chunks()
+    ]
 
 
 def test_the_same_text_twice_has_two_ids_and_keeps_both(store: Store) -> None:
@@ -108,7 +129,9 @@ def test_superseded_chunks_stay_readable_until_purged(store: Store) -> None:
     assert set(live(store)) == {"one"}
     assert store.chunks_by_id(old.values())[old["two"]].text == "two"
     assert [key[:2] for key in store.chunk_keys()] == [(old["one"], row)]
-    assert [key[:2] for key in store.chunk_keys(superseded=True)] == sorted((key, row) for key in old.values())
+    assert [key[:2] for key in store.chunk_keys(superseded=True)] == sorted(
+        (key, row) for key in old.values()
+    )
     assert store.purge_dead() == 1
     assert set(store.chunks_by_id(old.values())) == {old["one"]}
 
@@ -181,8 +204,9 @@ def test_chunk_ids_of_some_documents_are_of_live_chunks(store: Store) -> None:
     store.replace_chunks(rows[2], [chunk(0, "c 0")])
     assert goes not in store.chunk_ids_in(rows)
     assert sorted(store.chunk_ids_in([rows[0], rows[2], 10**9])) == [
-        *(found.id for found in store.chunks_of(rows[0])), stays,
-    ]  # fmt: skip
+        *(found.id for found in store.chunks_of(rows[0])),
+        stays,
+    ]
 
 
 def test_fingerprint_follows_the_content(store: Store) -> None:
@@ -196,7 +220,9 @@ def test_fingerprint_follows_the_content(store: Store) -> None:
     assert store.corpus_fingerprint() != full
 
 
-@pytest.mark.parametrize(("count", "least", "most"), [(0, 0, 1), (1, 1, 1), (5, 5, 5), (10, 10, 10), (99, 10, 10)])
+@pytest.mark.parametrize(
+    ("count", "least", "most"), [(0, 0, 1), (1, 1, 1), (5, 5, 5), (10, 10, 10), (99, 10, 10)]
+)
 def test_sample_is_spread_over_the_corpus(store: Store, count: int, least: int, most: int) -> None:
     put_document(store, [f"text {n}" for n in range(10)])
     assert least <= len(store.sample_chunk_texts(count)) <= most
@@ -221,7 +247,10 @@ def test_the_changed_share_counts_chunks_that_came_or_went(store: Store) -> None
     lost = Query("r", "claim", 1, row, "b")
     store.replace_queries([query], ARTIFACT, [(lost, "copied"), (query, "why not")])
     assert store.queries() == [replace(query, id=1)]
-    assert store.rejected_page()[1] == [(lost, "copied"), (replace(query, split="train"), "why not")]
+    assert store.rejected_page()[1] == [
+        (lost, "copied"),
+        (replace(query, split="train"), "why not"),
+    ]
     assert store.artifact(QueriesInfo) == ARTIFACT
     assert store.changed_share() == 0
     store.replace_chunks(row, [chunk(n, text) for n, text in enumerate("abcx")])
@@ -300,8 +329,12 @@ def checkpoint(database: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def test_deleted_text_does_not_stay_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a SQLite that leaves deleted bytes where they are, as it does unless it is built otherwise."""
+def test_deleted_text_does_not_stay_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a SQLite that leaves deleted bytes where they are, as it does unless it is built
+    otherwise.
+    """
     opened = sqlite3.connect
 
     def plain(*arguments: object, **options: object) -> sqlite3.Connection:
@@ -338,7 +371,9 @@ def test_text_that_utf8_cannot_hold_is_the_inputs_fault(store: Store) -> None:
     str(caught.value).encode()
     with fails(InputError, "text-not-storable", "14 of 14") as caught:
         put_document(store, ["fine", "half a pair: \ud83d"])
-    assert "half" not in f"{caught.value.what} {caught.value.why}", "errors are recorded: they quote no document"
+    assert "half" not in f"{caught.value.what} {caught.value.why}", (
+        "errors are recorded: they quote no document"
+    )
     assert live(store) == {}
 
 
@@ -347,7 +382,9 @@ def test_a_fault_of_the_program_does_not_blame_the_file(store: Store) -> None:
         store.document([1])  # type: ignore[arg-type]
 
 
-def test_an_error_of_the_system_within_a_transaction_is_not_blamed_on_the_database(store: Store) -> None:
+def test_an_error_of_the_system_within_a_transaction_is_not_blamed_on_the_database(
+    store: Store,
+) -> None:
     with pytest.raises(FileNotFoundError), store.transaction():
         Path("/no/such/file").read_text()
 
@@ -365,7 +402,9 @@ def test_create_in_a_missing_folder(tmp_path: Path) -> None:
         Store.create(tmp_path / "missing" / "project.db")
 
 
-def test_chunks_come_one_after_the_other_as_all_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_come_one_after_the_other_as_all_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stored, "BLOCK", 2)
     row = put_document(store, ["one", "two", "three", "four", "five"])
     store.replace_chunks(row, [chunk(0, "one"), chunk(1, "three"), chunk(2, "five")])
@@ -374,7 +413,8 @@ def test_chunks_come_one_after_the_other_as_all_at_once(store: Store, monkeypatc
 
 
 def test_owners_are_those_of_chunks_that_are_found(store: Store) -> None:
-    first, second = put_document(store, ["one", "two"]), put_document(store, ["three"], "b.md")
+    first = put_document(store, ["one", "two"])
+    second = put_document(store, ["three"], "b.md")
     ids = live(store)
     store.drop_document(second)
     assert store.owners_of([*ids.values(), 999]) == {ids["one"]: first, ids["two"]: first}

@@ -54,12 +54,17 @@ def words(text: str) -> int:
 
 
 def test_a_text_that_fits_is_one_window():
-    assert windows("one two three four five six seven eight", 8, words) == ["one two three four five six seven eight"]
+    assert windows("one two three four five six seven eight", 8, words) == [
+        "one two three four five six seven eight"
+    ]
 
 
 def test_a_long_text_is_cut_between_sentences():
     text = "Alpha beta gamma delta. Epsilon zeta eta theta. Iota kappa lambda mu."
-    assert windows(text, 8, words) == ["Alpha beta gamma delta. Epsilon zeta eta theta.", "Iota kappa lambda mu."]
+    assert windows(text, 8, words) == [
+        "Alpha beta gamma delta. Epsilon zeta eta theta.",
+        "Iota kappa lambda mu.",
+    ]
 
 
 def test_a_sentence_that_is_too_long_is_halved_until_it_fits():
@@ -77,15 +82,17 @@ def test_text_without_any_space_is_cut_too():
 
 def test_halves_are_cut_at_the_sentence_nearest_to_the_middle():
     assert halves("One is here. Two is there. Three is far away from it.") == [
-        "One is here. Two is there. ", "Three is far away from it.",
-    ]  # fmt: skip
+        "One is here. Two is there. ",
+        "Three is far away from it.",
+    ]
     assert halves("one two three four") == ["one two", " three four"]
     assert halves("界" * 5) == ["界" * 2, "界" * 3]
 
 
 def test_few_windows_are_counted():
     """A hundred sentences in windows of ten each: not one count a sentence, but a few a window."""
-    text, counted = " ".join(f"Sentence {n} ends here." for n in range(100)), 0
+    text = " ".join(f"Sentence {n} ends here." for n in range(100))
+    counted = 0
 
     def count(part: str) -> int:
         nonlocal counted

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from engine.core.records import Chunk, Document, Query
-from engine.queries.filters.consistency import EVERYDAY_TOP, consistency_filter, format_share, max_depth
+from engine.queries.filters.consistency import (
+    EVERYDAY_TOP,
+    consistency_filter,
+    format_share,
+    max_depth,
+)
 from engine.queries.filters.dedupe import deduplicate, jaccard
 from engine.queries.imported import attach_imported
 from engine.queries.rejection import Reason
@@ -22,12 +27,21 @@ def query(text: str, chunk_id: int = 1) -> Query:
 def test_exact_duplicates_after_folding():
     result = deduplicate([query("What is X?"), query("what  is x?"), query("What is Y?")])
     assert [one.text for one in result.kept] == ["What is X?", "What is Y?"]
-    assert [(one.query.text, one.detail) for one in result.rejected] == [("what  is x?", "What is X?")]
+    assert [(one.query.text, one.detail) for one in result.rejected] == [
+        ("what  is x?", "What is X?")
+    ]
 
 
 @pytest.mark.parametrize(
     ("share", "told"),
-    [(1.0, "100 %"), (598 / 600, "over 99 %"), (0.994, "99 %"), (0.5, "50 %"), (2 / 600, "under 1 %"), (0.0, "0 %")],
+    [
+        (1.0, "100 %"),
+        (598 / 600, "over 99 %"),
+        (0.994, "99 %"),
+        (0.5, "50 %"),
+        (2 / 600, "under 1 %"),
+        (0.0, "0 %"),
+    ],
 )
 def test_a_share_is_all_or_none_only_where_it_is(share: float, told: str) -> None:
     assert format_share(share) == told
@@ -50,10 +64,15 @@ def test_the_hash_finds_what_a_comparison_of_all_pairs_finds():
     rng = random.Random(0)
     texts = []
     for _ in range(150):
-        words = [rng.choice("abcdefghij") + str(rng.randrange(40)) for _ in range(rng.randrange(3, 16))]
+        words = [
+            rng.choice("abcdefghij") + str(rng.randrange(40)) for _ in range(rng.randrange(3, 16))
+        ]
         texts.append(" ".join(words))
         texts.append(" ".join([*words, "end"]))
-    shingles = [frozenset(" ".join(t.split()[at : at + 3]) for at in range(len(t.split()) - 2)) for t in texts]
+    shingles = [
+        frozenset(" ".join(t.split()[at : at + 3]) for at in range(len(t.split()) - 2))
+        for t in texts
+    ]
     kept: list[int] = []
     for place, mine in enumerate(shingles):
         if not any(jaccard(mine, shingles[other]) >= 0.8 for other in kept):
@@ -89,7 +108,9 @@ def test_kept_when_any_retriever_finds_it_without_the_others():
 
     result = consistency_filter(queries, [ranker(first), ranker(second)], top=20)
     assert [one.text for one in result.kept] == ["a", "b", "d"]
-    assert [(one.query.text, one.reason) for one in result.rejected] == [("c", Reason.CHUNK_NOT_FOUND)]
+    assert [(one.query.text, one.reason) for one in result.rejected] == [
+        ("c", Reason.CHUNK_NOT_FOUND)
+    ]
     assert result.share == 0.75
     assert asked == [["a", "b", "c", "d"], ["b", "c"]]
 
@@ -105,10 +126,19 @@ def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred():
     def everyday(text: str) -> Query:
         return Query(text, "everyday", 1, 1, "")
 
-    queries = [everyday("by BM25"), everyday("by base"), everyday("by neither"), query("a question"), query("another")]
+    queries = [
+        everyday("by BM25"),
+        everyday("by base"),
+        everyday("by neither"),
+        query("a question"),
+        query("another"),
+    ]
     by_bm25 = {"by BM25": 100, "by base": 0, "by neither": 101, "a question": 21, "another": 20}
     by_base = {"by base": 100, "by neither": 0, "a question": 100}
-    rankers = [lambda some, table=table: np.array([table[one.text] for one in some]) for table in (by_bm25, by_base)]
+    rankers = [
+        lambda some, table=table: np.array([table[one.text] for one in some])
+        for table in (by_bm25, by_base)
+    ]
     result = consistency_filter(queries, rankers, top=20)
     assert [one.text for one in result.kept] == ["by BM25", "by base", "another"]
     assert [(one.query.text, one.detail) for one in result.rejected] == [
@@ -119,7 +149,11 @@ def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred():
 
 def test_ranks_are_looked_for_as_deep_as_the_queries_need():
     everyday = Query("e", "everyday", 1, 1, "")
-    assert [max_depth(some, 20) for some in ([], [query("a")], [query("a"), everyday])] == [20, 20, EVERYDAY_TOP]
+    assert [max_depth(some, 20) for some in ([], [query("a")], [query("a"), everyday])] == [
+        20,
+        20,
+        EVERYDAY_TOP,
+    ]
     assert max_depth([everyday], 300) == 300
 
 
@@ -154,13 +188,16 @@ def attached(*items: ImportedQuery) -> list[tuple[int, str]]:
 
 
 def test_evidence_is_found_without_white_space():
-    found, rejected = attach_imported([ImportedQuery(" Which  pump?", ("pump failed  in March",))], CHUNKS, DOCUMENTS)
+    found, rejected = attach_imported(
+        [ImportedQuery(" Which  pump?", ("pump failed  in March",))], CHUNKS, DOCUMENTS
+    )
     assert found == [Query("Which pump?", "imported", 1, 1, "pump failed  in March", imported=True)]
     assert rejected == []
 
 
 @pytest.mark.parametrize(
-    ("hint", "expected"), [("Valves", 3), ("v9", 3), ("LOG.txt", 2), ("pump log", 2), (None, 2), ("?", 2)]
+    ("hint", "expected"),
+    [("Valves", 3), ("v9", 3), ("LOG.txt", 2), ("pump log", 2), (None, 2), ("?", 2)],
 )
 def test_the_named_document_is_preferred(hint, expected):
     assert attached(ImportedQuery("q", ("It was replaced by a new one.",), hint)) == [
@@ -179,15 +216,26 @@ def test_evidence_over_a_chunk_end_counts_for_its_beginning():
         "The first half of a long piece of evidence stands at the end of this chunk, ",
         "and the second half in the next.",
     ]
-    chunks = [chunk(1, 1, 0, "Before. " + parts[0] + "and the second"), chunk(2, 1, 1, "half in the next. After.")]
+    chunks = [
+        chunk(1, 1, 0, "Before. " + parts[0] + "and the second"),
+        chunk(2, 1, 1, "half in the next. After."),
+    ]
     found, _ = attach_imported([ImportedQuery("q", ("".join(parts),))], chunks, [])
     assert [one.chunk_id for one in found] == [1]
 
 
 def test_reasons_of_rejection():
-    items = [ImportedQuery("q", ("Nowhere to be found.",)), ImportedQuery("q"), ImportedQuery("  ", ("The pump",))]
+    items = [
+        ImportedQuery("q", ("Nowhere to be found.",)),
+        ImportedQuery("q"),
+        ImportedQuery("  ", ("The pump",)),
+    ]
     _, rejected = attach_imported(items, CHUNKS, DOCUMENTS)
-    assert [one.reason for one in rejected] == [Reason.EVIDENCE_NOT_FOUND, Reason.NO_EVIDENCE, Reason.EMPTY]
+    assert [one.reason for one in rejected] == [
+        Reason.EVIDENCE_NOT_FOUND,
+        Reason.NO_EVIDENCE,
+        Reason.EMPTY,
+    ]
 
 
 def test_many_imports_agree_with_a_plain_search():
@@ -199,7 +247,8 @@ def test_many_imports_agree_with_a_plain_search():
     found, rejected = attach_imported(items, chunks, [])
     squeezed = ["".join(text.split()) for text in texts]
     expected = [
-        next(i + 1 for i, text in enumerate(squeezed) if "".join(item.evidence[0].split()) in text) for item in items
+        next(i + 1 for i, text in enumerate(squeezed) if "".join(item.evidence[0].split()) in text)
+        for item in items
     ]
     assert [one.chunk_id for one in found] == expected
     assert rejected == []
@@ -208,8 +257,18 @@ def test_many_imports_agree_with_a_plain_search():
 def test_questions_about_other_codes_numbers_or_names_are_no_duplicates():
     """Twelve words of which one differs: 9 of 11 shingles are shared."""
     about = "Which machine of the company is it that stands beside the northern {}?"
-    others = ["hall 1", "hall 2", "PHX-121", "PHX-122", "gate in 2019", "gate in 2020", "Castel", "Marlow"]
+    others = [
+        "hall 1",
+        "hall 2",
+        "PHX-121",
+        "PHX-122",
+        "gate in 2019",
+        "gate in 2020",
+        "Castel",
+        "Marlow",
+    ]
     kept = deduplicate(
-        [query(about.format(one)) for one in [*others, "hall 2 today", "gate", "gates"]], threshold=0.6
+        [query(about.format(one)) for one in [*others, "hall 2 today", "gate", "gates"]],
+        threshold=0.6,
     ).kept
     assert [one.text for one in kept] == [about.format(one) for one in [*others, "gate"]]

@@ -25,24 +25,34 @@ from engine.queries.rejection import Reason, Rejected, words_of
 
 Make = Callable[..., ProjectFolder]
 ENGLISH = (
-    "The pump of hall four was bought from Castel in 1994 and its oil is changed every six months by the night shift."
+    "The pump of hall four was bought from Castel in 1994 and its oil is changed every six months"
+    " by the night shift."
 )
-GERMAN = "Die Pumpe der Halle vier wurde 1994 bei Castel gekauft und ihr Öl wird alle sechs Monate gewechselt."
+GERMAN = (
+    "Die Pumpe der Halle vier wurde 1994 bei Castel gekauft und ihr Öl wird alle sechs Monate"
+    " gewechselt."
+)
 
 
-def known(texts: list[str], documents: list[int], tmp_path: Path | None = None, language: str = "") -> list[Check]:
+def known(
+    texts: list[str], documents: list[int], tmp_path: Path | None = None, language: str = ""
+) -> list[Check]:
     """The checks of chunks 1, 2 … of the documents; with a folder, an index over them."""
     chunks = [
         Chunk(document, 0, 0, len(text), text, (), 1, text, str(number), number)
         for number, (text, document) in enumerate(zip(texts, documents, strict=True), 1)
     ]
     papers = [
-        Document(f"{key}.txt", "s", "txt", f"Paper {key}", "", "", 0, 0.0, None, key, language=language)
+        Document(
+            f"{key}.txt", "s", "txt", f"Paper {key}", "", "", 0, 0.0, None, key, language=language
+        )
         for key in sorted(set(documents))
     ]
     index = None
     if tmp_path is not None:
-        index = LexicalIndex.build(tmp_path / "index", [(chunk.id, chunk.embedded_text) for chunk in chunks], "en")
+        index = LexicalIndex.build(
+            tmp_path / "index", [(chunk.id, chunk.embedded_text) for chunk in chunks], "en"
+        )
     return checks(chunks, papers, "en", index)
 
 
@@ -53,15 +63,23 @@ def ask(text: str, chunk: int = 1, document: int = 1, kind: QueryKind = "questio
 def reason(found: list[Check], name: str, query: Query) -> str:
     check = next(check for check in found if check.name == name)
     detail = check.detail(query)
-    return words_of(Rejected(query, check.reason, detail).stored) if detail else ""
+    if detail:
+        return words_of(Rejected(query, check.reason, detail).stored)
+    return ""
 
 
 @pytest.mark.parametrize(
     ("text", "left_out"),
     [
         ("When was the oil of the pump changed?", ""),
-        ("Wie oft wird das Öl der Pumpe gewechselt?", f"{Reason.OTHER_LANGUAGE.words}: de instead of en"),
-        ("¿Con qué frecuencia se cambia el aceite de la bomba?", f"{Reason.OTHER_LANGUAGE.words}: es instead of en"),
+        (
+            "Wie oft wird das Öl der Pumpe gewechselt?",
+            f"{Reason.OTHER_LANGUAGE.words}: de instead of en",
+        ),
+        (
+            "¿Con qué frecuencia se cambia el aceite de la bomba?",
+            f"{Reason.OTHER_LANGUAGE.words}: es instead of en",
+        ),
         ("泵的油多久更换一次？", f"{Reason.OTHER_LANGUAGE.words}: zh instead of en"),
         ("PHX-121 retrofit", ""),
         ("Castel 1994", ""),
@@ -72,10 +90,14 @@ def test_a_query_is_in_its_documents_language(text: str, left_out: str):
 
 
 def test_a_chunk_in_another_language_than_its_document_and_one_in_none_refuse_nothing():
-    german, english = ask("Wie oft wird das Öl der Pumpe gewechselt?"), ask("How often is the oil of the pump changed?")
+    german = ask("Wie oft wird das Öl der Pumpe gewechselt?")
+    english = ask("How often is the oil of the pump changed?")
     assert reason(known([GERMAN], [1], language="en"), "language check", german) == ""
     assert reason(known([GERMAN], [1], language="de"), "language check", english) != ""
-    assert reason(known([GERMAN], [1]), "language check", english) == f"{Reason.OTHER_LANGUAGE.words}: en instead of de"
+    assert (
+        reason(known([GERMAN], [1]), "language check", english)
+        == f"{Reason.OTHER_LANGUAGE.words}: en instead of de"
+    )
     assert reason(known(["1994 / 17"], [1]), "language check", german) == ""
     names = known(["Steam Deck OLED, Steam Deck LCD"], [1])
     assert reason(names, "language check", ask("What does the Steam Deck OLED cost?")) == ""
@@ -106,12 +128,23 @@ def test_the_longest_run_by_hand(text: str, source: str, expected: tuple[int, in
     [
         ("was bought from Castel in 1994 and its oil", f"{Reason.COPIED.words}: 9 words in a row"),
         ("Is it true that the pump of hall four was bought from Castel in 1994?", ""),  # 11 of 15
-        ("Who says that the pump of hall four was bought from Castel in 1994 or what else is there to say about it?", ""),
-        ("Who says, in a letter of many pages that nobody has read, that the pump of hall four was bought from Castel in "
-         "1994 and why?", f"{Reason.COPIED.words}: 12 words in a row"),
+        (
+            (
+                "Who says that the pump of hall four was bought from Castel in 1994 or what else is"
+                " there to say about it?"
+            ),
+            "",
+        ),
+        (
+            (
+                "Who says, in a letter of many pages that nobody has read, that the pump of hall"
+                " four was bought from Castel in 1994 and why?"
+            ),
+            f"{Reason.COPIED.words}: 12 words in a row",
+        ),
         ("Castel pump oil", ""),
     ],
-)  # fmt: skip
+)
 def test_long_runs_of_the_text_are_no_question(text: str, left_out: str):
     found = known([ENGLISH], [1])
     assert reason(found, "copy check", ask(text)) == left_out
@@ -119,9 +152,11 @@ def test_long_runs_of_the_text_are_no_question(text: str, left_out: str):
 
 
 def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
-    """60 chunks: at most five may hold a rare word. *pump* stands in all, *gasket* in one, *brine* in eleven of which six
-    are of document 2, *valve* in thirty of which three are."""
-    texts, documents = [], []
+    """60 chunks: at most five may hold a rare word. *pump* stands in all, *gasket* in one,
+    *brine* in eleven of which six are of document 2, *valve* in thirty of which three are.
+    """
+    texts = []
+    documents = []
     for number in range(60):
         words = ["The pump works"]
         words += ["with a gasket"] if number == 3 else []
@@ -140,7 +175,9 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
         left_out = reason(found, "own words check", ask(text, chunk=4, document=2))
         assert (left_out == "") == kept, text
         assert kept or left_out.startswith(Reason.NOTHING_OWN.words)
-    assert reason(found, "own words check", ask("Does it work in brine?", chunk=10, document=1)) != ""
+    assert (
+        reason(found, "own words check", ask("Does it work in brine?", chunk=10, document=1)) != ""
+    )
     assert reason(found, "own words check", ask("What is on paper 2?", chunk=4, document=2)) == ""
 
 
@@ -152,10 +189,16 @@ def test_an_everyday_query_needs_no_word_of_its_document(tmp_path: Path):
 
 
 def test_an_everyday_query_does_not_repeat_its_document():
-    """ENGLISH has "the pump of hall four was" six words in a row, and "pump of hall four was" five."""
+    """ENGLISH has "the pump of hall four was" six words in a row, and "pump of hall four was"
+    five.
+    """
     found = known([ENGLISH], [1])
-    six, five = "where is the pump of hall four was it sold", "where is our pump of hall four was it sold"
-    assert reason(found, "copy check", ask(six, kind="everyday")) == f"{Reason.COPIED.words}: 6 words in a row"
+    six = "where is the pump of hall four was it sold"
+    five = "where is our pump of hall four was it sold"
+    assert (
+        reason(found, "copy check", ask(six, kind="everyday"))
+        == f"{Reason.COPIED.words}: 6 words in a row"
+    )
     assert reason(found, "copy check", ask(five, kind="everyday")) == ""
     assert reason(found, "copy check", ask(six)) == ""
 
@@ -169,7 +212,9 @@ def test_without_an_index_words_are_not_judged():
 
 
 def test_nearly_the_same_words_about_one_chunk_are_one_query():
-    (check,) = (check for check in known([ENGLISH, ENGLISH], [1, 1]) if check.name == "near duplicates")
+    (check,) = (
+        check for check in known([ENGLISH, ENGLISH], [1, 1]) if check.name == "near duplicates"
+    )
     assert check.detail(ask("What is the price of the pump?")) == ""
     assert check.detail(ask("What is the pumps' price?")) == "What is the price of the pump?"
     assert check.detail(ask("Who paid the price of the pump?")) == ""
@@ -178,7 +223,9 @@ def test_nearly_the_same_words_about_one_chunk_are_one_query():
 
 
 def poor(request: Request, number: int) -> str:
-    """Of each chunk a good question, its double, a German one, a copy, one that has nothing to do with it."""
+    """Of each chunk a good question, its double, a German one, a copy, one that has nothing to
+    do with it.
+    """
     evidence = json.loads(good(request, number))["questions"][2]["evidence"]
     thing = evidence.split()[4]
     questions = [
@@ -189,14 +236,20 @@ def poor(request: Request, number: int) -> str:
         "What is photosynthesis good for?",
     ]
     pairs = [{"evidence": evidence, "question": question} for question in questions]
-    return json.dumps({"questions": [*pairs, {"evidence": "Not in it anywhere.", "question": "Where is it?"}]})
+    return json.dumps(
+        {"questions": [*pairs, {"evidence": "Not in it anywhere.", "question": "Where is it?"}]}
+    )
 
 
 SIX = {"backend": "endpoint", "prompt": "one-step", "per_chunk": 6, "kinds": ["question"]}
 
 
 def shares(events: list[Event]) -> dict[str, str]:
-    return {event.setting: event.value for event in events if isinstance(event, Choice) and "%" in event.value}
+    return {
+        event.setting: event.value
+        for event in events
+        if isinstance(event, Choice) and "%" in event.value
+    }
 
 
 def test_a_run_reports_each_filters_share_and_lists_what_it_left_out(asked_project: Make):
@@ -211,13 +264,19 @@ def test_a_run_reports_each_filters_share_and_lists_what_it_left_out(asked_proje
         unfiltered = len(kept_of(project))
     assert unfiltered > 6
     assert shares(events) == {
-        "evidence check": "83 % kept", "language check": "80 % kept", "copy check": "75 % kept",
-        "own words check": "67 % kept", "near duplicates": "50 % kept", "duplicates": "100 % kept",
-    }  # fmt: skip
+        "evidence check": "83 % kept",
+        "language check": "80 % kept",
+        "copy check": "75 % kept",
+        "own words check": "67 % kept",
+        "near duplicates": "50 % kept",
+        "duplicates": "100 % kept",
+    }
 
 
 def kept_of(project: ProjectFolder) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(engine_here("queries", str(project.path), "--json").stdout)
+    found: list[dict[str, Any]] = json.loads(
+        engine_here("queries", str(project.path), "--json").stdout
+    )
     return found
 
 
@@ -228,32 +287,67 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(asked
         generate_here(project)
     rows = json.loads(engine_here("queries", str(project.path), "--rejected", "--json").stdout)
     assert set(rows[0]) == {
-        "text", "kind", "evidence", "path", "title", "reason", "code", "id", "split", "chunk_id", "document_id",
-    }  # fmt: skip
+        "text",
+        "kind",
+        "evidence",
+        "path",
+        "title",
+        "reason",
+        "code",
+        "id",
+        "split",
+        "chunk_id",
+        "document_id",
+    }
     assert {(row["id"], row["split"]) for row in rows} == {(0, "")}
     assert {row["code"] for row in rows} == {
-        Reason.OTHER_LANGUAGE, Reason.COPIED, Reason.NOTHING_OWN, Reason.REPEATED, Reason.NOT_FOUND,
-    }  # fmt: skip
+        Reason.OTHER_LANGUAGE,
+        Reason.COPIED,
+        Reason.NOTHING_OWN,
+        Reason.REPEATED,
+        Reason.NOT_FOUND,
+    }
     of_pump = sorted((row["text"], row["reason"]) for row in rows if row["path"] == "pump.txt")
     assert of_pump == [
-        ("How often is the pump's oil changed?", f"{Reason.REPEATED.words}: How often is the oil of the pump changed?"),
+        (
+            "How often is the pump's oil changed?",
+            f"{Reason.REPEATED.words}: How often is the oil of the pump changed?",
+        ),
         ("The oil of the pump is changed every", f"{Reason.COPIED.words}: 8 words in a row"),
-        ("What is photosynthesis good for?", f"{Reason.NOTHING_OWN.words}: its document holds none of its words"),
+        (
+            "What is photosynthesis good for?",
+            f"{Reason.NOTHING_OWN.words}: its document holds none of its words",
+        ),
         ("Where is it?", Reason.NOT_FOUND.words),
-        ("Wie oft wird das Öl der Maschine gewechselt?", f"{Reason.OTHER_LANGUAGE.words}: de instead of en"),
+        (
+            "Wie oft wird das Öl der Maschine gewechselt?",
+            f"{Reason.OTHER_LANGUAGE.words}: de instead of en",
+        ),
     ]
     store = project.store()
     counts = store.artifact(QueriesInfo).info.rejected  # type: ignore[union-attr]
     store.close()
     assert counts == dict.fromkeys(
-        (Reason.OTHER_LANGUAGE, Reason.COPIED, Reason.NOTHING_OWN, Reason.REPEATED, Reason.NOT_FOUND), 6
+        (
+            Reason.OTHER_LANGUAGE,
+            Reason.COPIED,
+            Reason.NOTHING_OWN,
+            Reason.REPEATED,
+            Reason.NOT_FOUND,
+        ),
+        6,
     )
     told = engine_here("queries", str(project.path), "--rejected")
-    copied = [line for line in told.stdout.splitlines() if Reason.COPIED.words in line and "pump.txt" in line]
+    copied = [
+        line
+        for line in told.stdout.splitlines()
+        if Reason.COPIED.words in line and "pump.txt" in line
+    ]
     assert [numbers(line) for line in copied] == [[8]]  # words in a row
     assert f"6 {Reason.OTHER_LANGUAGE.words}" in told.stderr
     assert {row["text"] for row in kept_of(project)} == {
-        f"How often is the oil of the {thing} changed?" for thing in ("pump", "crane", "kiln", "lathe", "press", "oven")
+        f"How often is the oil of the {thing} changed?"
+        for thing in ("pump", "crane", "kiln", "lathe", "press", "oven")
     }
 
 

@@ -1,4 +1,6 @@
-"""A budget of queries or hours: what it reaches is told after three chunks, and covers the corpus wherever it ends."""
+"""A budget of queries or hours: what it reaches is told after three chunks, and covers the
+corpus wherever it ends.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,9 @@ def groups(sizes: list[int], spread: float = 0.05) -> tuple[np.ndarray, np.ndarr
     """Unit vectors in groups around far apart directions, and the group of each."""
     rng = np.random.default_rng(3)
     of = np.repeat(np.arange(len(sizes)), sizes)
-    vectors = np.eye(len(sizes), 16, dtype=np.float32)[of] + spread * rng.standard_normal((len(of), 16)).astype(
-        np.float32
-    )
+    vectors = np.eye(len(sizes), 16, dtype=np.float32)[of] + spread * rng.standard_normal(
+        (len(of), 16)
+    ).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True), of
 
 
@@ -63,7 +65,9 @@ def test_documents_take_turns_within_a_cluster():
     same = np.repeat(vectors[:1], 9, axis=0)
     chunks = [chunk(number, document=number // 3) for number in range(9)]
     order, _ = covering_order(chunks, same, 0, never)
-    assert [sorted(chunks[place].document_id for place in order[at : at + 3]) for at in (0, 3, 6)] == [[0, 1, 2]] * 3
+    assert [
+        sorted(chunks[place].document_id for place in order[at : at + 3]) for at in (0, 3, 6)
+    ] == [[0, 1, 2]] * 3
 
 
 def test_the_order_is_seeded_and_does_not_depend_on_the_order_of_the_chunks():
@@ -80,13 +84,18 @@ def test_the_order_is_seeded_and_does_not_depend_on_the_order_of_the_chunks():
 
 def test_word_vectors_by_hand():
     texts = ["pump pump oil", "pump valve", "valve valve"]
-    vectors = word_vectors([chunk(n, n, text) for n, text in enumerate(texts)], Analyzer("none"), never)
-    pump, oil = (1 + np.log(2)) * np.log(3 / 2), np.log(3)
+    vectors = word_vectors(
+        [chunk(n, n, text) for n, text in enumerate(texts)], Analyzer("none"), never
+    )
+    pump = (1 + np.log(2)) * np.log(3 / 2)
+    oil = np.log(3)
     expected = pump * np.log(3 / 2) / (np.hypot(pump, oil) * np.hypot(np.log(3 / 2), np.log(3 / 2)))
     assert vectors[0] @ vectors[1] == pytest.approx(expected, abs=1e-6)
     assert vectors[0] @ vectors[2] == 0
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
-    assert not word_vectors([chunk(0, 0, "pump"), chunk(1, 1, "pump")], Analyzer("none"), never).any()
+    assert not word_vectors(
+        [chunk(0, 0, "pump"), chunk(1, 1, "pump")], Analyzer("none"), never
+    ).any()
 
 
 def test_a_budget_and_what_it_reaches_by_hand():
@@ -96,7 +105,11 @@ def test_a_budget_and_what_it_reaches_by_hand():
     assert pace.chunks_within(Budget(8, 5.0), 100) == 3
     assert pace.chunks_within(Budget(1000, 0), 100) == 100
     assert Pace(3, 6.0, 0).chunks_within(Budget(8, 0), 100) == 100
-    assert [Budget(8, 0).spent(7, 1e9), Budget(8, 5).spent(0, 5.0), Budget(8, 5).spent(8, 0)] == [False, True, True]
+    assert [Budget(8, 0).spent(7, 1e9), Budget(8, 5).spent(0, 5.0), Budget(8, 5).spent(8, 0)] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_the_time_of_a_pause_is_not_the_models():
@@ -104,7 +117,9 @@ def test_the_time_of_a_pause_is_not_the_models():
     assert (patience(), patience.waited >= 0.02) == (False, True)
 
 
-def generated(project: ProjectFolder, stop: Callable[[], bool] = lambda: False) -> dict[str, tuple[str, str]]:
+def generated(
+    project: ProjectFolder, stop: Callable[[], bool] = lambda: False
+) -> dict[str, tuple[str, str]]:
     """The choices that the stage tells."""
     return {
         event.setting: (event.value, event.reason)
@@ -128,7 +143,9 @@ def test_a_run_reports_after_three_chunks_what_all_of_them_take(asked_project: M
 
 
 def test_what_a_resumed_run_will_take_is_measured_on_its_own_chunks(asked_project: Make):
-    """Two chunks were answered at once before the stop; each of the four that are left takes 0.3 s."""
+    """Two chunks were answered at once before the stop; each of the four that are left takes 0.3
+    s.
+    """
     stopped = False
 
     def script(request: Request, number: int) -> Any:
@@ -136,7 +153,9 @@ def test_what_a_resumed_run_will_take_is_measured_on_its_own_chunks(asked_projec
         stopped = number == 2
         if number > 2:
             time.sleep(0.3)
-        return Raw(503) if number == 2 else good(request, number)
+        if number == 2:
+            return Raw(503)
+        return good(request, number)
 
     with serving(script) as server:
         project = pointed(asked_project, server.url)
@@ -185,7 +204,9 @@ def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make):
 
 
 def test_what_a_run_before_has_spent_and_given_counts_by_hand():
-    """Of 5 s, 3 are spent on two chunks that took longer than those of this run, 0.5 s each: four more, of 100."""
+    """Of 5 s, 3 are spent on two chunks that took longer than those of this run, 0.5 s each:
+    four more, of 100.
+    """
     course = Course(Budget(1000, 5.0))
     for seconds in (1.0, 0.5):
         course.take(Pace(1, seconds, 2), own=False)
@@ -223,7 +244,9 @@ def test_hours_end_the_asking_and_what_was_spent_before_counts(asked_project: Ma
 
 
 def test_time_that_brought_no_answer_is_spent(asked_project: Make):
-    """Every request is answered with an error after a tenth of a second: a quarter of one is spent on the first chunks."""
+    """Every request is answered with an error after a tenth of a second: a quarter of one is
+    spent on the first chunks.
+    """
 
     def script(*_: object) -> Raw:
         time.sleep(0.1)
@@ -237,14 +260,21 @@ def test_time_that_brought_no_answer_is_spent(asked_project: Make):
 
 def test_a_sample_heeds_the_hours(asked_project: Make, tmp_path: Any):
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
-    project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step", max_hours=1e-9)
+    project = asked_project(
+        backend="gguf", model=str(model), answer_tokens=64, prompt="one-step", max_hours=1e-9
+    )
     estimate = sample(project, 3).estimate
-    assert (numbers(estimate.basis)[2], numbers(estimate.basis)[-1]) == (2, 1e-9), "chunks measured, hours at most"
+    assert (numbers(estimate.basis)[2], numbers(estimate.basis)[-1]) == (
+        2,
+        1e-9,
+    ), "chunks measured, hours at most"
     assert "queries.max_hours" in estimate.basis
     assert estimate.chunks == 1
 
 
-def test_a_stop_is_heard_while_chunks_are_put_in_order(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+def test_a_stop_is_heard_while_chunks_are_put_in_order(
+    asked_project: Make, monkeypatch: pytest.MonkeyPatch
+):
     asked = 0
 
     def analyse(_self: object, _text: str) -> list[str]:

@@ -1,4 +1,6 @@
-"""Answers that their limit has ended: whatever they end in, they are made whole, and nothing finished is lost."""
+"""Answers that their limit has ended: whatever they end in, they are made whole, and nothing
+finished is lost.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,26 @@ ENTRIES: dict[Shape, dict[str, object]] = {
         ('{"questions": []', '{"questions": []}', False),
         ('{"questions":[{"evi', '{"questions":[]}', True),
         ('{"questions":[{"evidence":"a\\', '{"questions":[{"evidence":"a","question":""}]}', True),
-        ('{"questions":[{"evidence":"a\\u00', '{"questions":[{"evidence":"a","question":""}]}', True),
+        (
+            '{"questions":[{"evidence":"a\\u00',
+            '{"questions":[{"evidence":"a","question":""}]}',
+            True,
+        ),
         ('{"questions":[{"evidence":"a", ', '{"questions":[{"evidence":"a","question":""}]}', True),
-        ('{"questions":[{"evidence":"a","question":"b', '{"questions":[{"evidence":"a","question":"b"}]}', True),
+        (
+            '{"questions":[{"evidence":"a","question":"b',
+            '{"questions":[{"evidence":"a","question":"b"}]}',
+            True,
+        ),
         ('{"questions":[{"evidence":"a","question":"b"', f'{{"questions":[{PAIR}]}}', False),
         (f'{{"questions":[{PAIR}', f'{{"questions":[{PAIR}]}}', False),
         (f'{{"questions":[{PAIR},', f'{{"questions":[{PAIR}]}}', False),
         (f'{{"questions":[{PAIR}, {{"evidence": " ', f'{{"questions":[{PAIR}]}}', False),
-        (f'{{"questions":[{PAIR},{{"evidence":"c', f'{{"questions":[{PAIR},{{"evidence":"c","question":""}}]}}', True),
+        (
+            f'{{"questions":[{PAIR},{{"evidence":"c',
+            f'{{"questions":[{PAIR},{{"evidence":"c","question":""}}]}}',
+            True,
+        ),
         (f'{{"questions":[{PAIR}]}}\nDone.', f'{{"questions":[{PAIR}]}}', False),
     ],
 )
@@ -50,7 +64,9 @@ def test_wherever_an_answer_ends_it_is_read_and_its_finished_entries_are_kept(
     entry = ENTRIES[shape]
     whole = json.dumps({shape.name: [entry, entry]}, indent=indent, ensure_ascii=escaped)
     one = json.dumps({shape.name: [entry]}, indent=indent, ensure_ascii=escaped)
-    first = next(n for n, (a, b) in enumerate(zip(one, whole, strict=False)) if a != b)  # the end of the first entry
+    first = next(
+        n for n, (a, b) in enumerate(zip(one, whole, strict=False)) if a != b
+    )  # the end of the first entry
     for place in range(len(whole) + 1):
         found = shape.closed(whole[:place])
         assert found is not None
@@ -71,10 +87,15 @@ def test_the_shorter_word_of_a_choice_is_taken_unless_another_is_begun():
 @pytest.mark.parametrize(
     "text",
     [
-        "Here are", '{"questions":{', '{"questions":[}', '{"questions":[{"evidence":3',
-        '{"questions":[{"evidence":"a\nb', '{"questions":[{"evidence":"a\\x', "[",
+        "Here are",
+        '{"questions":{',
+        '{"questions":[}',
+        '{"questions":[{"evidence":3',
+        '{"questions":[{"evidence":"a\nb',
+        '{"questions":[{"evidence":"a\\x',
+        "[",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_beginning_of_an_answer_is_not_closed(text: str):
     assert PAIRS.closed(text) is None
 

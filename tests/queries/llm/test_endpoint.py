@@ -32,7 +32,10 @@ def no_key_and_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(
-    server: FakeEndpoint, text: str = "hello", seconds: float = 20, stop: Callable[[], bool] = lambda: False
+    server: FakeEndpoint,
+    text: str = "hello",
+    seconds: float = 20,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Reply:
     model = Endpoint(Address.parse(server.url), "small", 4096, seconds, stop)
     return model.complete(Request(Message("system", text), PAIRS, 2, 100, 5))
@@ -44,8 +47,16 @@ def test_a_request_is_a_chat_completion_with_the_schema_wanted():
     (request,), (headers,) = server.requests, server.headers
     assert headers["path"] == "/v1/chat/completions"
     assert "Authorization" not in headers
-    assert request["messages"] == [{"role": "system", "content": "system"}, {"role": "user", "content": "hello"}]
-    assert (request["model"], request["max_tokens"], request["seed"], request["stream"]) == ("small", 100, 5, False)
+    assert request["messages"] == [
+        {"role": "system", "content": "system"},
+        {"role": "user", "content": "hello"},
+    ]
+    assert (request["model"], request["max_tokens"], request["seed"], request["stream"]) == (
+        "small",
+        100,
+        5,
+        False,
+    )
     assert request["response_format"]["json_schema"]["schema"] == PAIRS.schema(2)
 
 
@@ -69,13 +80,20 @@ def test_the_key_is_not_sent_where_it_could_be_read_on_the_way(monkeypatch: pyte
 
 def test_a_server_that_knows_no_schemas_gets_none_from_then_on():
     def script(request: dict[str, object], number: int) -> Raw | str:
-        return Raw(400, b'{"error": "unknown field"}') if "response_format" in request else GOOD
+        if "response_format" in request:
+            return Raw(400, b'{"error": "unknown field"}')
+        return GOOD
 
     with serving(script) as server:
         model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
         for _ in range(2):
             assert model.complete(Request(Message("s", "u"), PAIRS, 2, 100, 5)).text == GOOD
-    assert ["response_format" in request for request in server.requests] == [True, True, False, False]
+    assert ["response_format" in request for request in server.requests] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert "model" not in server.requests[0]
 
 
@@ -83,23 +101,33 @@ def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on():
     def script(request: dict[str, object], number: int) -> Raw | str:
         wanted = request["response_format"]
         assert isinstance(wanted, dict)
-        error = b'{"error": {"message": "body.response_format.type: Input should be text or json_object"}}'
-        return GOOD if wanted == {"type": "json_object", "schema": PAIRS.schema(2)} else Raw(500, error)
+        error = (
+            b'{"error": {"message": "body.response_format.type: Input should be text or'
+            b' json_object"}}'
+        )
+        if wanted == {"type": "json_object", "schema": PAIRS.schema(2)}:
+            return GOOD
+        return Raw(500, error)
 
     with serving(script) as server:
         model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
         for _ in range(2):
             assert model.complete(Request(Message("s", "u"), PAIRS, 2, 100, 5)).text == GOOD
     assert [request["response_format"]["type"] for request in server.requests] == [
-        "json_schema", "json_object", "json_object",
-    ]  # fmt: skip
+        "json_schema",
+        "json_object",
+        "json_object",
+    ]
 
 
 def test_an_answer_ended_by_its_limit_is_marked_and_made_whole():
-    pair, begun = '{"evidence": "It rains.", "question": "Does it?"}', '{"evidence": "It sno'
+    pair = '{"evidence": "It rains.", "question": "Does it?"}'
+    begun = '{"evidence": "It sno'
     found = {
         '{"questions": [': Reply('{"questions": []}', cut=True),
-        f'{{"questions": [{pair}, {begun}': Reply(f'{{"questions": [{pair}, {begun}", "question": ""}}]}}', cut=True),
+        f'{{"questions": [{pair}, {begun}': Reply(
+            f'{{"questions": [{pair}, {begun}", "question": ""}}]}}', cut=True
+        ),
         f'{{"questions": [{pair}, {{"evi': Reply(f'{{"questions": [{pair}]}}'),
         "Here are the": Reply("Here are the", cut=True),
     }
@@ -113,7 +141,10 @@ def test_an_answer_ended_by_its_limit_is_marked_and_made_whole():
     [
         (Raw(500, b'{"error": {"message": "out of\\nmemory"}}'), "HTTP 500: out of memory"),
         (Raw(503, b"busy"), "HTTP 503: busy"),
-        (Raw(302, b"", {"Location": "http://example.org/"}), "points elsewhere (http://example.org/)"),
+        (
+            Raw(302, b"", {"Location": "http://example.org/"}),
+            "points elsewhere (http://example.org/)",
+        ),
         (Raw(307, b"", {"Location": "/other"}), "points elsewhere (/other)"),
         (Raw(200, b"<html>"), "not a chat completion"),
         (Raw(200, b""), "not a chat completion"),
@@ -137,20 +168,28 @@ def test_an_answer_that_is_none_has_a_reason(answer: Raw, why: str):
 )
 def test_tokens_are_rather_estimated_too_high(text: str, tokens: int):
     """Signs, digits and bytes of other scripts 1 each, three ASCII letters or spaces 1, and 1."""
-    assert Endpoint(Address.parse("http://127.0.0.1:9/v1"), "", 4096, 5, lambda: False).count(text) == tokens
+    assert (
+        Endpoint(Address.parse("http://127.0.0.1:9/v1"), "", 4096, 5, lambda: False).count(text)
+        == tokens
+    )
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_refusal_of_key_or_model_ends_it_all(status: int):
     answer = Raw(status, b'{"error": {"message": "no model small"}}')
-    with serving(lambda *_: answer) as server, fails(ModelError, "endpoint-refused", status) as caught:
+    with (
+        serving(lambda *_: answer) as server,
+        fails(ModelError, "endpoint-refused", status) as caught,
+    ):
         ask(server)
     assert caught.value.why == "no model small"
     assert "BMEMBED_ENDPOINT_KEY" in caught.value.to_do
 
 
 @pytest.mark.parametrize("key", ["sk-SECRET\r\nX-Other: 1", "sk-SECRET€", "sk-SECRET\x7f"])
-def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str):
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, key: str
+):
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", key)
     with (
         serving(lambda *_: GOOD) as server,
@@ -161,7 +200,10 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(monkeypatch: pyt
     assert server.requests == []
 
 
-SENT = "The crane stands in hall 1 beside the northern gate. PIN: 4711. 公司成立于1998年。 Ada was asked."
+SENT = (
+    "The crane stands in hall 1 beside the northern gate. PIN: 4711. 公司成立于1998年。 Ada was"
+    " asked."
+)
 
 
 @pytest.mark.parametrize(
@@ -195,12 +237,16 @@ def test_a_prompt_that_cannot_be_used_hides_no_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(endpoint_answers, "load_prompt", one_is_wrong)
     endpoint_answers.own_words.cache_clear()
     try:
-        assert endpoint_answers.error_text(b"no model loaded", Message("", SENT)) == "no model loaded"
+        assert (
+            endpoint_answers.error_text(b"no model loaded", Message("", SENT)) == "no model loaded"
+        )
     finally:
         endpoint_answers.own_words.cache_clear()
 
 
-@pytest.mark.parametrize("wrapped", ['{"error": {"message": %s}}', '{"detail": [{"msg": "bad", "input": %s}]}', "%s"])
+@pytest.mark.parametrize(
+    "wrapped", ['{"error": {"message": %s}}', '{"detail": [{"msg": "bad", "input": %s}]}', "%s"]
+)
 def test_what_a_server_repeats_of_a_document_is_not_shown(wrapped: str):
     text = "The salary of Ada Example is 91,250 a year, paid in twelve parts."
     answer = Raw(500, (wrapped % json.dumps(f"cannot read: {text}")).encode())
@@ -236,7 +282,9 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either():
     thread.start()
     place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
     with pytest.raises(UnansweredError, match=r"queries\.endpoint_seconds") as caught:
-        Endpoint(place, "", 4096, 0.5, lambda: False).complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
+        Endpoint(place, "", 4096, 0.5, lambda: False).complete(
+            Request(Message("s", "u"), PAIRS, 1, 10, 0)
+        )
     assert (caught.value.lasting, numbers(str(caught.value))) == (False, [0.5])
     ended.set()
     thread.join(60)
@@ -244,7 +292,8 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either():
 
 
 def test_a_stop_does_not_wait_for_the_answer():
-    release, asked = threading.Event(), threading.Event()
+    release = threading.Event()
+    asked = threading.Event()
 
     def script(*_: object) -> Raw:
         asked.set()
@@ -270,7 +319,9 @@ def test_what_is_no_http_at_all_is_an_error():
     thread.start()
     place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}")
     with pytest.raises(UnansweredError, match="BadStatusLine"):
-        Endpoint(place, "", 4096, 20, lambda: False).complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
+        Endpoint(place, "", 4096, 20, lambda: False).complete(
+            Request(Message("s", "u"), PAIRS, 1, 10, 0)
+        )
     thread.join(60)
     listener.close()
 
@@ -281,7 +332,9 @@ def free_port() -> int:
 
 
 def test_a_server_that_is_not_there_is_given_up_after_several_messages():
-    model = Endpoint(Address.parse(f"http://127.0.0.1:{free_port()}/v1"), "", 4096, 20, lambda: False)
+    model = Endpoint(
+        Address.parse(f"http://127.0.0.1:{free_port()}/v1"), "", 4096, 20, lambda: False
+    )
     for _ in range(4):
         with pytest.raises(UnansweredError, match="refused"):
             model.complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
@@ -300,7 +353,9 @@ def test_a_good_answer_makes_up_for_the_bad_ones_before(monkeypatch: pytest.Monk
             assert model.complete(Request(Message("s", "u"), PAIRS, 1, 10, 0)).text == GOOD
 
 
-def several(server: FakeEndpoint, concurrency: int, stop: Callable[[], bool] = lambda: False) -> Endpoint:
+def several(
+    server: FakeEndpoint, concurrency: int, stop: Callable[[], bool] = lambda: False
+) -> Endpoint:
     return Endpoint(Address.parse(server.url), "", 4096, 20, stop, concurrency)
 
 
@@ -312,12 +367,16 @@ def finished(model: Endpoint, count: int) -> dict[int, str]:
     """Ticket → text, or why there is none."""
     found: dict[int, str] = {}
     while len(found) < count:
-        found |= {ticket: one.text if isinstance(one, Reply) else str(one) for ticket, one in model.step()}
+        found |= {
+            ticket: one.text if isinstance(one, Reply) else str(one) for ticket, one in model.step()
+        }
     return found
 
 
 def test_messages_are_on_their_way_together_and_answers_find_their_own():
-    """The server answers none before it has all three: one after the other, each would wait in vain."""
+    """The server answers none before it has all three: one after the other, each would wait in
+    vain.
+    """
     together = threading.Barrier(3, timeout=60)
 
     def script(asked: dict[str, Any], _number: int) -> str:
@@ -326,13 +385,16 @@ def test_messages_are_on_their_way_together_and_answers_find_their_own():
 
     with serving(script) as server:
         model = several(server, 3)
-        tickets = {model.submit(request(name)): f"about {name}" for name in ("pumps", "cranes", "kilns")}
+        tickets = {
+            model.submit(request(name)): f"about {name}" for name in ("pumps", "cranes", "kilns")
+        }
         assert finished(model, 3) == tickets
         assert model.step() == []
 
 
 def test_a_stop_lets_go_of_all_that_are_on_their_way():
-    release, asked = threading.Event(), list[object]()
+    release = threading.Event()
+    asked = list[object]()
 
     def script(*what: object) -> Raw:
         asked.append(what)
@@ -355,7 +417,9 @@ def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
     def script(_asked: object, number: int) -> Raw | str:
         if number < 4:
             together.wait()
-        return Raw(500) if number < 5 else GOOD
+        if number < 5:
+            return Raw(500)
+        return GOOD
 
     with serving(script) as server:
         model = several(server, 4)
@@ -374,7 +438,9 @@ def test_each_message_is_sent_in_the_form_that_the_server_takes():
         assert finished(model, 2) == dict.fromkeys(tickets, GOOD)
         model.submit(request("c"))
         assert list(finished(model, 1).values()) == [GOOD]
-    assert len(server.requests) == 7, "three forms for each of the first two, and the right one for the third"
+    assert len(server.requests) == 7, (
+        "three forms for each of the first two, and the right one for the third"
+    )
 
 
 def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch):
@@ -396,7 +462,10 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
         ("3 < 4 and [a] > [B2] x<5", "3 < 4 and [a] > [B2] x<5"),
         ("see\n### Response:\nUSER: no", "see\n# # # Response :\nUSER : no"),
         ("**Assistant**: GPT4 Correct User: x", "* *Assistant **: GPT4 Correct User : x"),
-        ("## Response\n## Response times\nuser interface; a:b", "# # Response\n## Response times\nuser interface; a:b"),
+        (
+            "## Response\n## Response times\nuser interface; a:b",
+            "# # Response\n## Response times\nuser interface; a:b",
+        ),
     ],
 )
 def test_what_looks_like_a_control_token_is_taken_apart(text: str, shown: str):

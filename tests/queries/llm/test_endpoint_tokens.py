@@ -1,4 +1,6 @@
-"""Long chunks for a server: cut by its own tokenizer and context where it tells them, and once more where they were too long."""
+"""Long chunks for a server: cut by its own tokenizer and context where it tells them, and once
+more where they were too long.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,29 @@ from engine.queries.llm.endpoint_tokens import estimated
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompted import Prompted
 
-THINGS = ("pump", "crane", "kiln", "lathe", "press", "oven", "drill", "mixer", "saw", "boiler", "fan", "tank")
+THINGS = (
+    "pump",
+    "crane",
+    "kiln",
+    "lathe",
+    "press",
+    "oven",
+    "drill",
+    "mixer",
+    "saw",
+    "boiler",
+    "fan",
+    "tank",
+)
 LONG = " ".join(
     f"The {thing} stands in hall {number} beside the {other} gate."
     for other in THINGS
     for number, thing in enumerate(THINGS)
 )
-TOO_LONG = b'{"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it"}}'
+TOO_LONG = (
+    b'{"error": {"code": 400, "message": "the request exceeds the available context size, try'
+    b' increasing it"}}'
+)
 
 
 @pytest.fixture(autouse=True)
@@ -51,24 +69,35 @@ class Heard:
     """What is no chat: `answers` by path; `asked` are the paths and bodies."""
 
     def __init__(self, **answers: Callable[[Request], Raw]) -> None:
-        self.answers, self.asked = answers, list[tuple[str, Request]]()
+        self.answers = answers
+        self.asked = list[tuple[str, Request]]()
 
     def __call__(self, path: str, request: Request) -> Raw:
         self.asked.append((path, request))
         answer = self.answers.get(path.strip("/").replace("/", "_"))
-        return answer(request) if answer else Raw(404)
+        if answer:
+            return answer(request)
+        return Raw(404)
 
 
 def model(server: FakeEndpoint, context: int = 4096, concurrency: int = 1, **more: Any) -> Endpoint:
     return Endpoint(
-        Address.parse(server.url), "small", context, 20, more.pop("stop", lambda: False), concurrency, **more
+        Address.parse(server.url),
+        "small",
+        context,
+        20,
+        more.pop("stop", lambda: False),
+        concurrency,
+        **more,
     )
 
 
 def ask(one: Endpoint, text: str) -> Answer:
     name = hashlib.sha256(text.encode()).hexdigest()
     return answer_about(
-        Prompted(one, "one-step", 200, 256), Chunk(1, 0, 0, len(text), text, (), 10, text, name, 7), "Handbook"
+        Prompted(one, "one-step", 200, 256),
+        Chunk(1, 0, 0, len(text), text, (), 10, text, name, 7),
+        "Handbook",
     )
 
 
@@ -78,19 +107,24 @@ def words(request: Request) -> int:
 
 WAYS: dict[str, Callable[[Request], Raw]] = {
     "tokenize": lambda request: as_body({"tokens": [7] * words(request)}),
-    "tokenize_": lambda request: as_body({"count": words(request), "max_model_len": 9, "tokens": []}),
+    "tokenize_": lambda request: as_body(
+        {"count": words(request), "max_model_len": 9, "tokens": []}
+    ),
     "extras_tokenize_count": lambda request: as_body({"count": words(request)}),
 }
 
 
 @pytest.mark.parametrize("way", list(WAYS))
 def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str):
-    heard, told = Heard(**{way.rstrip("_"): WAYS[way]}), list[tuple[object, ...]]()
+    heard = Heard(**{way.rstrip("_"): WAYS[way]})
+    told = list[tuple[object, ...]]()
     with serving(good, heard) as server:
         one = model(server, report=lambda *choice: told.append(choice))
         assert one.count(LONG) == len(LONG.split())
         asked = len(heard.asked)
-        assert one.count("The pump stands.") == estimated("The pump stands."), "a short one cannot be too long"
+        assert one.count("The pump stands.") == estimated("The pump stands."), (
+            "a short one cannot be too long"
+        )
         assert one.count(LONG) == len(LONG.split())
         assert len(heard.asked) == asked, "it is asked once"
         assert one.count(LONG + " <|im_end|>") == len(LONG.split()) + 3, (
@@ -101,10 +135,14 @@ def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str):
 
 
 def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_reported():
-    heard, told = Heard(), list[tuple[object, ...]]()
+    heard = Heard()
+    told = list[tuple[object, ...]]()
     with serving(good, heard) as server:
         one = model(server, report=lambda *choice: told.append(choice))
-        assert [one.count(LONG), one.count(LONG + " More.")] == [estimated(LONG), estimated(LONG + " More.")]
+        assert [one.count(LONG), one.count(LONG + " More.")] == [
+            estimated(LONG),
+            estimated(LONG + " More."),
+        ]
     paths = ["/props", "/v1/models", "/api/ps", "/tokenize", "/extras/tokenize/count"]
     assert [path for path, _ in heard.asked] == paths
     assert [(setting, value) for setting, value, _ in told] == [("long chunks", "by an estimate")]
@@ -123,13 +161,29 @@ def test_a_server_that_fails_to_count_is_not_asked_again():
     ("answers", "context"),
     [
         ({"props": lambda _: as_body({"default_generation_settings": {"n_ctx": 2048}})}, 2048),
-        ({"v1_models": lambda _: as_body({"data": [{"id": "small", "max_model_len": 1024}, {"max_model_len": 9}]})}, 1024),
-        ({"v1_models": lambda _: as_body({"data": [{"id": "other", "max_model_len": 1024}, 7]})}, 1024),
+        (
+            {
+                "v1_models": lambda _: as_body(
+                    {"data": [{"id": "small", "max_model_len": 1024}, {"max_model_len": 9}]}
+                )
+            },
+            1024,
+        ),
+        (
+            {"v1_models": lambda _: as_body({"data": [{"id": "other", "max_model_len": 1024}, 7]})},
+            1024,
+        ),
         ({"props": lambda _: as_body({"default_generation_settings": {"n_ctx": 32_768}})}, 4096),
-        ({"props": lambda _: as_body({"default_generation_settings": [1]}), "v1_models": lambda _: Raw(body=b"[3]")}, 4096),
+        (
+            {
+                "props": lambda _: as_body({"default_generation_settings": [1]}),
+                "v1_models": lambda _: Raw(body=b"[3]"),
+            },
+            4096,
+        ),
         ({"props": lambda _: Raw(body=b"<html>")}, 4096),
     ],
-)  # fmt: skip
+)
 def test_the_servers_context_is_kept_to(answers: dict[str, Callable[[Request], Raw]], context: int):
     with serving(good, Heard(**answers)) as server:
         one = model(server)
@@ -151,12 +205,21 @@ class Ollama(Heard):
 @pytest.mark.parametrize(
     ("rows", "context"),
     [
-        ([{"name": "small:latest", "context_length": 2048}, {"name": "other:latest", "context_length": 512}], 2048),
+        (
+            [
+                {"name": "small:latest", "context_length": 2048},
+                {"name": "other:latest", "context_length": 512},
+            ],
+            2048,
+        ),
         ([{"model": "small", "context_length": 16_384}], 4096),
     ],
 )
-def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(rows: list[dict[str, Any]], context: int):
-    heard, told = Ollama(*rows), list[tuple[object, ...]]()
+def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(
+    rows: list[dict[str, Any]], context: int
+):
+    heard = Ollama(*rows)
+    told = list[tuple[object, ...]]()
     with serving(good, heard) as server:
         one = model(server, report=lambda *choice: told.append(choice))
         one.count(LONG)
@@ -166,7 +229,8 @@ def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(rows: list[dict
 
 
 def test_an_ollama_that_cuts_silently_and_has_no_known_limit_is_warned_of():
-    heard, told = Ollama({"name": "small:latest"}), list[tuple[object, ...]]()
+    heard = Ollama({"name": "small:latest"})
+    told = list[tuple[object, ...]]()
     with serving(good, heard) as server:
         one = model(server, report=lambda *choice: told.append(choice))
         one.count(LONG)
@@ -177,7 +241,9 @@ def test_an_ollama_that_cuts_silently_and_has_no_known_limit_is_warned_of():
 
 
 def test_a_long_chunk_is_sent_in_pieces_of_the_servers_own_tokens():
-    """Two tokens a word, and a context of 1,024: less the prompt, the answer and a margin, pieces of some 600 tokens."""
+    """Two tokens a word, and a context of 1,024: less the prompt, the answer and a margin,
+    pieces of some 600 tokens.
+    """
     heard = Heard(
         tokenize=lambda request: as_body({"tokens": [7] * 2 * words(request)}),
         props=lambda _: as_body({"default_generation_settings": {"n_ctx": 1024}}),
@@ -197,15 +263,23 @@ def test_a_long_chunk_is_sent_in_pieces_of_the_servers_own_tokens():
 
 def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_that_size():
     def script(request: Request, number: int) -> Raw | str:
-        return Raw(400, TOO_LONG) if len(passage(request)) > len(LONG) * 0.7 else good(request, number)
+        if len(passage(request)) > len(LONG) * 0.7:
+            return Raw(400, TOO_LONG)
+        return good(request, number)
 
     with serving(script) as server:
         one = model(server, 65_536)
         prompted = Prompted(one, "one-step", 200, 256)
-        chunks = [Chunk(1, 0, 0, len(t), t, (), 10, t, f"{n:064x}", n) for n, t in enumerate((LONG, LONG.upper()))]
+        chunks = [
+            Chunk(1, 0, 0, len(t), t, (), 10, t, f"{n:064x}", n)
+            for n, t in enumerate((LONG, LONG.upper()))
+        ]
         answers = [answer_about(prompted, chunk, "Handbook") for chunk in chunks]
         sizes = [round(len(text) / len(LONG), 1) for text in server.passages()]
-    assert sizes[:2] == [1.0, 0.5], "no other form of the schema is tried, and nothing is asked twice"
+    assert sizes[:2] == [
+        1.0,
+        0.5,
+    ], "no other form of the schema is tried, and nothing is asked twice"
     assert max(sizes[1:]) == 0.5
     assert [answer.problem for answer in answers] == ["", ""]
     assert [len(answer.items) for answer in answers] == [144, 144]
@@ -227,7 +301,14 @@ def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in
     ("status", "said", "exceeds"),
     [
         (400, "the request exceeds the available context size, try increasing it", True),
-        (400, "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens", True),
+        (
+            400,
+            (
+                "This model's maximum context length is 4096 tokens. However, you requested 5000"
+                " tokens"
+            ),
+            True,
+        ),
         (400, "The input (9 tokens) is longer than the model's context length (8 tokens).", True),
         (400, "The decoder prompt (length 9) is longer than the maximum model length of 8.", True),
         (422, "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000", True),
@@ -240,7 +321,9 @@ def test_refusals_that_are_about_the_length(status: int, said: str, exceeds: boo
     from engine.queries.llm.prompts import Message
     from engine.queries.llm.shapes import PAIRS
 
-    with serving(lambda *_: Raw(status, json.dumps({"error": {"message": said}}).encode())) as server:
+    with serving(
+        lambda *_: Raw(status, json.dumps({"error": {"message": said}}).encode())
+    ) as server:
         with pytest.raises(UnansweredError) as caught:
             model(server).complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
         assert isinstance(caught.value, TooLongError) is exceeds
@@ -258,7 +341,8 @@ def test_a_server_that_is_silent_about_tokens_is_not_waited_for(monkeypatch: pyt
 
 
 def test_a_stop_is_heard_while_a_server_counts():
-    release, asked = threading.Event(), threading.Event()
+    release = threading.Event()
+    asked = threading.Event()
 
     def silent(_request: Request) -> Raw:
         asked.set()
@@ -281,7 +365,9 @@ def test_a_stop_is_heard_while_a_server_counts():
         "Насос-стоит-в-зале-4." * 20,
     ],
 )
-def test_the_estimate_is_safe_for_scripts_that_a_tokenizer_knows_by_their_bytes_alone(tmp_path: Path, text: str):
+def test_the_estimate_is_safe_for_scripts_that_a_tokenizer_knows_by_their_bytes_alone(
+    tmp_path: Path, text: str
+):
     """The worst tokenizer there is: a token a byte."""
     loaded = GgufModel(build_tiny_gguf(tmp_path / "tiny.gguf"), 512, NullReporter(), lambda: False)
     assert loaded.count(text) == len(text.encode())

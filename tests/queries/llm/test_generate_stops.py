@@ -1,4 +1,6 @@
-"""The stage `generate` without a language model: it can be paused and cancelled wherever it is at work."""
+"""The stage `generate` without a language model: it can be paused and cancelled wherever it is
+at work.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class InBatches:
     def __init__(self) -> None:
         self.batches = 0
 
-    def encode_queries(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> Any:
+    def encode_queries(
+        self, texts: Sequence[str], progress: Callable[[int], None] | None = None
+    ) -> Any:
         for done in range(2, len(texts) + 2, 2):
             self.batches += 1
             if progress is not None:
@@ -34,10 +38,14 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> InBatches:
     made = InBatches()
     monkeypatch.setattr(embedding, "load_encoder", lambda *_: made)
     monkeypatch.setattr(
-        embedding, "chunk_vectors", lambda _c, _e, chunks, _what: np.zeros((len(chunks), 3), np.float32)
+        embedding,
+        "chunk_vectors",
+        lambda _c, _e, chunks, _what: np.zeros((len(chunks), 3), np.float32),
     )
     # nothing is found by BM25, so that the encoder is asked about every query
-    monkeypatch.setattr(stage, "bm25_ranks", lambda _index, queries, *_: np.zeros(len(queries), np.int64))
+    monkeypatch.setattr(
+        stage, "bm25_ranks", lambda _index, queries, *_: np.zeros(len(queries), np.int64)
+    )
     return made
 
 
@@ -46,7 +54,9 @@ def generate(project: ProjectFolder, should_stop: Callable[[], bool]) -> None:
     try:
         told: list[object] = []
         stage.STAGE.run(
-            StageContext(project, project.settings(), store, "generate", "f", "r", told.append, should_stop)
+            StageContext(
+                project, project.settings(), store, "generate", "f", "r", told.append, should_stop
+            )
         )
     finally:
         store.close()
@@ -61,8 +71,11 @@ def test_a_stop_is_heard_between_two_batches_of_queries(
     assert encoder.batches == 2
 
 
-def test_a_stop_is_heard_wherever_it_comes(asked_project: Callable[..., ProjectFolder], encoder: InBatches) -> None:
-    project, asked = asked_project(consistency_top=1), 0
+def test_a_stop_is_heard_wherever_it_comes(
+    asked_project: Callable[..., ProjectFolder], encoder: InBatches
+) -> None:
+    project = asked_project(consistency_top=1)
+    asked = 0
 
     def count(_stop_at: int) -> bool:
         nonlocal asked

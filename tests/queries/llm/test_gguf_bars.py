@@ -1,4 +1,6 @@
-"""Real llama.cpp at length: hundreds of answers, a crash of its process, and a server of it behind a bad line."""
+"""Real llama.cpp at length: hundreds of answers, a crash of its process, and a server of it
+behind a bad line.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
-    """Each is JSON of the shape asked for and within its limit, in tokens. Where the limit has ended it,
-    all but its last entry are the model's alone, and it is told (`cut`)."""
+    """Each is JSON of the shape asked for and within its limit, in tokens.
+
+    Where the limit has ended it, all but its last entry are the model's alone, and it is told
+    (`cut`).
+    """
     model = GgufModel(tiny, 2048, NullReporter(), lambda: False)
     shapes: list[Shape] = [EVENTS, QUESTIONS, PAIRS]
     whole = cut = entries = 0
@@ -58,7 +63,8 @@ def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
         whole, cut, entries = whole + 1, cut + reply.cut, entries + len(found) - reply.cut
     model.close()
     print(
-        f"{whole} whole answers with {entries} finished entries, {cut} of them with a last one that its limit has ended"
+        f"{whole} whole answers with {entries} finished entries, {cut} of them with a last one that"
+        " its limit has ended"
     )
     assert whole == 500
     assert entries > 100, "random weights write many an empty list, which is an answer, too"
@@ -67,8 +73,12 @@ def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("prompt", ["one-step", "two-step"])
-def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(tmp_path: Path, tiny: Path, prompt: str):
-    """From the documents to `generate`, as a user runs it: of random weights no question is right, which 200 chunks show."""
+def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(
+    tmp_path: Path, tiny: Path, prompt: str
+):
+    """From the documents to `generate`, as a user runs it: of random weights no question is
+    right, which 200 chunks show.
+    """
     project = ProjectFolder.create(
         tmp_path / "project",
         {
@@ -84,12 +94,26 @@ def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(tmp_path: Pa
     )
     (project.path / "documents").mkdir()
     for number in range(500):
-        text = f"The pump {number} stands in hall {number}. It was bought in the year {1500 + number}."
+        text = (
+            f"The pump {number} stands in hall {number}. It was bought in the year {1500 + number}."
+        )
         (project.path / "documents" / f"pump-{number}.txt").write_text(text)
     done = subprocess.run(
-        [sys.executable, "-m", "engine", "run", str(project.path), "--only", "ingest,index,generate"],
-        env=environment(), capture_output=True, text=True, timeout=3000, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "engine",
+            "run",
+            str(project.path),
+            "--only",
+            "ingest,index,generate",
+        ],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=3000,
+        check=False,
+    )
     assert done.returncode == 5, done.stderr
     assert "200 chunks" in done.stderr
     (ledger,) = answer_files(project)
@@ -105,10 +129,14 @@ def test_a_segfault_of_the_child_loses_no_finished_item(asked_project: Make, tin
     project = asked_project(backend="gguf", model=str(tiny), answer_tokens=128, prompt="one-step")
     command = [sys.executable, "-m", "engine", "generate", str(project.path)]
     crashing = {
-        **environment(), "PYTHONPATH": f"{SEGFAULT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        "SEGFAULT_AFTER": "2", "SEGFAULT_PROJECT": str(project.path),
-    }  # fmt: skip
-    done = subprocess.run(command, env=crashing, capture_output=True, text=True, timeout=120, check=False)
+        **environment(),
+        "PYTHONPATH": f"{SEGFAULT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "SEGFAULT_AFTER": "2",
+        "SEGFAULT_PROJECT": str(project.path),
+    }
+    done = subprocess.run(
+        command, env=crashing, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 5
     assert "SIGSEGV" in done.stderr or "crashed" in done.stderr
     (ledger,) = answer_files(project)
@@ -117,7 +145,9 @@ def test_a_segfault_of_the_child_loses_no_finished_item(asked_project: Make, tin
     engine_here("generate", str(project.path))
     lines = ledger.read_text().splitlines()
     assert lines[: len(finished)] == finished
-    assert len({json.loads(line)["key"] for line in lines}) == len(lines) == 6, "nothing is asked twice"
+    assert len({json.loads(line)["key"] for line in lines}) == len(lines) == 6, (
+        "nothing is asked twice"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +160,22 @@ def server(tiny: Path) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     command = [
-        sys.executable, "-m", "llama_cpp.server", "--model", str(tiny), "--host", "127.0.0.1", "--port", str(port),
-        "--n_ctx", "2048", "--n_threads", "1", "--chat_format", "chatml",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "llama_cpp.server",
+        "--model",
+        str(tiny),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--n_ctx",
+        "2048",
+        "--n_threads",
+        "1",
+        "--chat_format",
+        "chatml",
+    ]
     started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}/v1"
     try:
@@ -155,10 +198,13 @@ def endpoint(url: str, seconds: float = 30) -> Endpoint:
 
 @pytest.mark.parametrize("shape", [EVENTS, QUESTIONS, PAIRS])
 def test_a_llama_cpp_server_answers(server: str, shape: Shape):
-    """Its own grammar lets raw control characters into strings, so that not every answer of random weights is JSON."""
+    """Its own grammar lets raw control characters into strings, so that not every answer of
+    random weights is JSON.
+    """
     model = endpoint(server)
     replies = [
-        model.complete(Request(Message("Be brief.", "What is in it?"), shape, 1, 200, seed)) for seed in range(3)
+        model.complete(Request(Message("Be brief.", "What is in it?"), shape, 1, 200, seed))
+        for seed in range(3)
     ]
     assert all(reply.text.lstrip().startswith("{") for reply in replies)
 
@@ -175,12 +221,17 @@ def test_a_chunk_is_sent_to_a_llama_cpp_server(server: str):
 
 
 def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str):
-    """Of the tiny model each byte is a token. A server with a context of 2,048 refuses what does not fit."""
+    """Of the tiny model each byte is a token.
+
+    A server with a context of 2,048 refuses what does not fit.
+    """
     text = "水泵在四号厅。" * 150  # 3,150 bytes
     model = endpoint(server)
     assert model.count(text) == len(text.encode()) + 1, "and one for the begin"
     answer = answer_about(
-        Prompted(model, "one-step", 8, 64), Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps"
+        Prompted(model, "one-step", 8, 64),
+        Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0),
+        "Pumps",
     )
     assert "HTTP" not in answer.problem
 
@@ -190,7 +241,9 @@ def test_a_chunk_that_a_llama_cpp_server_refuses_is_sent_in_halves(server: str):
     text = "水泵在四号厅。" * 96  # 2,016 bytes
     model = Endpoint(Address.parse(server), "", 8192, 30, lambda: False)
     answer = answer_about(
-        Prompted(model, "one-step", 8, 32), Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps"
+        Prompted(model, "one-step", 8, 32),
+        Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0),
+        "Pumps",
     )
     assert "context" not in answer.problem
 
@@ -198,15 +251,23 @@ def test_a_chunk_that_a_llama_cpp_server_refuses_is_sent_in_halves(server: str):
 def through_a_bad_line(url: str) -> None:
     """What each fault is told as, and that the message after it goes through."""
     wanted = [
-        (DROP, "broke off"), (ERROR, "HTTP 500: no model"), (DELAY, ""), (CUT, "broke off"), (HALF_OPEN, "no answer within"),
+        (DROP, "broke off"),
+        (ERROR, "HTTP 500: no model"),
+        (DELAY, ""),
+        (CUT, "broke off"),
+        (HALF_OPEN, "no answer within"),
         ("pass", ""),
-    ]  # fmt: skip
+    ]
     faults = ["pass", "pass", *(fault for fault, _ in wanted)]
     with spoiling(url, faults) as proxy:
         model = endpoint(proxy.url, seconds=5)
         for seed in range(2):
-            if len(proxy.met) < 2:  # a server that knows one form of the schema only is asked twice at first
-                assert model.complete(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)).text
+            if (
+                len(proxy.met) < 2
+            ):  # a server that knows one form of the schema only is asked twice at first
+                assert model.complete(
+                    Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)
+                ).text
         for seed, (fault, why) in enumerate(wanted):
             model.submit(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed))
             ((_, outcome),) = model.step()
@@ -229,5 +290,7 @@ def test_a_bad_line_is_an_error_and_the_next_message_goes_through(no_pauses: Non
         through_a_bad_line(served.url)
 
 
-def test_a_bad_line_to_a_llama_cpp_server_is_an_error_and_the_next_message_goes_through(no_pauses: None, server: str):
+def test_a_bad_line_to_a_llama_cpp_server_is_an_error_and_the_next_message_goes_through(
+    no_pauses: None, server: str
+):
     through_a_bad_line(server)

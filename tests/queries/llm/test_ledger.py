@@ -29,7 +29,9 @@ def test_answers_are_read_back_as_they_were_written(project: ProjectFolder):
     written = ledger.add("one", ANSWER)
     again = reopened(ledger, project)
     assert again.get("one") == written
-    assert again.get("one").items == (Item("Where is it?", "In hall 4, near the gate.", "question"),)
+    assert again.get("one").items == (
+        Item("Where is it?", "In hall 4, near the gate.", "question"),
+    )
     assert again.get("one").counts == {Reason.NOT_FOUND: 2}
     assert again.get("two") is None
     assert (again.path.stat().st_mode & 0o777, again.path.parent.name) == (0o600, "cache")
@@ -38,7 +40,9 @@ def test_answers_are_read_back_as_they_were_written(project: ProjectFolder):
 def test_a_ledger_of_before_has_words_for_reasons(project: ProjectFolder):
     ledger = Ledger(project, "recipe")
     ledger.add("one", ANSWER)
-    ledger.path.write_text(ledger.path.read_text().replace(Reason.NOT_FOUND.value, Reason.NOT_FOUND.words))
+    ledger.path.write_text(
+        ledger.path.read_text().replace(Reason.NOT_FOUND.value, Reason.NOT_FOUND.words)
+    )
     entry = reopened(ledger, project).get("one")
     assert entry.counts == {Reason.NOT_FOUND: 2}
     assert [lost.reason for lost in entry.dropped] == [Reason.NOT_FOUND] * 2
@@ -56,7 +60,9 @@ def test_a_lasting_problem_stands_and_a_passing_one_is_tried_again(project: Proj
 
 
 @pytest.mark.parametrize("torn", [1, 20, 60])
-def test_a_torn_last_line_is_cut_off_and_the_next_answer_stands_on_its_own(project: ProjectFolder, torn: int):
+def test_a_torn_last_line_is_cut_off_and_the_next_answer_stands_on_its_own(
+    project: ProjectFolder, torn: int
+):
     ledger = Ledger(project, "recipe")
     ledger.add("one", ANSWER)
     whole = ledger.path.read_bytes()
@@ -68,14 +74,26 @@ def test_a_torn_last_line_is_cut_off_and_the_next_answer_stands_on_its_own(proje
     again.add("three", ANSWER)
     last = reopened(again, project)
     assert last.get("three") is not None
-    assert [json.loads(line)["key"] for line in last.path.read_text().splitlines()] == ["one", "three"]
+    assert [json.loads(line)["key"] for line in last.path.read_text().splitlines()] == [
+        "one",
+        "three",
+    ]
 
 
 @pytest.mark.parametrize(
     "line",
-    ["", "null", "[]", "5", '{"key": "x"}', '{"key": "x", "items": [["a"]], "dropped": {}, "problem": "", "lasting": 1}',
-     "[" * 100_000, "\x00\x00", '{"key": "x", "items": 3, "dropped": {}, "problem": "", "lasting": true}'],
-)  # fmt: skip
+    [
+        "",
+        "null",
+        "[]",
+        "5",
+        '{"key": "x"}',
+        '{"key": "x", "items": [["a"]], "dropped": {}, "problem": "", "lasting": 1}',
+        "[" * 100_000,
+        "\x00\x00",
+        '{"key": "x", "items": 3, "dropped": {}, "problem": "", "lasting": true}',
+    ],
+)
 def test_a_line_that_makes_no_sense_is_passed_over(project: ProjectFolder, line: str):
     ledger = Ledger(project, "recipe")
     ledger.add("one", ANSWER)
@@ -108,12 +126,18 @@ def test_answers_about_chunks_that_are_gone_leave_every_ledger(project: ProjectF
         ledger.close()
     forget_others(project, {"one"})
     assert [path.name for path in answer_files(project)] == ["answers-a.jsonl"]
-    assert [json.loads(line)["key"] for line in answer_files(project)[0].read_text().splitlines()] == ["one"]
+    assert [
+        json.loads(line)["key"] for line in answer_files(project)[0].read_text().splitlines()
+    ] == ["one"]
 
 
 def test_a_chunk_is_known_by_all_that_a_prompt_shows_of_it():
-    def key(text: str = "t", title: str = "T", headings: tuple[str, ...] = ("h",), number: int = 1) -> str:
+    def key(
+        text: str = "t", title: str = "T", headings: tuple[str, ...] = ("h",), number: int = 1
+    ) -> str:
         return passage_key(Chunk(number, 0, 0, 1, text, headings, 1, text, "hash", number), title)
 
     assert key() == key(number=2)
-    assert len({key(), key(text="u"), key(title="U"), key(headings=("h", "i")), key(headings=())}) == 5
+    assert (
+        len({key(), key(text="u"), key(title="U"), key(headings=("h", "i")), key(headings=())}) == 5
+    )

@@ -14,7 +14,10 @@ def test_a_grammar_names_the_fields_in_order_and_the_most_entries():
         r'root ::= "{\"questions\":" ws "[" (entry ("," ws entry){0,2})? "]" "}"',
         r'entry ::= "{" "\"event\":" ws number "," ws "\"question\":" ws string "}"',
     ]
-    assert QUESTIONS.grammar(1).splitlines()[0] == r'root ::= "{\"questions\":" ws "[" (entry )? "]" "}"'
+    assert (
+        QUESTIONS.grammar(1).splitlines()[0]
+        == r'root ::= "{\"questions\":" ws "[" (entry )? "]" "}"'
+    )
 
 
 def test_a_grammar_keeps_control_characters_out_of_strings_and_allows_only_the_words_of_a_choice():
@@ -28,8 +31,14 @@ def test_a_schema_allows_the_same():
     entries = schema["properties"]["events"]
     assert entries["maxItems"] == 4
     assert entries["items"]["required"] == ["event", "topic", "type", "context"]
-    assert entries["items"]["properties"]["type"] == {"type": "string", "enum": ["fine-grained", "general"]}
-    assert QUESTIONS.schema(1)["properties"]["questions"]["items"]["properties"]["event"]["type"] == "integer"
+    assert entries["items"]["properties"]["type"] == {
+        "type": "string",
+        "enum": ["fine-grained", "general"],
+    }
+    assert (
+        QUESTIONS.schema(1)["properties"]["questions"]["items"]["properties"]["event"]["type"]
+        == "integer"
+    )
 
 
 @pytest.mark.parametrize(

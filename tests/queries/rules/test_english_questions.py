@@ -6,7 +6,13 @@ import random
 
 import pytest
 
-from engine.queries.rules.claims import claim_query, clean, without_lead, without_loose_end, without_tail
+from engine.queries.rules.claims import (
+    claim_query,
+    clean,
+    without_lead,
+    without_loose_end,
+    without_tail,
+)
 from engine.queries.rules.clauses import parse_clause
 from engine.queries.rules.english import questions, shorten
 from engine.queries.rules.generalisation import generalise
@@ -17,7 +23,20 @@ from engine.queries.rules.synonyms import agree, inflect_phrase, paraphrase
 from engine.queries.rules.verbs import VerbForm, gerund, inflect, third_person, verb_form
 from engine.queries.rules.vocabulary import ENGLISH
 
-SEEN = ("the", "pump", "valve", "company", "board", "heat", "report", "old", "engineers", "erase", "pressure", "vessel")
+SEEN = (
+    "the",
+    "pump",
+    "valve",
+    "company",
+    "board",
+    "heat",
+    "report",
+    "old",
+    "engineers",
+    "erase",
+    "pressure",
+    "vessel",
+)
 TABLE = TermStatistics(
     1000,
     dict.fromkeys(SEEN, 20),
@@ -31,20 +50,35 @@ def asked(sentence: str, asks: str) -> set[str]:
     """All the questions of one sort over several random orders."""
     clause = parse_clause(clean(sentence, ENGLISH), TABLE)
     assert clause is not None
-    found = (question for seed in range(20) for question in questions(clause, TABLE, random.Random(seed)))
+    found = (
+        question for seed in range(20) for question in questions(clause, TABLE, random.Random(seed))
+    )
     return {question.text for question in found if question.asks == asks}
 
 
 def test_inflections():
     assert [third_person(verb) for verb in ("announce", "carry", "watch", "have")] == [
-        "announces", "carries", "watches", "has",
-    ]  # fmt: skip
+        "announces",
+        "carries",
+        "watches",
+        "has",
+    ]
     assert [gerund(verb) for verb in ("make", "drop", "lie", "see", "buy")] == [
-        "making", "dropping", "lying", "seeing", "buying",
-    ]  # fmt: skip
-    assert [inflect("take", form) for form in ("base", "third", "past", "participle", "gerund")] == [
-        "take", "takes", "took", "taken", "taking",
-    ]  # fmt: skip
+        "making",
+        "dropping",
+        "lying",
+        "seeing",
+        "buying",
+    ]
+    assert [
+        inflect("take", form) for form in ("base", "third", "past", "participle", "gerund")
+    ] == [
+        "take",
+        "takes",
+        "took",
+        "taken",
+        "taking",
+    ]
     assert inflect("stop", "past") == "stopped"
     assert inflect_phrase("turn down", "past") == "turned down"
 
@@ -67,24 +101,43 @@ def test_verb_readings(word, reading):
 def test_a_plain_past_sentence_is_taken_apart():
     clause = parse_clause("On Monday, the company announced a new pump for the plant", TABLE)
     assert clause is not None
-    assert (clause.lead, clause.subject, clause.auxiliary, clause.verb, clause.rest, clause.statement) == (
+    assert (
+        clause.lead,
+        clause.subject,
+        clause.auxiliary,
+        clause.verb,
+        clause.rest,
+        clause.statement,
+    ) == (
         "on Monday",
-        "the company", "did", "announce", "a new pump for the plant", "announced",
-    )  # fmt: skip
+        "the company",
+        "did",
+        "announce",
+        "a new pump for the plant",
+        "announced",
+    )
 
 
 def test_an_apposition_is_cut_out_of_the_subject():
     clause = parse_clause("Acme, maker of valves, has opened a plant", TABLE)
     assert clause is not None
     assert (clause.subject, clause.insertion, clause.auxiliary, clause.verb, clause.rest) == (
-        "Acme", "maker of valves", "has", "", "opened a plant",
-    )  # fmt: skip
+        "Acme",
+        "maker of valves",
+        "has",
+        "",
+        "opened a plant",
+    )
 
 
 def test_a_negation_is_kept():
     clause = parse_clause("The valve cannot open under load", TABLE)
     assert clause is not None
-    assert (clause.subject, clause.auxiliary, clause.rest) == ("the valve", "can", "not open under load")
+    assert (clause.subject, clause.auxiliary, clause.rest) == (
+        "the valve",
+        "can",
+        "not open under load",
+    )
 
 
 def test_an_unknown_regular_past_has_its_base_from_the_corpus():
@@ -96,10 +149,16 @@ def test_an_unknown_regular_past_has_its_base_from_the_corpus():
 @pytest.mark.parametrize(
     "text",
     [
-        "It is a new pump", "use such information only as agreed", "They opened a plant", "Is the pump on?",
-        "the deals of the week", "which was sold", "There is a pump in the hall", "neither side has won a game",
+        "It is a new pump",
+        "use such information only as agreed",
+        "They opened a plant",
+        "Is the pump on?",
+        "the deals of the week",
+        "which was sold",
+        "There is a pump in the hall",
+        "neither side has won a game",
     ],
-)  # fmt: skip
+)
 def test_sentences_without_a_clear_subject_are_left(text):
     assert parse_clause(text, TABLE) is None
 
@@ -114,18 +173,24 @@ def test_why_and_how_and_under_what_conditions():
     assert asked("The board rejected the offer because the price was low.", "reason") == {
         "Why did the board reject the offer?"
     }
-    assert asked("The pump saves energy by storing heat in a vessel.", "manner") == {"How does the pump save energy?"}
+    assert asked("The pump saves energy by storing heat in a vessel.", "manner") == {
+        "How does the pump save energy?"
+    }
     assert asked("The company may end the contract if the fee is late.", "condition") == {
         "Under what conditions may the company end the contract?"
     }
 
 
 def test_how_many_and_how_much():
-    assert asked("Acme opened 12 plants in Spain.", "count") == {"How many plants did Acme open in Spain?"}
+    assert asked("Acme opened 12 plants in Spain.", "count") == {
+        "How many plants did Acme open in Spain?"
+    }
     assert asked("The company lost $450 million on the deal.", "amount") == {
         "How much did the company lose on the deal?"
     }
-    assert asked("The pump has 12 blades of steel.", "count") == {"How many blades does the pump have of steel?"}
+    assert asked("The pump has 12 blades of steel.", "count") == {
+        "How many blades does the pump have of steel?"
+    }
 
 
 def test_the_object_is_asked_for_and_left_out():
@@ -135,7 +200,9 @@ def test_the_object_is_asked_for_and_left_out():
 
 
 def test_the_subject_is_asked_for_and_left_out():
-    assert asked("Barr Moses founded a data company in Boston.", "subject") == {"Who founded a data company in Boston?"}
+    assert asked("Barr Moses founded a data company in Boston.", "subject") == {
+        "Who founded a data company in Boston?"
+    }
 
 
 def test_definition_and_speech():
@@ -146,7 +213,9 @@ def test_definition_and_speech():
 
 
 def test_modal_sentences_ask_for_leave():
-    assert "Must the company keep the report secret?" in asked("The company shall keep the report secret.", "polar")
+    assert "Must the company keep the report secret?" in asked(
+        "The company shall keep the report secret.", "polar"
+    )
 
 
 def test_events_become_nouns():
@@ -180,10 +249,14 @@ def test_long_rests_are_cut_before_a_preposition():
 
 def test_cleaning():
     assert (
-        clean("(b) However, the “Term” (as defined) ends – unless renewed – today.", ENGLISH) == "the Term ends today"
+        clean("(b) However, the “Term” (as defined) ends – unless renewed – today.", ENGLISH)
+        == "the Term ends today"
     )
     assert clean("the Bears' prayers", ENGLISH) == "the Bears' prayers"
-    assert without_tail("the pump stops at night, which saves energy", ENGLISH) == "the pump stops at night"
+    assert (
+        without_tail("the pump stops at night, which saves energy", ENGLISH)
+        == "the pump stops at night"
+    )
     assert without_lead("In 2019, the pump was sold to Acme") == "the pump was sold to Acme"
     assert without_loose_end("the pump in the", ENGLISH) == "the pump"
 
@@ -195,14 +268,19 @@ def test_claims_keep_subject_and_verb_and_leave_vague_ones():
 
     made = claims("However, Acme opened a plant in Spain (its third), which makes valves.")
     assert "Acme opened a plant in Spain" in made
-    assert not any("third" in text or "However" in text or "valves" in text for text in made if text)
+    assert not any(
+        "third" in text or "However" in text or "valves" in text for text in made if text
+    )
     assert claims("They opened a plant in Northern Spain.") == {None}
     assert claims("Who opened the turbine plant in Northern Spain?") == {None}
 
 
 def test_generalising_keeps_heads_surnames_and_codes():
     always = random.Random(0)
-    assert generalise("the annual turbine inspection", TABLE, ENGLISH, always, share=1.0) == "the inspection"
+    assert (
+        generalise("the annual turbine inspection", TABLE, ENGLISH, always, share=1.0)
+        == "the inspection"
+    )
     assert generalise("about Barr Moses", TABLE, ENGLISH, always, share=1.0) == "about Moses"
     assert generalise("of the X-200 unit", TABLE, ENGLISH, always, share=1.0) == "of the X-200 unit"
     assert (
@@ -214,16 +292,27 @@ def test_generalising_keeps_heads_surnames_and_codes():
 def test_synonyms_keep_the_form_and_leave_names():
     text = paraphrase("Why was the lawsuit rejected?", TABLE, random.Random(1), share=1.0)
     assert text == "Why was the legal case turned down?"
-    assert paraphrase("The Company Study Group", TABLE, random.Random(1), share=1.0) == "The Company Study Group"
+    assert (
+        paraphrase("The Company Study Group", TABLE, random.Random(1), share=1.0)
+        == "The Company Study Group"
+    )
 
 
 def test_abbreviations_of_the_corpus_are_exchanged():
     table = TermStatistics(10, {}, long_forms={"FCC": "Federal Communications Commission"})
-    made = {paraphrase("rules of the FCC", table, random.Random(seed), share=0.0) for seed in range(20)}
+    made = {
+        paraphrase("rules of the FCC", table, random.Random(seed), share=0.0) for seed in range(20)
+    }
     assert made == {"rules of the FCC", "rules of the Federal Communications Commission"}
-    back = {paraphrase("the Federal Communications Commission", table, random.Random(s), share=0.0) for s in range(20)}
+    back = {
+        paraphrase("the Federal Communications Commission", table, random.Random(s), share=0.0)
+        for s in range(20)
+    }
     assert "the FCC" in back
 
 
 def test_articles_agree():
-    assert agree("a example and an proposal, an hour, series A of") == "an example and a proposal, an hour, series A of"
+    assert (
+        agree("a example and an proposal, an hour, series A of")
+        == "an example and a proposal, an hour, series A of"
+    )

@@ -27,18 +27,44 @@ from engine.queries.rules.vocabulary import ENGLISH, language_of
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 TEXTS = (
-    "The Orion-7 turbine was inspected by Acme engineers in March 2023. Corrosion on the guide vanes cut output.",
-    "Acme Energy (AE) announced a maintenance contract worth $12 million. It covers 40 turbines in Norway.",
-    "A guide vane is a fixed blade that directs gas onto the rotor. Rotor speed must not exceed 3,600 revolutions.",
-    "The supplier shall return all drawings if the agreement ends. Drawings may be copied only for maintenance.",
-    "Bearing temperature rose because the oil filter was blocked. Operators replaced the filter and started the unit.",
-    "Hydrogen embrittlement caused cracks in the pressure vessel. Inspectors found three cracks near the weld seam.",
+    (
+        "The Orion-7 turbine was inspected by Acme engineers in March 2023. Corrosion on the guide"
+        " vanes cut output."
+    ),
+    (
+        "Acme Energy (AE) announced a maintenance contract worth $12 million. It covers 40 turbines"
+        " in Norway."
+    ),
+    (
+        "A guide vane is a fixed blade that directs gas onto the rotor. Rotor speed must not exceed"
+        " 3,600 revolutions."
+    ),
+    (
+        "The supplier shall return all drawings if the agreement ends. Drawings may be copied only"
+        " for maintenance."
+    ),
+    (
+        "Bearing temperature rose because the oil filter was blocked. Operators replaced the filter"
+        " and started the unit."
+    ),
+    (
+        "Hydrogen embrittlement caused cracks in the pressure vessel. Inspectors found three cracks"
+        " near the weld seam."
+    ),
 )
 
 
-def chunk(text: str, document: int = 1, ordinal: int = 0, identity: int = 0, headings: tuple[str, ...] = ()) -> Chunk:
+def chunk(
+    text: str,
+    document: int = 1,
+    ordinal: int = 0,
+    identity: int = 0,
+    headings: tuple[str, ...] = (),
+) -> Chunk:
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Chunk(document, ordinal, 0, len(text), text, headings, len(text) // 4, text, digest, identity)
+    return Chunk(
+        document, ordinal, 0, len(text), text, headings, len(text) // 4, text, digest, identity
+    )
 
 
 CHUNKS = [chunk(text, place // 2 + 1, place % 2, place + 1) for place, text in enumerate(TEXTS)]
@@ -57,7 +83,8 @@ def test_evidence_stands_in_the_source_chunk_and_texts_are_distinct():
 
 
 def test_of_many_chunks_those_alone_are_read_that_are_counted_or_asked_about():
-    by_id, read = {chunk.id: chunk for chunk in CHUNKS}, list[int]()
+    by_id = {chunk.id: chunk for chunk in CHUNKS}
+    read = list[int]()
 
     def noted(key: int) -> Chunk:
         read.append(key)
@@ -97,11 +124,18 @@ def test_a_new_document_leaves_the_others_queries_alone():
 
 def test_a_limit_is_spread_over_the_documents():
     many = [
-        chunk(f"The unit U{number} in hall H{number} was inspected by team T{number}.", 1, number, number + 1)
+        chunk(
+            f"The unit U{number} in hall H{number} was inspected by team T{number}.",
+            1,
+            number,
+            number + 1,
+        )
         for number in range(30)
     ]
     one_each = [
-        chunk(f"Site S{number} reported leak L{number} at valve V{number}.", number, 0, 100 + number)
+        chunk(
+            f"Site S{number} reported leak L{number} at valve V{number}.", number, 0, 100 + number
+        )
         for number in range(2, 12)
     ]
     queries = generate(many + one_each, {}, kinds=("keyword",), per_chunk=1, max_queries=11)
@@ -122,7 +156,11 @@ def test_equal_chunks_are_used_once():
 
 def test_headings_enter_title_queries():
     headed = [replace(CHUNKS[2], headings=("Manual", "Rotor limits"))]
-    texts = [query.text for seed in range(8) for query in generate(headed, {}, kinds=("title",), seed=seed)]
+    texts = [
+        query.text
+        for seed in range(8)
+        for query in generate(headed, {}, kinds=("title",), seed=seed)
+    ]
     assert any("Rotor limits" in text for text in texts)
 
 
@@ -130,8 +168,16 @@ def test_headings_enter_title_queries():
     ("language", "text", "asks"),
     [
         ("de", "Die Turbine Orion wurde in Bergen von Ingenieuren der Firma Acme gewartet.", True),
-        ("fr", "La turbine Orion a été inspectée à Bergen par les ingénieurs de la société Acme.", True),
-        ("es", "La turbina Orion fue inspeccionada en Bergen por los ingenieros de la empresa Acme.", True),
+        (
+            "fr",
+            "La turbine Orion a été inspectée à Bergen par les ingénieurs de la société Acme.",
+            True,
+        ),
+        (
+            "es",
+            "La turbina Orion fue inspeccionada en Bergen por los ingenieros de la empresa Acme.",
+            True,
+        ),
         ("pl", "Turbina Orion została sprawdzona w Bergen przez inżynierów firmy Acme.", False),
         ("zh", "猎户座涡轮机于三月在卑尔根接受了检查。工程师发现叶片腐蚀。", False),
     ],
@@ -157,7 +203,9 @@ def test_any_text_is_survived(texts, language):
 
 
 def test_statistics_by_hand():
-    table = TermStatistics.from_chunks([chunk("The Orion pump. A pump runs here."), chunk("The valve of Orion runs.")])
+    table = TermStatistics.from_chunks(
+        [chunk("The Orion pump. A pump runs here."), chunk("The valve of Orion runs.")]
+    )
     assert table.chunks == 2
     assert (table.frequency["pump"], table.frequency["runs"], table.frequency["valve"]) == (1, 2, 1)
     assert table.idf("runs") == pytest.approx(0.1823215568)  # ln(1 + 0.5/2.5)
@@ -168,7 +216,10 @@ def test_statistics_by_hand():
 
 def test_statistics_find_people_long_forms_and_boilerplate():
     footer = "All rights reserved by the publisher."
-    texts = [f"Said John Petersen of the Federal Trade Commission (FTC) on day {n}. {footer}" for n in range(4)]
+    texts = [
+        f"Said John Petersen of the Federal Trade Commission (FTC) on day {n}. {footer}"
+        for n in range(4)
+    ]
     table = TermStatistics.from_chunks([chunk(text) for text in texts])
     assert "petersen" in table.people
     assert table.long_forms == {"FTC": "Federal Trade Commission"}
@@ -177,18 +228,30 @@ def test_statistics_find_people_long_forms_and_boilerplate():
 
 
 def test_phrases_keep_terms_whole_and_leave_verbs():
-    text = "The Bank of Norway sees a boundary layer heating of GPT-4 servers to tell Erik ten Hag about 40 turbines"
+    text = (
+        "The Bank of Norway sees a boundary layer heating of GPT-4 servers to tell Erik ten Hag"
+        " about 40 turbines"
+    )
     tokens = tokenize(text)
     table = TermStatistics.from_chunks([chunk(text)])
-    assert [(phrase.text, phrase.sort) for phrase in find_phrases(text, tokens, table, ENGLISH)] == [
-        ("Bank", "name"), ("Norway", "name"), ("boundary layer heating", "term"), ("GPT-4 servers", "term"),
-        ("Erik ten Hag", "name"), ("40 turbines", "term"),
-    ]  # fmt: skip
+    assert [
+        (phrase.text, phrase.sort) for phrase in find_phrases(text, tokens, table, ENGLISH)
+    ] == [
+        ("Bank", "name"),
+        ("Norway", "name"),
+        ("boundary layer heating", "term"),
+        ("GPT-4 servers", "term"),
+        ("Erik ten Hag", "name"),
+        ("40 turbines", "term"),
+    ]
 
 
 def test_boilerplate_and_noise_come_last_or_not_at_all():
     footer = "Copyright Acme Publishing Group, Oslo, Norway."
-    texts = [f"{footer} Pump P{n} leaked near hatch H{n} of the upper deck. ____ 1 2 3 ____" for n in range(5)]
+    texts = [
+        f"{footer} Pump P{n} leaked near hatch H{n} of the upper deck. ____ 1 2 3 ____"
+        for n in range(5)
+    ]
     table = TermStatistics.from_chunks([chunk(text) for text in texts])
     found = [sentence.text for sentence in salient_sentences(texts[0], table, ENGLISH)]
     assert found == ["Pump P0 leaked near hatch H0 of the upper deck.", footer]
@@ -196,7 +259,9 @@ def test_boilerplate_and_noise_come_last_or_not_at_all():
 
 def test_file_names_become_topics():
     table = TermStatistics.from_chunks(CHUNKS)
-    assert topic_of("vane_and%20supplier_terms.pdf", table, ENGLISH).text == "vane and supplier terms"
+    assert (
+        topic_of("vane_and%20supplier_terms.pdf", table, ENGLISH).text == "vane and supplier terms"
+    )
     assert topic_of("", table, ENGLISH).name == ""
 
 
@@ -219,8 +284,14 @@ def test_real_news_give_mixed_queries_that_are_no_copies():
     if not path.exists():
         pytest.skip("shared/data/multihop-partial is not here")
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[:1500]]
-    documents = {title: place for place, title in enumerate(dict.fromkeys(row["title"] for row in rows), start=1)}
-    source = [chunk(row["text"], documents[row["title"]], place, place + 1) for place, row in enumerate(rows)]
+    documents = {
+        title: place
+        for place, title in enumerate(dict.fromkeys(row["title"] for row in rows), start=1)
+    }
+    source = [
+        chunk(row["text"], documents[row["title"]], place, place + 1)
+        for place, row in enumerate(rows)
+    ]
     queries = generate(source, {number: title for title, number in documents.items()}, per_chunk=3)
     kinds = Counter(query.kind for query in queries)
     assert len(queries) > 2 * len(source)
@@ -228,7 +299,9 @@ def test_real_news_give_mixed_queries_that_are_no_copies():
     by_id = {one.id: one for one in source}
     assert all(query.evidence in by_id[query.chunk_id].text for query in queries)
     asked = [query for query in queries if query.kind == "question"]
-    copied = [query for query in asked if fold(query.text).rstrip("?") in fold(by_id[query.chunk_id].text)]
+    copied = [
+        query for query in asked if fold(query.text).rstrip("?") in fold(by_id[query.chunk_id].text)
+    ]
     assert len(copied) < 0.01 * len(asked)
     assert all(re.match(r"\W*\w", query.text) for query in queries)
 

@@ -81,18 +81,27 @@ def test_the_second_pass_repeats_the_dropout_of_the_first(
         torch.manual_seed(seed)
         with Workers(2) as workers:
             return gradients(
-                forward_of(student, rows), student.working, batches, contrast, workers,
-                keep_graphs=keep_graphs, dropout=True,
-            )  # fmt: skip
+                forward_of(student, rows),
+                student.working,
+                batches,
+                contrast,
+                workers,
+                keep_graphs=keep_graphs,
+                dropout=True,
+            )
 
-    one_pass, two_pass, other = both(True, 5), both(False, 5), both(False, 6)
+    one_pass = both(True, 5)
+    two_pass = both(False, 5)
+    other = both(False, 6)
     assert one_pass[0] == pytest.approx(two_pass[0], abs=1e-6)
     for mine, theirs in zip(two_pass[1], one_pass[1], strict=True):
         assert torch.allclose(mine, theirs, atol=1e-5)
     assert abs(other[0] - two_pass[0]) > 1e-3
 
 
-def test_the_number_of_workers_changes_nothing(tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
+def test_the_number_of_workers_changes_nothing(
+    tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData
+) -> None:
     student = make_student(tiny, recipe)
     rows = make_rows(student, data)
     batches = micro_batches([len(row) for row in rows], 100)
@@ -117,7 +126,11 @@ def test_the_number_of_workers_changes_nothing(tiny: ModelFolder, recipe: Traini
 def test_workers_restore_the_thread_count() -> None:
     before = torch.get_num_threads()
     with Workers(2) as workers:
-        assert workers.map(lambda item: (item * 2, torch.get_num_threads()), [1, 2, 3]) == [(2, 1), (4, 1), (6, 1)]
+        assert workers.map(lambda item: (item * 2, torch.get_num_threads()), [1, 2, 3]) == [
+            (2, 1),
+            (4, 1),
+            (6, 1),
+        ]
     assert torch.get_num_threads() == before
 
 
@@ -129,12 +142,19 @@ def test_an_error_in_a_worker_reaches_the_caller() -> None:
         workers.map(fail, [1, 2, 3])
 
 
-def test_workers_are_chosen_by_cores_memory_and_dropout(tiny: ModelFolder, recipe: TrainingConfig) -> None:
-    cpu, gpu = Hardware("cpu", "float32", 8, ()), Hardware("cuda", "bfloat16", 8, ())
+def test_workers_are_chosen_by_cores_memory_and_dropout(
+    tiny: ModelFolder, recipe: TrainingConfig
+) -> None:
+    cpu = Hardware("cpu", "float32", 8, ())
+    gpu = Hardware("cuda", "bfloat16", 8, ())
     student = make_student(tiny, recipe)
-    # Two layers × (8 × 32 + 4 × 64 + 2 × 2 × 256) values × 4 bytes; twice computed: two inputs and one layer
+    # Two layers × (8 × 32 + 4 × 64 + 2 × 2 × 256) values × 4 bytes; twice computed: two inputs and
+    # one layer
     assert student.bytes_per_token(256) == 2 * (8 * 32 + 4 * 64 + 2 * 2 * 256) * 4
-    assert student.bytes_per_token(256, checkpointing=True) == (2 * 32 + 8 * 32 + 4 * 64 + 2 * 2 * 256) * 4
+    assert (
+        student.bytes_per_token(256, checkpointing=True)
+        == (2 * 32 + 8 * 32 + 4 * 64 + 2 * 2 * 256) * 4
+    )
     one = int(256 * student.bytes_per_token(256))
     assert choose_workers(student, recipe, cpu, available=2 * 100 * one) == (8, 1)
     assert choose_workers(student, recipe, cpu, available=2 * 3 * one) == (3, 1)
@@ -143,7 +163,9 @@ def test_workers_are_chosen_by_cores_memory_and_dropout(tiny: ModelFolder, recip
     assert choose_workers(make_student(tiny, recipe, lora_dropout=0.1), recipe, cpu) == (1, 8)
 
 
-def test_gradients_are_summed_as_they_come(tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
+def test_gradients_are_summed_as_they_come(
+    tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData
+) -> None:
     """Kept to the end, they would hold fast the memory of every graph before them."""
     student = make_student(tiny, recipe)
     rows = make_rows(student, data)
@@ -158,7 +180,9 @@ def test_gradients_are_summed_as_they_come(tiny: ModelFolder, recipe: TrainingCo
 
     differentiate = torch.autograd.grad
 
-    def watched(outputs: Tensor, inputs: Tensor | list[Tensor], *upstream: Tensor) -> tuple[Tensor, ...]:
+    def watched(
+        outputs: Tensor, inputs: Tensor | list[Tensor], *upstream: Tensor
+    ) -> tuple[Tensor, ...]:
         found = differentiate(outputs, inputs, *upstream)
         if upstream:  # else of the loss by the vectors
             alive.append(weakref.ref(found[0]))
@@ -166,6 +190,8 @@ def test_gradients_are_summed_as_they_come(tiny: ModelFolder, recipe: TrainingCo
 
     with pytest.MonkeyPatch.context() as patch, Workers(1) as workers:
         patch.setattr(torch.autograd, "grad", watched)
-        gradients(forward, student.working, batches, contrast, workers, keep_graphs=False, dropout=False)
+        gradients(
+            forward, student.working, batches, contrast, workers, keep_graphs=False, dropout=False
+        )
     assert len(alive) == len(batches) > 5
     assert most <= 2  # the sum, and the one that is being added

@@ -1,4 +1,6 @@
-"""One formula for the memory of a training graph: that of the model in training and that of the doctor."""
+"""One formula for the memory of a training graph: that of the model in training and that of the
+doctor.
+"""
 
 from __future__ import annotations
 
@@ -18,4 +20,6 @@ def test_the_doctor_counts_as_training_does(tiny: ModelFolder, longest: int) -> 
     for on in (False, True):
         estimate = model_size(tiny).graph_bytes_per_token(longest, 4, on)
         assert estimate == student.bytes_per_token(longest, checkpointing=on)
-    assert model_size(tiny).adapter_parameters(16) == sum(master.numel() for master in student.masters.values())
+    assert model_size(tiny).adapter_parameters(16) == sum(
+        master.numel() for master in student.masters.values()
+    )

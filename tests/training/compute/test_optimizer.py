@@ -21,7 +21,9 @@ def stepped() -> tuple[dict[str, Tensor], torch.optim.AdamW]:
 
 def test_a_restored_optimizer_goes_on_as_the_unbroken_one() -> None:
     masters, optimizer = stepped()
-    kept = {name: tensor.detach().clone() for name, tensor in packed(masters, {}, optimizer).items()}
+    kept = {
+        name: tensor.detach().clone() for name, tensor in packed(masters, {}, optimizer).items()
+    }
     others, fresh = stepped()
     fresh = torch.optim.AdamW([{"params": list(others.values())}], lr=0.1)
     restore(kept, others, fresh)
@@ -35,10 +37,17 @@ def test_a_restored_optimizer_goes_on_as_the_unbroken_one() -> None:
 
 @pytest.mark.parametrize(("fused", "place"), [(True, "meta"), (False, "cpu")])
 def test_steps_are_counted_where_the_kernel_looks_for_them(fused: bool, place: str) -> None:
-    """A fused kernel reads the number of steps on the device of the weights; "meta" stands for a GPU."""
+    """A fused kernel reads the number of steps on the device of the weights; "meta" stands for a
+    GPU.
+    """
     masters, optimizer = stepped()
-    kept = {name: tensor.detach().clone() for name, tensor in packed(masters, {}, optimizer).items()}
-    away = {name: torch.empty_like(master, device="meta", requires_grad=True) for name, master in masters.items()}
+    kept = {
+        name: tensor.detach().clone() for name, tensor in packed(masters, {}, optimizer).items()
+    }
+    away = {
+        name: torch.empty_like(master, device="meta", requires_grad=True)
+        for name, master in masters.items()
+    }
     other = torch.optim.AdamW([{"params": list(away.values())}], lr=0.1)
     other.param_groups[0]["fused"] = fused
     restore(kept, away, other)

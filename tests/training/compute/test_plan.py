@@ -21,7 +21,8 @@ from engine.training.model.student import Student
 from engine.training.recipe import config_of
 from engine.training.trainer import train
 
-CPU, GPU = Hardware("cpu", "float32", 2, ()), Hardware("cuda", "bfloat16", 2, ())
+CPU = Hardware("cpu", "float32", 2, ())
+GPU = Hardware("cuda", "bfloat16", 2, ())
 GB = 2**30
 
 
@@ -31,7 +32,9 @@ def student(tiny: ModelFolder) -> Student:
 
 
 def plan(student: Student, hardware: Hardware, free: float, **changes: Any) -> Plan:
-    return make_plan(student, replace(TrainingConfig(max_tokens=128), **changes), hardware, int(free))
+    return make_plan(
+        student, replace(TrainingConfig(max_tokens=128), **changes), hardware, int(free)
+    )
 
 
 def reported(found: Plan) -> dict[str, tuple[str, str]]:
@@ -61,16 +64,25 @@ def test_checkpointing_where_a_micro_batch_does_not_fit(student: Student) -> Non
 
 def test_a_gpu_shrinks_micro_batches_before_it_computes_twice(student: Student) -> None:
     token = student.bytes_per_token(128)
-    roomy, half, tight = (plan(student, GPU, 2 * tokens * token) for tokens in (10**7, 10_000, 4000))
+    roomy, half, tight = (
+        plan(student, GPU, 2 * tokens * token) for tokens in (10**7, 10_000, 4000)
+    )
     assert (roomy.micro_batch_tokens, roomy.checkpointing) == (32 * 1024, False)
     assert (half.micro_batch_tokens, half.checkpointing) == (10_000, False)
     assert tight.checkpointing
     assert tight.micro_batch_tokens > 4096
     assert roomy.graph_bytes == 10**7 * token
     assert plan(student, GPU, 64 * GB, graph_memory_mb=512).graph_bytes == 16 * GB
-    assert (reported(half)["micro-batch"][0], "half" in reported(half)["micro-batch"][1]) == ("10,000 tokens", True)
+    assert (reported(half)["micro-batch"][0], "half" in reported(half)["micro-batch"][1]) == (
+        "10,000 tokens",
+        True,
+    )
     tokens, reason = reported(roomy)["micro-batch"]
-    assert (numbers(tokens), numbers(reason), "training.micro_batch_tokens" in reason) == ([32 * 1024], [32], True)
+    assert (numbers(tokens), numbers(reason), "training.micro_batch_tokens" in reason) == (
+        [32 * 1024],
+        [32],
+        True,
+    )
     assert half.graph_bytes == 10_000 * token, "more than a small GPU has would be kept"
     assert roomy.fused
 
@@ -80,7 +92,9 @@ def test_processes_share_the_free_memory_of_a_cpu() -> None:
     assert free_memory(CPU, processes=4) < free_memory(CPU) / 2
 
 
-def test_free_memory_of_a_gpu_is_read_after_unused_memory_was_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_memory_of_a_gpu_is_read_after_unused_memory_was_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import torch
 
     held = [3 * GB]
@@ -98,13 +112,28 @@ def test_training_reports_the_choices(
     choices = {event.setting: event.value for event in events if isinstance(event, Choice)}
     assert choices["gradient checkpointing"] == "on"
     assert choices["GradCache"] == "off"
-    train(Job(tiny, data, replace(short, graph_memory_mb=0), CPU, tmp_path / "b", events.append, lambda: False))
-    last = [event for event in events if isinstance(event, Choice) and event.setting == "GradCache"][-1]
+    train(
+        Job(
+            tiny,
+            data,
+            replace(short, graph_memory_mb=0),
+            CPU,
+            tmp_path / "b",
+            events.append,
+            lambda: False,
+        )
+    )
+    last = [
+        event for event in events if isinstance(event, Choice) and event.setting == "GradCache"
+    ][-1]
     assert (last.value, "0 MB" in last.reason) == ("on", True)
 
 
 def test_settings_reach_the_recipe() -> None:
-    assert config_of(validate({"training": {"gradient_checkpointing": "on"}})).gradient_checkpointing == "on"
+    assert (
+        config_of(validate({"training": {"gradient_checkpointing": "on"}})).gradient_checkpointing
+        == "on"
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,28 +22,41 @@ from engine.training.objectives import losses
 
 
 @pytest.fixture(scope="module", params=["bert", "decoder"])
-def model(request: pytest.FixtureRequest, tiny: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+def model(
+    request: pytest.FixtureRequest, tiny: ModelFolder, tmp_path_factory: pytest.TempPathFactory
+) -> ModelFolder:
     if request.param == "bert":
         return tiny
-    return resolve_model(str(build_tiny_decoder(tmp_path_factory.mktemp("decoder") / "tiny", "qwen3-embedding")))
+    return resolve_model(
+        str(build_tiny_decoder(tmp_path_factory.mktemp("decoder") / "tiny", "qwen3-embedding"))
+    )
 
 
 def contrast(vectors: Tensor) -> Tensor:
     return losses.infonce(vectors[:6] @ vectors[6:].T, torch.arange(6))
 
 
-def step(student: Student, rows: Rows, keep_graphs: bool, threads: int = 1) -> tuple[float, list[Tensor]]:
+def step(
+    student: Student, rows: Rows, keep_graphs: bool, threads: int = 1
+) -> tuple[float, list[Tensor]]:
     student.training_mode()
     batches = micro_batches([len(row) for row in rows], 150)
     torch.manual_seed(3)
     with Workers(threads) as workers:
         return gradients(
             lambda micro: student.forward([rows[i] for i in micro.places]),
-            student.working, batches, contrast, workers, keep_graphs=keep_graphs, dropout=student.has_dropout,
-        )  # fmt: skip
+            student.working,
+            batches,
+            contrast,
+            workers,
+            keep_graphs=keep_graphs,
+            dropout=student.has_dropout,
+        )
 
 
-def assert_same(found: tuple[float, Sequence[Tensor]], wanted: tuple[float, Sequence[Tensor]]) -> None:
+def assert_same(
+    found: tuple[float, Sequence[Tensor]], wanted: tuple[float, Sequence[Tensor]]
+) -> None:
     assert found[0] == pytest.approx(wanted[0], abs=1e-6)
     assert max(part.abs().max().item() for part in wanted[1]) > 1e-2
     for mine, theirs in zip(found[1], wanted[1], strict=True):
@@ -55,15 +68,19 @@ def assert_same(found: tuple[float, Sequence[Tensor]], wanted: tuple[float, Sequ
 def test_checkpointing_equals_the_plain_step(
     model: ModelFolder, recipe: TrainingConfig, data: TrainingData, keep_graphs: bool, threads: int
 ) -> None:
-    plain, thrifty = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
+    plain = moved(model, recipe, 0.2)
+    thrifty = moved(model, recipe, 0.2)
     thrifty.checkpoint_blocks()
     rows = plain.query_rows(data.queries[:6]) + plain.chunk_rows(data.chunks[:14])
     assert_same(step(thrifty, rows, keep_graphs, threads), step(plain, rows, True))
 
 
-def test_checkpointing_repeats_the_dropout(model: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
+def test_checkpointing_repeats_the_dropout(
+    model: ModelFolder, recipe: TrainingConfig, data: TrainingData
+) -> None:
     dropped = replace(recipe, lora_dropout=0.3, model_dropout=True)
-    plain, thrifty = moved(model, dropped, 0.2), moved(model, dropped, 0.2)
+    plain = moved(model, dropped, 0.2)
+    thrifty = moved(model, dropped, 0.2)
     thrifty.checkpoint_blocks()
     rows = plain.query_rows(data.queries[:6]) + plain.chunk_rows(data.chunks[:14])
     for keep_graphs in (True, False):
@@ -88,8 +105,11 @@ def kept_bytes(student: Student, rows: Rows) -> int:
     return total
 
 
-def test_checkpointing_keeps_less(model: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
-    plain, thrifty = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
+def test_checkpointing_keeps_less(
+    model: ModelFolder, recipe: TrainingConfig, data: TrainingData
+) -> None:
+    plain = moved(model, recipe, 0.2)
+    thrifty = moved(model, recipe, 0.2)
     thrifty.checkpoint_blocks()
     rows = plain.chunk_rows(data.chunks[:8])
     assert kept_bytes(thrifty, rows) < kept_bytes(plain, rows) / 4
@@ -100,7 +120,8 @@ def test_checkpointing_keeps_less(model: ModelFolder, recipe: TrainingConfig, da
 def test_a_reworked_model_still_gives_the_encoders_vectors(
     model: ModelFolder, recipe: TrainingConfig, data: TrainingData
 ) -> None:
-    plain, thrifty = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
+    plain = moved(model, recipe, 0.2)
+    thrifty = moved(model, recipe, 0.2)
     thrifty.checkpoint_blocks()
     rows = plain.chunk_rows(data.chunks[:8])
     with torch.no_grad():

@@ -37,7 +37,9 @@ def architecture(kind: str) -> Any:
         "roberta": lambda: t.RobertaModel(t.RobertaConfig(**small)),
         "mpnet": lambda: t.MPNetModel(t.MPNetConfig(**small)),
         "modernbert": lambda: t.ModernBertModel(t.ModernBertConfig(**small, pad_token_id=0)),
-        "qwen2": lambda: t.Qwen2Model(t.Qwen2Config(**{k: v for k, v in decoder.items() if k != "head_dim"})),
+        "qwen2": lambda: t.Qwen2Model(
+            t.Qwen2Config(**{k: v for k, v in decoder.items() if k != "head_dim"})
+        ),
         "mistral": lambda: t.MistralModel(t.MistralConfig(**decoder)),
     }
     return made[kind]()
@@ -46,8 +48,28 @@ def architecture(kind: str) -> Any:
 @pytest.mark.parametrize(
     ("kind", "endings"),
     [
-        ("bert", ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]),
-        ("roberta", ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]),
+        (
+            "bert",
+            [
+                "query",
+                "key",
+                "value",
+                "attention.output.dense",
+                "intermediate.dense",
+                "output.dense",
+            ],
+        ),
+        (
+            "roberta",
+            [
+                "query",
+                "key",
+                "value",
+                "attention.output.dense",
+                "intermediate.dense",
+                "output.dense",
+            ],
+        ),
         ("mpnet", ["attn.q", "attn.k", "attn.v", "attn.o", "intermediate.dense", "output.dense"]),
         ("modernbert", ["attn.Wqkv", "attn.Wo", "mlp.Wi", "mlp.Wo"]),
         ("qwen2", ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]),
@@ -66,12 +88,16 @@ def test_a_model_without_blocks_is_refused() -> None:
         target_modules(torch.nn.Sequential(torch.nn.Linear(3, 3)))
 
 
-def test_a_fresh_adapter_changes_nothing(tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
+def test_a_fresh_adapter_changes_nothing(
+    tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData
+) -> None:
     student = Student(tiny, recipe, CPU)
     with torch.no_grad():
         vectors = student.forward(student.chunk_rows(data.chunks[:20])).numpy()
     np.testing.assert_allclose(
-        vectors, TransformerEncoder.load(tiny, hardware=CPU).encode_chunks(data.chunks[:20]), atol=2e-6
+        vectors,
+        TransformerEncoder.load(tiny, hardware=CPU).encode_chunks(data.chunks[:20]),
+        atol=2e-6,
     )
 
 
@@ -80,10 +106,14 @@ def test_only_lora_is_trainable(tiny: ModelFolder, recipe: TrainingConfig) -> No
     trainable = [name for name, p in student.transformer.named_parameters() if p.requires_grad]
     assert len(trainable) == 2 * 2 * 6  # A and B, two layers, six projections
     assert all("lora_" in name for name in trainable)
-    assert sum(p.numel() for p in lora_parameters(student.transformer).values()) == 2 * 16 * (4 * 64 + 2 * 96)
+    assert sum(p.numel() for p in lora_parameters(student.transformer).values()) == 2 * 16 * (
+        4 * 64 + 2 * 96
+    )
 
 
-def test_masters_stay_float32_beside_bfloat16_weights(tiny: ModelFolder, recipe: TrainingConfig) -> None:
+def test_masters_stay_float32_beside_bfloat16_weights(
+    tiny: ModelFolder, recipe: TrainingConfig
+) -> None:
     student = Student(tiny, recipe, Hardware("cpu", "bfloat16", 1, ()))
     assert {p.dtype for p in student.transformer.parameters()} == {torch.bfloat16}
     name, master = next(iter(student.masters.items()))
@@ -103,19 +133,25 @@ def test_a_saved_adapter_gives_the_students_vectors(
     student = Student(tiny, recipe, CPU)
     with torch.no_grad():
         for number, master in enumerate(student.masters.values()):
-            master += 0.3 * torch.randn(master.shape, generator=torch.Generator().manual_seed(number))
+            master += 0.3 * torch.randn(
+                master.shape, generator=torch.Generator().manual_seed(number)
+            )
     student.publish()
     write_adapter(tmp_path / "adapter", student.adapter_settings, student.snapshot())
     with torch.no_grad():
         wanted = student.forward(student.chunk_rows(data.chunks[:20])).numpy()
-    loaded = TransformerEncoder.load(tiny, adapter=tmp_path / "adapter", hardware=CPU).encode_chunks(data.chunks[:20])
+    loaded = TransformerEncoder.load(
+        tiny, adapter=tmp_path / "adapter", hardware=CPU
+    ).encode_chunks(data.chunks[:20])
     np.testing.assert_allclose(loaded, wanted, atol=5e-6)
     base = TransformerEncoder.load(tiny, hardware=CPU).encode_chunks(data.chunks[:20])
     assert np.abs(base - wanted).max() > 1e-2
     assert str(tiny.path) not in (tmp_path / "adapter" / "adapter_config.json").read_text()
 
 
-def test_dropout_is_off_unless_the_recipe_has_it(tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
+def test_dropout_is_off_unless_the_recipe_has_it(
+    tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData
+) -> None:
     def varies(**changes: Any) -> bool:
         student = Student(tiny, replace(recipe, **changes), CPU)
         with torch.no_grad():
@@ -132,7 +168,9 @@ def test_dropout_is_off_unless_the_recipe_has_it(tiny: ModelFolder, recipe: Trai
     assert varies(model_dropout=True)
 
 
-def test_long_texts_are_cut_and_empty_ones_survive(tiny: ModelFolder, recipe: TrainingConfig) -> None:
+def test_long_texts_are_cut_and_empty_ones_survive(
+    tiny: ModelFolder, recipe: TrainingConfig
+) -> None:
     student = Student(tiny, replace(recipe, max_tokens=16), CPU)
     assert [len(row) for row in student.chunk_rows(["contract " * 50, "heat"])] == [16, 3]
     with torch.no_grad():

@@ -12,7 +12,8 @@ from engine.training.objectives import losses
 
 
 def test_listmle_by_hand() -> None:
-    # exp(score/τ) = 1, 2, 5, the teacher's order is second, third, first: P = 2/(2 + 5 + 1) · 5/(5 + 1) · 1/1.
+    # exp(score/τ) = 1, 2, 5, the teacher's order is second, third, first: P = 2/(2 + 5 + 1) · 5/(5
+    # + 1) · 1/1.
     scores = 0.05 * torch.log(torch.tensor([[1.0, 2.0, 5.0]]))
     value = losses.listmle(scores, torch.tensor([[0.0, 9.0, 4.0]]))
     assert value.item() == pytest.approx(-math.log(2 / 8 * 5 / 6), abs=1e-5)
@@ -21,9 +22,11 @@ def test_listmle_by_hand() -> None:
 def test_listmle_equals_the_product_and_its_gradient() -> None:
     generator = torch.Generator().manual_seed(1)
     scores = torch.rand(4, 6, generator=generator) * 2 - 1
-    teacher, candidates = torch.rand(4, 6, generator=generator), torch.rand(4, 6, generator=generator) < 0.6
+    teacher = torch.rand(4, 6, generator=generator)
+    candidates = torch.rand(4, 6, generator=generator) < 0.6
     candidates[:, 0] = True
-    ours, exact = scores.clone().requires_grad_(), scores.double().requires_grad_()
+    ours = scores.clone().requires_grad_()
+    exact = scores.double().requires_grad_()
     value = losses.listmle(ours, teacher, temperature=0.1, candidates=candidates)
     likelihoods = []
     for row in range(4):
@@ -44,25 +47,36 @@ def test_listmle_equals_the_product_and_its_gradient() -> None:
 
 def test_listmle_takes_equals_by_column() -> None:
     scores = torch.tensor([[0.3, 0.1, 0.2]])
-    tied, ordered = torch.tensor([[0.0, 0.0, 0.0]]), torch.tensor([[3.0, 2.0, 1.0]])
+    tied = torch.tensor([[0.0, 0.0, 0.0]])
+    ordered = torch.tensor([[3.0, 2.0, 1.0]])
     assert losses.listmle(scores, tied).item() == losses.listmle(scores, ordered).item()
-    assert losses.listmle(scores, tied).item() != losses.listmle(scores, torch.tensor([[1.0, 2.0, 3.0]])).item()
+    assert (
+        losses.listmle(scores, tied).item()
+        != losses.listmle(scores, torch.tensor([[1.0, 2.0, 3.0]])).item()
+    )
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_plackett_luce_by_hand(smoothing: float) -> None:
-    # Of the three candidates exp(score/τ) = 4, 3, 1; the last chunk is none. y = (1 − ε)·(0, 1, 0) + ε/3.
+    # Of the three candidates exp(score/τ) = 4, 3, 1; the last chunk is none. y = (1 − ε)·(0, 1, 0)
+    # + ε/3.
     scores = 0.05 * torch.log(torch.tensor([[4.0, 3.0, 1.0, 50.0]]))
     candidates = torch.tensor([[True, True, True, False]])
-    value = losses.plackett_luce(scores, torch.tensor([1]), candidates=candidates, label_smoothing=smoothing)
+    value = losses.plackett_luce(
+        scores, torch.tensor([1]), candidates=candidates, label_smoothing=smoothing
+    )
     spread = -(math.log(4 / 8) + math.log(3 / 8) + math.log(1 / 8)) / 3
-    assert value.item() == pytest.approx((1 - smoothing) * -math.log(3 / 8) + smoothing * spread, abs=1e-5)
+    assert value.item() == pytest.approx(
+        (1 - smoothing) * -math.log(3 / 8) + smoothing * spread, abs=1e-5
+    )
 
 
 def test_plackett_luce_equals_torchs_cross_entropy() -> None:
     generator = torch.Generator().manual_seed(2)
-    scores, positives = torch.rand(6, 9, generator=generator), torch.randint(9, (6,), generator=generator)
-    ours, theirs = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    scores = torch.rand(6, 9, generator=generator)
+    positives = torch.randint(9, (6,), generator=generator)
+    ours = scores.clone().requires_grad_()
+    theirs = scores.clone().requires_grad_()
     losses.plackett_luce(ours, positives, label_smoothing=0.3).backward()
     torch.nn.functional.cross_entropy(theirs / 0.05, positives, label_smoothing=0.3).backward()
     assert ours.grad is not None
@@ -89,7 +103,9 @@ def test_triplet_by_hand() -> None:
 
 def test_triplet_without_any_is_nothing() -> None:
     scores = torch.tensor([[0.6, 0.5]], requires_grad=True)
-    value = losses.triplet(scores, torch.tensor([[True, False]]), torch.tensor([[False, False]]), margin=0.3)
+    value = losses.triplet(
+        scores, torch.tensor([[True, False]]), torch.tensor([[False, False]]), margin=0.3
+    )
     value.backward()
     assert value.item() == 0
     assert scores.grad is not None
@@ -101,26 +117,36 @@ def test_triplet_equals_sentence_transformers() -> None:
     from sentence_transformers.sentence_transformer.losses.triplet import TripletDistanceMetric
 
     generator = torch.Generator().manual_seed(5)
-    given = torch.nn.functional.normalize(torch.randn(3, 6, 8, generator=generator), dim=2)  # query, chunk, negative
-    ours, theirs = given.clone().requires_grad_(), given.clone().requires_grad_()
+    given = torch.nn.functional.normalize(
+        torch.randn(3, 6, 8, generator=generator), dim=2
+    )  # query, chunk, negative
+    ours = given.clone().requires_grad_()
+    theirs = given.clone().requires_grad_()
     own = torch.eye(6, dtype=torch.bool)
     scores = ours[0] @ torch.cat([ours[1], ours[2]]).T  # (6, 12)
     nothing = torch.zeros_like(own)
-    wanted, unwanted = torch.cat([own, nothing], 1), torch.cat([nothing, own], 1)
+    wanted = torch.cat([own, nothing], 1)
+    unwanted = torch.cat([nothing, own], 1)
     losses.triplet(scores, wanted, unwanted, margin=0.4).backward()
-    oracle = TripletLoss(Precomputed(), distance_metric=TripletDistanceMetric.COSINE, triplet_margin=0.4)
+    oracle = TripletLoss(
+        Precomputed(), distance_metric=TripletDistanceMetric.COSINE, triplet_margin=0.4
+    )
     oracle([{"vectors": column} for column in theirs], torch.zeros(6)).backward()
     assert ours.grad is not None
     assert theirs.grad is not None
-    # Their cosine divides by the norms, which takes the part along each unit vector off its gradient.
+    # Their cosine divides by the norms, which takes the part along each unit vector off its
+    # gradient.
     along = (ours.grad * given).sum(2, keepdim=True) * given
     assert torch.allclose(ours.grad - along, theirs.grad, atol=1e-5)
     assert theirs.grad.norm() > 0.1
 
 
 def test_every_loss_stays_finite_where_chunks_are_masked() -> None:
-    scores = torch.tensor([[1.0, -1.0, 0.5], [0.2, 0.3, 1.0]], dtype=torch.bfloat16, requires_grad=True)
-    teacher, positives = torch.tensor([[50.0, 0.0, 3.0], [0.0, 0.0, 0.0]]), torch.tensor([0, 1])
+    scores = torch.tensor(
+        [[1.0, -1.0, 0.5], [0.2, 0.3, 1.0]], dtype=torch.bfloat16, requires_grad=True
+    )
+    teacher = torch.tensor([[50.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
+    positives = torch.tensor([0, 1])
     candidates = torch.tensor([[True, False, False], [False, True, True]])
     above = torch.tensor([[False, True, True], [False, False, True]])
     own = torch.tensor([[True, False, False], [False, True, False]])
@@ -129,10 +155,16 @@ def test_every_loss_stays_finite_where_chunks_are_masked() -> None:
         losses.listmle(scores, teacher, temperature=0.01, candidates=candidates),
         losses.infonce(scores, positives, temperature=0.01, excluded=above),
         losses.infonce(scores, positives, temperature=0.01, relabelled=above),
-        losses.plackett_luce(scores, positives, temperature=0.01, candidates=candidates, label_smoothing=0.5),
-        losses.plackett_luce(scores, positives, temperature=0.01, candidates=candidates, excluded=above),
+        losses.plackett_luce(
+            scores, positives, temperature=0.01, candidates=candidates, label_smoothing=0.5
+        ),
+        losses.plackett_luce(
+            scores, positives, temperature=0.01, candidates=candidates, excluded=above
+        ),
         losses.triplet(scores, own, candidates & ~own, margin=0.2),
-        losses.mixed(scores, teacher, positives, infonce_weight=0.5, temperature=0.01, relabelled=above),
+        losses.mixed(
+            scores, teacher, positives, infonce_weight=0.5, temperature=0.01, relabelled=above
+        ),
     ]
     for value in values:
         assert value.dtype == torch.float32

@@ -13,19 +13,32 @@ from engine.training.data import Batch
 from engine.training.objectives import losses
 from engine.training.objectives.objective import Objective, Teacher, mixture_logits
 
-BASE = np.eye(2, dtype=np.float32), np.array([[0.5, 0.2], [0.1, 0.7], [0.9, 0.4]], dtype=np.float32)  # queries, chunks
+BASE = (
+    np.eye(2, dtype=np.float32),
+    np.array([[0.5, 0.2], [0.1, 0.7], [0.9, 0.4]], dtype=np.float32),
+)  # queries, chunks
 
 
 def make_batch(**changes: object) -> Batch:
-    batch = Batch(np.array([0, 1]), np.array([0, 1, 2]), np.array([0, 1]), np.array([[8, 0, 4], [2, 6, 6]], np.float32))
+    batch = Batch(
+        np.array([0, 1]),
+        np.array([0, 1, 2]),
+        np.array([0, 1]),
+        np.array([[8, 0, 4], [2, 6, 6]], np.float32),
+    )
     return replace(batch, **changes)  # type: ignore[arg-type]
 
 
 def test_mixture_by_hand() -> None:
-    bm25, base = torch.tensor([[8.0, 0.0]]), torch.tensor([[0.5, 0.1]])
+    bm25 = torch.tensor([[8.0, 0.0]])
+    base = torch.tensor([[0.5, 0.1]])
     # ¼·8/2 + ¾·20·0.5 = 8.5 and ¾·20·0.1 = 1.5
-    assert torch.allclose(mixture_logits(bm25, base, bm25_weight=0.25, alpha=2.0), torch.tensor([[8.5, 1.5]]))
-    assert torch.allclose(mixture_logits(bm25, None, bm25_weight=0.25, alpha=2.0), torch.tensor([[4.0, 0.0]]))
+    assert torch.allclose(
+        mixture_logits(bm25, base, bm25_weight=0.25, alpha=2.0), torch.tensor([[8.5, 1.5]])
+    )
+    assert torch.allclose(
+        mixture_logits(bm25, None, bm25_weight=0.25, alpha=2.0), torch.tensor([[4.0, 0.0]])
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,9 +64,12 @@ def test_false_negatives_want_the_teacher() -> None:
 
 
 def test_every_teacher_of_a_batch() -> None:
-    batch, bm25 = make_batch(), torch.tensor([[8.0, 0, 4], [2, 6, 6]])
+    batch = make_batch()
+    bm25 = torch.tensor([[8.0, 0, 4], [2, 6, 6]])
     cosines = torch.from_numpy(BASE[0] @ BASE[1].T)
-    assert torch.allclose(Teacher(TrainingConfig(teacher="bm25"), None, None, "cpu").logits(batch), bm25 / 2)
+    assert torch.allclose(
+        Teacher(TrainingConfig(teacher="bm25"), None, None, "cpu").logits(batch), bm25 / 2
+    )
     mixture = Teacher(TrainingConfig(teacher="mixture"), BASE, None, "cpu").logits(batch)
     assert torch.allclose(mixture, bm25 / 4 + 10 * cosines)
     config = TrainingConfig(teacher="cross-encoder", cross_encoder="x", teacher_temperature=4.0)
@@ -73,21 +89,31 @@ def value(batch: Batch, **recipe: object) -> float:
 
 
 def test_the_objective_takes_the_recipes_loss() -> None:
-    batch, positives = make_batch(), torch.tensor([0, 1])
+    batch = make_batch()
+    positives = torch.tensor([0, 1])
     teacher = torch.from_numpy(batch.bm25) / 2
     listnet = losses.listnet(SCORES, teacher).item()
     assert value(batch, objective="mixed", infonce_weight=0.0) == pytest.approx(listnet, abs=1e-6)
     contrast = losses.infonce(SCORES, positives).item()
     assert value(batch, objective="infonce") == pytest.approx(contrast, abs=1e-6)
-    assert value(batch, objective="mixed") == pytest.approx(0.3 * contrast + 0.7 * listnet, abs=1e-6)
-    assert value(batch, objective="listmle") == pytest.approx(losses.listmle(SCORES, teacher).item(), abs=1e-6)
+    assert value(batch, objective="mixed") == pytest.approx(
+        0.3 * contrast + 0.7 * listnet, abs=1e-6
+    )
+    assert value(batch, objective="listmle") == pytest.approx(
+        losses.listmle(SCORES, teacher).item(), abs=1e-6
+    )
 
 
 def test_the_objective_on_a_querys_own_chunks() -> None:
     candidates = np.array([[True, True, False], [False, True, True]])
-    batch, positives = make_batch(candidates=candidates), torch.tensor([0, 1])
-    wanted = losses.plackett_luce(SCORES, positives, candidates=torch.from_numpy(candidates), label_smoothing=0.4)
-    assert value(batch, objective="plackett_luce", label_smoothing=0.4) == pytest.approx(wanted.item(), abs=1e-6)
+    batch = make_batch(candidates=candidates)
+    positives = torch.tensor([0, 1])
+    wanted = losses.plackett_luce(
+        SCORES, positives, candidates=torch.from_numpy(candidates), label_smoothing=0.4
+    )
+    assert value(batch, objective="plackett_luce", label_smoothing=0.4) == pytest.approx(
+        wanted.item(), abs=1e-6
+    )
     # 0.2 − 0.5 + 0.6 and 0.2 − 0.2 + 0.25
     assert value(batch, objective="triplet") == pytest.approx((0.3 + 0.25) / 2, abs=1e-6)
 
@@ -99,7 +125,8 @@ def test_what_happens_to_false_negatives(objective: str) -> None:
     if objective in ("plackett_luce", "triplet"):
         batch = replace(batch, candidates=np.ones((2, 3), np.bool_))
     kept, dropped, relabelled = (
-        value(batch, objective=objective, false_negatives=way) for way in ("keep", "drop", "relabel")
+        value(batch, objective=objective, false_negatives=way)
+        for way in ("keep", "drop", "relabel")
     )
     assert len({round(kept, 5), round(dropped, 5), round(relabelled, 5)}) == 3
     # Without the chunk that stands above the evidence there is less to push away.
@@ -107,9 +134,15 @@ def test_what_happens_to_false_negatives(objective: str) -> None:
 
 
 def test_false_negatives_in_triplets_by_hand() -> None:
-    batch = make_batch(bm25=np.array([[4, 8, 1], [2, 6, 6]], np.float32), candidates=np.ones((2, 3), np.bool_))
+    batch = make_batch(
+        bm25=np.array([[4, 8, 1], [2, 6, 6]], np.float32), candidates=np.ones((2, 3), np.bool_)
+    )
     second = 0.2 - 0.2 + 0.3, 0.2 - 0.2 + 0.25
     dropped = (0 + sum(second)) / 3  # first query: 0.2 − 0.5 + 0.1 < 0 is left
-    assert value(batch, objective="triplet", false_negatives="drop") == pytest.approx(dropped, abs=1e-6)
+    assert value(batch, objective="triplet", false_negatives="drop") == pytest.approx(
+        dropped, abs=1e-6
+    )
     relabelled = (0 + 0 + sum(second)) / 4  # and 0.2 − 0.6 + 0.1 < 0
-    assert value(batch, objective="triplet", false_negatives="relabel") == pytest.approx(relabelled, abs=1e-6)
+    assert value(batch, objective="triplet", false_negatives="relabel") == pytest.approx(
+        relabelled, abs=1e-6
+    )

@@ -28,28 +28,45 @@ Pretrain = Callable[..., TrainResult]
 # Learning
 
 
-def test_the_loss_falls_on_a_small_repeated_corpus(go: Pretrain, masked: TrainingConfig, bare: TrainingData) -> None:
-    chunks = [*(["contract party law court judge", "pressure boundary layer heat flow speed sound"] * 100)]
+def test_the_loss_falls_on_a_small_repeated_corpus(
+    go: Pretrain, masked: TrainingConfig, bare: TrainingData
+) -> None:
+    chunks = [
+        *(["contract party law court judge", "pressure boundary layer heat flow speed sound"] * 100)
+    ]
     given = replace(bare, chunks=chunks)
     reported: list[Event] = []
-    result = go(masked, emit=reported.append, given=given, pretrain_steps=80, pretrain_learning_rate=1e-2)
+    result = go(
+        masked, emit=reported.append, given=given, pretrain_steps=80, pretrain_learning_rate=1e-2
+    )
     losses = [event.loss for event in reported if isinstance(event, TrainStep)]
     assert len(losses) == 80
     assert np.mean(losses[-5:]) < 0.6 * np.mean(losses[:5])
-    assert any(np.abs(value).max() > 1e-3 for name, value in adapter(result).items() if "lora_B" in name)
+    assert any(
+        np.abs(value).max() > 1e-3 for name, value in adapter(result).items() if "lora_B" in name
+    )
 
 
-def test_a_fresh_head_learns_alone_at_first(go: Pretrain, masked: TrainingConfig, bare: TrainingData) -> None:
-    asked, reported = After(2), list[Event]()
+def test_a_fresh_head_learns_alone_at_first(
+    go: Pretrain, masked: TrainingConfig, bare: TrainingData
+) -> None:
+    asked = After(2)
+    reported = list[Event]()
 
     def listen(event: Event) -> None:
         asked.listen(event)
         reported.append(event)
 
-    early = go(masked, emit=listen, given=bare, should_finish=asked)  # two of ten steps are the head's
+    early = go(
+        masked, emit=listen, given=bare, should_finish=asked
+    )  # two of ten steps are the head's
     assert (early.steps, early.ended) == (2, "asked")
     assert all(not value.any() for name, value in adapter(early).items() if "lora_B" in name)
-    (choice,) = (event for event in reported if isinstance(event, Choice) and event.setting == "head for masked words")
+    (choice,) = (
+        event
+        for event in reported
+        if isinstance(event, Choice) and event.setting == "head for masked words"
+    )
     assert choice.value == "a new one"
     assert "2 steps" in choice.reason
     late = go(masked, "late", given=bare)
@@ -67,19 +84,32 @@ def test_the_models_own_head_is_used(
 ) -> None:
     asked = After(1)
     result = go(masked, emit=asked.listen, given=bare, model=with_head, should_finish=asked)
-    (choice,) = (e for e in asked.reported if isinstance(e, Choice) and e.setting == "head for masked words")
+    (choice,) = (
+        e for e in asked.reported if isinstance(e, Choice) and e.setting == "head for masked words"
+    )
     assert choice.value == "the model's own"
-    assert any(value.any() for name, value in adapter(result).items() if "lora_B" in name)  # from the first step on
+    assert any(
+        value.any() for name, value in adapter(result).items() if "lora_B" in name
+    )  # from the first step on
 
 
-def test_held_out_checks_choose_the_best_step(go: Pretrain, masked: TrainingConfig, data: TrainingData) -> None:
-    # The held-out queries are copies of their chunks: the base model finds all of them, and training only loses some.
+def test_held_out_checks_choose_the_best_step(
+    go: Pretrain, masked: TrainingConfig, data: TrainingData
+) -> None:
+    # The held-out queries are copies of their chunks: the base model finds all of them, and
+    # training only loses some.
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
     reported: list[Event] = []
     result = go(
-        masked, emit=reported.append, given=copies, pretrain_steps=100, eval_every=10, patience=2, heldout_pool=200,
+        masked,
+        emit=reported.append,
+        given=copies,
+        pretrain_steps=100,
+        eval_every=10,
+        patience=2,
+        heldout_pool=200,
         pretrain_learning_rate=0.1,
-    )  # fmt: skip
+    )
     checks = [event.step for event in reported if isinstance(event, HeldOut)]
     assert checks == [0, 30, 40]  # none while the head learns alone, up to step 20
     assert (result.best_step, result.steps, result.ended) == (0, 40, "no gain")
@@ -101,10 +131,19 @@ def test_before_fine_tuning_nothing_is_measured(go: Pretrain, masked: TrainingCo
     assert (result.steps, result.best_step, result.best_ndcg_at_10) == (10, 10, None)
 
 
-def test_a_loss_that_is_not_finite_is_an_error(go: Pretrain, masked: TrainingConfig, bare: TrainingData) -> None:
+def test_a_loss_that_is_not_finite_is_an_error(
+    go: Pretrain, masked: TrainingConfig, bare: TrainingData
+) -> None:
     with fails(StageError, "training-diverged") as caught:
-        go(masked, given=bare, pretrain_learning_rate=1.0, pretrain_steps=200, clip_norm=1e30, weight_decay=0.0,
-           lora_alpha=1e30)  # fmt: skip
+        go(
+            masked,
+            given=bare,
+            pretrain_learning_rate=1.0,
+            pretrain_steps=200,
+            clip_norm=1e30,
+            weight_decay=0.0,
+            lora_alpha=1e30,
+        )
     assert "training.pretrain_learning_rate" in caught.value.to_do
 
 
@@ -114,7 +153,9 @@ def test_a_loss_that_is_not_finite_is_an_error(go: Pretrain, masked: TrainingCon
 def test_the_same_seed_gives_the_same_adapter_and_another_does_not(
     go: Pretrain, masked: TrainingConfig, bare: TrainingData
 ) -> None:
-    first, second, other = (go(masked, name, given=bare, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
+    first, second, other = (
+        go(masked, name, given=bare, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    )
     assert same(adapter(first), adapter(second))
     assert not same(adapter(first), adapter(other))
 
@@ -125,10 +166,15 @@ def test_the_same_seed_gives_the_same_adapter_and_another_does_not(
         (1, 0.0),
         (2, 0.2),
         (5, 0.2),
-        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((2, 0.0), (5, 0.0), (9, 0.0), (1, 0.2), (9, 0.2))),
+        *(
+            pytest.param(*more, marks=pytest.mark.slow)
+            for more in ((2, 0.0), (5, 0.0), (9, 0.0), (1, 0.2), (9, 0.2))
+        ),
     ],
 )
-def test_broken_off_it_ends_as_an_unbroken_one(go: Pretrain, masked: TrainingConfig, stop: int, dropout: float) -> None:
+def test_broken_off_it_ends_as_an_unbroken_one(
+    go: Pretrain, masked: TrainingConfig, stop: int, dropout: float
+) -> None:
     """Within the steps of the head alone (1), at their end (2), and after."""
     whole = go(masked, "whole", lora_dropout=dropout)
     asked = After(stop)
@@ -141,7 +187,9 @@ def test_broken_off_it_ends_as_an_unbroken_one(go: Pretrain, masked: TrainingCon
     assert whole.history == resumed.history
 
 
-def test_killed_it_goes_on_from_its_last_checkpoint(go: Pretrain, masked: TrainingConfig, tmp_path: Path) -> None:
+def test_killed_it_goes_on_from_its_last_checkpoint(
+    go: Pretrain, masked: TrainingConfig, tmp_path: Path
+) -> None:
     whole = go(masked, "whole")
 
     def die(event: Event) -> None:
@@ -152,11 +200,15 @@ def test_killed_it_goes_on_from_its_last_checkpoint(go: Pretrain, masked: Traini
         go(masked, "killed", emit=die)
     reported: list[Event] = []
     resumed = go(masked, "killed", emit=reported.append)
-    assert min(event.step for event in reported if isinstance(event, TrainStep)) == 7  # a checkpoint every 3 steps
+    assert (
+        min(event.step for event in reported if isinstance(event, TrainStep)) == 7
+    )  # a checkpoint every 3 steps
     assert same(adapter(whole), adapter(resumed))
 
 
-def test_what_is_done_is_not_done_again_and_other_settings_are(go: Pretrain, masked: TrainingConfig) -> None:
+def test_what_is_done_is_not_done_again_and_other_settings_are(
+    go: Pretrain, masked: TrainingConfig
+) -> None:
     first = go(masked)
     reported: list[Event] = []
     assert same(adapter(first), adapter(go(masked, emit=reported.append)))

@@ -12,7 +12,12 @@ from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
 from engine.training.config import TrainingConfig
 from engine.training.model.student import Student
-from engine.training.pretraining.masked_batches import MAX_WORD_LENGTH, MaskedBatches, MaskRule, whole_words
+from engine.training.pretraining.masked_batches import (
+    MAX_WORD_LENGTH,
+    MaskedBatches,
+    MaskRule,
+    whole_words,
+)
 
 MASK = 4
 CPU = Hardware("cpu", "float32", 1, ())
@@ -34,18 +39,22 @@ def test_words_by_hand() -> None:
     # Equal numbers on both sides of a token that is never hidden are not one word.
     assert [unit.tolist() for unit in whole_words(np.array([7, -1, 7]))] == [[0], [2]]
     assert [len(unit) for unit in whole_words(np.zeros(MAX_WORD_LENGTH, int))] == [MAX_WORD_LENGTH]
-    assert [len(unit) for unit in whole_words(np.zeros(MAX_WORD_LENGTH + 1, int))] == [1] * (MAX_WORD_LENGTH + 1)
+    assert [len(unit) for unit in whole_words(np.zeros(MAX_WORD_LENGTH + 1, int))] == [1] * (
+        MAX_WORD_LENGTH + 1
+    )
     assert whole_words(np.array([-1, -1])) == []
 
 
 def test_shares_of_masked_random_and_kept_tokens() -> None:
     rng = np.random.default_rng(0)
-    ids, words = np.full(20_002, 3000), words_of([1] * 20_000)  # 3000 is none of the tokens that random ones are from
+    ids = np.full(20_002, 3000)  # 3000 is none of the tokens that random ones are from
+    words = words_of([1] * 20_000)
     text = rule().apply(ids, words, rng)
     assert len(text.places) == 3000  # 15 % of 20,000
     assert (text.targets == 3000).all()
     seen = text.ids[text.places]
-    masked, kept = (seen == MASK).mean(), (seen == 3000).mean()
+    masked = (seen == MASK).mean()
+    kept = (seen == 3000).mean()
     # Three standard deviations of a share p of 3,000: 3·√(p(1 − p)/3000) = 2.2 % and 1.6 %.
     assert masked == pytest.approx(0.8, abs=0.022)
     assert kept == pytest.approx(0.1, abs=0.017)
@@ -72,7 +81,9 @@ def test_whole_words_are_chosen_and_others_are_left() -> None:
 def test_every_word_has_its_turn() -> None:
     words = words_of([1] * 20)
     ids = np.arange(22)
-    chosen = np.concatenate([rule().apply(ids, words, np.random.default_rng(seed)).places for seed in range(400)])
+    chosen = np.concatenate(
+        [rule().apply(ids, words, np.random.default_rng(seed)).places for seed in range(400)]
+    )
     counts = np.bincount(chosen, minlength=22)
     assert counts[0] == counts[21] == 0
     assert counts[1:21].sum() == 1200
@@ -91,7 +102,9 @@ def test_short_texts_give_up_one_token_and_texts_without_words_none() -> None:
 def test_the_same_seed_hides_the_same_and_the_input_is_left_alone() -> None:
     words = words_of([1, 2, 1] * 20)
     ids = np.arange(len(words)) + 2000
-    first, second, other = (rule().apply(ids, words, np.random.default_rng(seed)) for seed in (5, 5, 6))
+    first, second, other = (
+        rule().apply(ids, words, np.random.default_rng(seed)) for seed in (5, 5, 6)
+    )
     assert first.places.tolist() == second.places.tolist()
     assert first.ids.tolist() == second.ids.tolist()
     assert first.places.tolist() != other.places.tolist()
@@ -99,9 +112,13 @@ def test_the_same_seed_hides_the_same_and_the_input_is_left_alone() -> None:
 
 
 TEXTS = [
-    "contract party law 9z7k flow", "", "pressure boundary layer [MASK] heat [SEP] market", "heat \ud800 ü news", "☃",
+    "contract party law 9z7k flow",
+    "",
+    "pressure boundary layer [MASK] heat [SEP] market",
+    "heat \ud800 ü news",
+    "☃",
     *(f"court judge agreement {n} notice term" for n in range(20)),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +130,9 @@ def batches(student: Student, recipe: TrainingConfig, texts: list[str] = TEXTS) 
     return MaskedBatches(student, texts, recipe, lambda: None)
 
 
-def test_special_and_unknown_tokens_are_never_hidden(student: Student, recipe: TrainingConfig) -> None:
+def test_special_and_unknown_tokens_are_never_hidden(
+    student: Student, recipe: TrainingConfig
+) -> None:
     special = set(student.tokenizer.all_special_ids)
     found = batches(student, replace(recipe, mask_share=0.9, pretrain_chunks_per_step=25))
     targets = np.concatenate([text.targets for step in range(20) for text in found.batch(step)])
@@ -140,7 +159,9 @@ def test_random_tokens_are_no_special_ones(student: Student, recipe: TrainingCon
 
 def test_batches_depend_on_seed_and_step_alone(student: Student, recipe: TrainingConfig) -> None:
     config = replace(recipe, pretrain_chunks_per_step=8)
-    one, two, other = batches(student, config), batches(student, config), batches(student, replace(config, seed=9))
+    one = batches(student, config)
+    two = batches(student, config)
+    other = batches(student, replace(config, seed=9))
 
     def shown(texts: list) -> list:
         return [(text.ids.tolist(), text.places.tolist()) for text in texts]
@@ -151,7 +172,9 @@ def test_batches_depend_on_seed_and_step_alone(student: Student, recipe: Trainin
     assert shown(one.batch(0)) != shown(one.batch(1))
 
 
-def test_a_chunk_is_tokenised_once(student: Student, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_is_tokenised_once(
+    student: Student, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = batches(student, replace(recipe, pretrain_chunks_per_step=8))
     monkeypatch.setattr(Student, "chunk_words", None)
     assert sum(len(found.batch(step)) for step in range(9)) == 72

@@ -28,7 +28,9 @@ Pretrain = Callable[..., TrainResult]
 # The head
 
 
-def test_scores_equal_those_of_the_whole_model(with_head: ModelFolder, masked: TrainingConfig) -> None:
+def test_scores_equal_those_of_the_whole_model(
+    with_head: ModelFolder, masked: TrainingConfig
+) -> None:
     from transformers import AutoModelForMaskedLM
 
     whole = AutoModelForMaskedLM.from_pretrained(str(with_head.path)).eval()
@@ -44,14 +46,24 @@ def test_scores_equal_those_of_the_whole_model(with_head: ModelFolder, masked: T
     torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["Roberta", "MPNet", "DistilBert", "ModernBert", "Electra", "DebertaV2", "XLMRoberta"])
+@pytest.mark.parametrize(
+    "kind", ["Roberta", "MPNet", "DistilBert", "ModernBert", "Electra", "DebertaV2", "XLMRoberta"]
+)
 def test_heads_of_other_architectures(kind: str, tmp_path: Path) -> None:
-    """Stored with its head, each gives the scores of transformers' whole model; without, a fresh one is made."""
+    """Stored with its head, each gives the scores of transformers' whole model; without, a fresh
+    one is made.
+    """
     import transformers
 
-    names = {"dim": 32, "n_layers": 1, "n_heads": 2, "hidden_dim": 48} if kind == "DistilBert" else {
-        "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 48,
-    }  # fmt: skip
+    if kind == "DistilBert":
+        names = {"dim": 32, "n_layers": 1, "n_heads": 2, "hidden_dim": 48}
+    else:
+        names = {
+            "hidden_size": 32,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "intermediate_size": 48,
+        }
     torch.manual_seed(1)
     config = getattr(transformers, f"{kind}Config")(vocab_size=60, pad_token_id=1, **names)
     whole = getattr(transformers, f"{kind}ForMaskedLM")(config).eval()
@@ -61,16 +73,25 @@ def test_heads_of_other_architectures(kind: str, tmp_path: Path) -> None:
     ids = torch.tensor([[5, 6, 7, 8, 9]])
     for part, fresh in ((whole, False), (getattr(whole, whole.base_model_prefix), True)):
         part.save_pretrained(tmp_path / str(fresh), safe_serialization=True)
-        base = transformers.AutoModel.from_pretrained(tmp_path / str(fresh)).eval().requires_grad_(False)
+        base = (
+            transformers.AutoModel.from_pretrained(tmp_path / str(fresh))
+            .eval()
+            .requires_grad_(False)
+        )
         folder = SimpleNamespace(transformer_path=tmp_path / str(fresh), name=kind)
         head = MaskedLanguageHead(
-            cast(Any, SimpleNamespace(model=folder, transformer=base, device="cpu")), np.zeros(60, int), 0
+            cast(Any, SimpleNamespace(model=folder, transformer=base, device="cpu")),
+            np.zeros(60, int),
+            0,
         )
         assert head.fresh is fresh
         with torch.no_grad():
-            found, wanted = head.scores(base(ids).last_hidden_state[0]), whole(ids).logits[0]
+            found = head.scores(base(ids).last_hidden_state[0])
+            wanted = whole(ids).logits[0]
         assert torch.allclose(found, wanted, atol=1e-4) is not fresh
-        gradients = torch.autograd.grad(head.scores(torch.ones(3, 32)).sum(), head.working, allow_unused=True)
+        gradients = torch.autograd.grad(
+            head.scores(torch.ones(3, 32)).sum(), head.working, allow_unused=True
+        )
         assert sum(gradient is not None for gradient in gradients) >= 3
 
 
@@ -91,13 +112,18 @@ def test_a_fresh_head_starts_as_the_identity_and_at_the_tokens_frequencies(
     assert bias[8].item() == pytest.approx(np.log(1 / (99 + size)), rel=1e-5)
 
 
-def test_the_decoder_is_the_frozen_word_embeddings(tiny: ModelFolder, masked: TrainingConfig) -> None:
+def test_the_decoder_is_the_frozen_word_embeddings(
+    tiny: ModelFolder, masked: TrainingConfig
+) -> None:
     student = Student(tiny, masked, CPU)
     head = MaskedLanguageHead(student, np.zeros(student.transformer.config.vocab_size, int), 0)
-    width, size = 32, student.transformer.config.vocab_size
+    width = 32
+    size = student.transformer.config.vocab_size
     shapes = sorted(tuple(value.shape) for value in head.masters.values())
     assert shapes == sorted([(width, width), (width,), (width,), (width,), (size,)])
-    assert [tuple(p.shape) for p in head.working] == [tuple(value.shape) for value in head.masters.values()]
+    assert [tuple(p.shape) for p in head.working] == [
+        tuple(value.shape) for value in head.masters.values()
+    ]
     assert not student.transformer.get_input_embeddings().weight.requires_grad
 
 
@@ -107,14 +133,20 @@ def test_a_head_follows_the_students_precision(tiny: ModelFolder, masked: Traini
     assert {value.dtype for value in head.masters.values()} == {torch.float32}
     assert {value.dtype for value in head.working} == {torch.bfloat16}
     with torch.no_grad():
-        assert head.scores(student.token_states(student.chunk_rows(["heat"]))).dtype == torch.float32
+        assert (
+            head.scores(student.token_states(student.chunk_rows(["heat"]))).dtype == torch.float32
+        )
 
 
 # Loss and gradients
 
 
-def test_loss_and_gradients_by_hand_and_padding_does_not_count(with_head: ModelFolder, masked: TrainingConfig) -> None:
-    """Against transformers' own loss on one padded batch, however the texts are cut into micro-batches."""
+def test_loss_and_gradients_by_hand_and_padding_does_not_count(
+    with_head: ModelFolder, masked: TrainingConfig
+) -> None:
+    """Against transformers' own loss on one padded batch, however the texts are cut into
+    micro-batches.
+    """
     from transformers import AutoModelForMaskedLM
 
     student = Student(with_head, masked, CPU)
@@ -122,7 +154,11 @@ def test_loss_and_gradients_by_hand_and_padding_does_not_count(with_head: ModelF
     student.load({name: value + 0.05 for name, value in student.snapshot().items()})
     texts = [
         MaskedText(np.array([2, 4, 30, 31, 3]), np.array([1]), np.array([29])),
-        MaskedText(np.array([2, 40, 4, 4, 41, 42, 43, 44, 45, 46, 3]), np.array([2, 3, 5]), np.array([50, 51, 42])),
+        MaskedText(
+            np.array([2, 40, 4, 4, 41, 42, 43, 44, 45, 46, 3]),
+            np.array([2, 3, 5]),
+            np.array([50, 51, 42]),
+        ),
         MaskedText(np.array([2, 4, 3]), np.array([1]), np.array([33])),
     ]
     whole = AutoModelForMaskedLM.from_pretrained(str(with_head.path)).eval()
@@ -143,7 +179,9 @@ def test_loss_and_gradients_by_hand_and_padding_does_not_count(with_head: ModelF
     with Workers(1) as workers:
         value, found = masked_gradients(student, head, texts, workers, 40, head_alone=True)
     assert value == pytest.approx(wanted.item(), rel=1e-5)
-    assert [gradient.shape for gradient in found] == [master.shape for master in head.masters.values()]
+    assert [gradient.shape for gradient in found] == [
+        master.shape for master in head.masters.values()
+    ]
 
 
 def test_token_states_leave_padding_out(tiny: ModelFolder, masked: TrainingConfig) -> None:

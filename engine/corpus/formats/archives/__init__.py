@@ -1,1 +1,4 @@
-"""Archives: every file in them is read for itself, within the same limits. Nothing is ever unpacked to the disk."""
+"""Archives: every file in them is read for itself, within the same limits.
+
+Nothing is ever unpacked to the disk.
+"""

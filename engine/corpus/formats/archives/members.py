@@ -16,12 +16,20 @@ _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 def is_hidden(name: str) -> bool:
     """Whether a member is none that a person put there: hidden, or left by a system."""
-    return name.rpartition("/")[2].startswith(".") or name.startswith(_LITTER) or name.endswith(_LITTER)
+    return (
+        name.rpartition("/")[2].startswith(".")
+        or name.startswith(_LITTER)
+        or name.endswith(_LITTER)
+    )
 
 
 def leads_out(name: str) -> LeftOut | None:
     """Why a member is refused whose name leads out of the archive; None for any other."""
-    if name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/") or name[1:3] in (":\\", ":/"):
+    if (
+        name.startswith(("/", "\\"))
+        or ".." in name.replace("\\", "/").split("/")
+        or name[1:3] in (":\\", ":/")
+    ):
         shown = name.replace("\\", "/").strip("/")
         return LeftOut(shown, "quarantined", "refused", "its name leads out of the archive")
     return None
@@ -34,17 +42,26 @@ def link(name: str) -> LeftOut:
 
 def bomb(name: str, size: int) -> LeftOut:
     """A member that unpacks to many times more than documents do."""
-    return LeftOut(name, "quarantined", "too large", f"a decompression bomb, of {size / 1e6:,.0f} MB unpacked")
+    return LeftOut(
+        name, "quarantined", "too large", f"a decompression bomb, of {size / 1e6:,.0f} MB unpacked"
+    )
 
 
 def too_large(name: str, left: int) -> LeftOut:
-    """A member that is larger than one may be, or than what is `left` of all that an archive may unpack to."""
-    what, most = ("it unpacks", MAX_MEMBER) if left >= MAX_MEMBER else ("the archive unpacks", MAX_UNPACKED)
+    """A member that is larger than one may be, or than what is `left` of all that an archive may
+    unpack to.
+    """
+    what, most = (
+        ("it unpacks", MAX_MEMBER) if left >= MAX_MEMBER else ("the archive unpacks", MAX_UNPACKED)
+    )
     return LeftOut(name, "quarantined", "too large", f"{what} to more than {most // 2**20:,} MB")
 
 
 def read_bounded(read: Callable[[int], bytes], most: int) -> bytes:
-    """All that a reader gives, whatever size is claimed. Raises OverflowError where there are more than `most` bytes."""
+    """All that a reader gives, whatever size is claimed.
+
+    Raises OverflowError where there are more than `most` bytes.
+    """
     pieces: list[bytes] = []
     size = 0
     while piece := read(PIECE):

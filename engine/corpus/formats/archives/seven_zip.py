@@ -34,7 +34,10 @@ class SevenZipReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
-            size = path.stat().st_size if data is None else len(data)
+            if data is None:
+                size = path.stat().st_size
+            else:
+                size = len(data)
             archive, password = _open(path, file)
             members = [member for member in archive.files if not member.is_directory]
             if not members:
@@ -69,13 +72,17 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
         file.seek(0)
         try:
             archive = SevenZipFile(file, "r", password=password)
-            if not archive.needs_password() or (password is not None and _opens(file, archive, password)):
+            if not archive.needs_password() or (
+                password is not None and _opens(file, archive, password)
+            ):
                 return archive, password
             is_locked = True
         except PasswordRequired:
             is_locked = True
         except UnsupportedCompressionMethodError as error:
-            raise UnreadableFileError(path, "its packing method is not known", "unsupported") from error
+            raise UnreadableFileError(
+                path, "its packing method is not known", "unsupported"
+            ) from error
         except MemoryError:
             raise
         except Exception as error:  # whatever a damaged archive, or a wrong password, leads to
@@ -107,11 +114,17 @@ def _refuse(member: Any, size: int, left: int) -> LeftOut | None:
         return link(name)
     if is_bomb(size, member.uncompressed):
         return bomb(name, member.uncompressed)
-    return too_large(name, left) if member.uncompressed > min(left, MAX_MEMBER) else None
+    if member.uncompressed > min(left, MAX_MEMBER):
+        return too_large(name, left)
+    return None
 
 
-def _unpack(file: IO[bytes], password: str | None, wanted: Sequence[tuple[str, int]]) -> Iterator[Found]:
-    """The files of these names and sizes, some at once: they are packed together, and each start begins anew."""
+def _unpack(
+    file: IO[bytes], password: str | None, wanted: Sequence[tuple[str, int]]
+) -> Iterator[Found]:
+    """The files of these names and sizes, some at once: they are packed together, and each start
+    begins anew.
+    """
     batch: list[tuple[str, int]] = []
     held = 0
     for name, size in wanted:
@@ -132,7 +145,9 @@ def _may_be_read(name: str) -> bool:
     return ending in FORMATS or ending in IMAGES or names_no_format(ending)
 
 
-def _unpack_batch(file: IO[bytes], password: str | None, batch: Sequence[tuple[str, int]]) -> Iterator[Found]:
+def _unpack_batch(
+    file: IO[bytes], password: str | None, batch: Sequence[tuple[str, int]]
+) -> Iterator[Found]:
     if not batch:
         return
     from py7zr import SevenZipFile
@@ -149,7 +164,9 @@ def _unpack_batch(file: IO[bytes], password: str | None, batch: Sequence[tuple[s
         raise
     except Exception as error:  # whatever a damaged archive leads to
         failed = error
-    for (name, size), data in zip(batch, writers.contents_of([name for name, _ in batch]), strict=True):
+    for (name, size), data in zip(
+        batch, writers.contents_of([name for name, _ in batch]), strict=True
+    ):
         if data is not None and len(data) == size:
             yield Member(name, data)
         else:

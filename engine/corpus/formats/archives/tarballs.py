@@ -1,4 +1,6 @@
-"""Archives of tar, plain or compressed, and single files that are compressed alone: read as they come, a member at a time."""
+"""Archives of tar, plain or compressed, and single files that are compressed alone: read as they
+come, a member at a time.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,15 @@ from engine.corpus.formats.plain import guess_encoding_of_names
 from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb
 from engine.corpus.scan.formats import COMPRESSED
 
-_DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, OverflowError)
+_DAMAGED = (
+    tarfile.TarError,
+    EOFError,
+    OSError,
+    ValueError,
+    zlib.error,
+    lzma.LZMAError,
+    OverflowError,
+)
 _REST = "the rest of the archive"
 _BLOCK = 512
 
@@ -44,7 +54,10 @@ class TarReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
         with path.open("rb") if data is None else BytesIO(data) as file:
-            size = path.stat().st_size if data is None else len(data)
+            if data is None:
+                size = path.stat().st_size
+            else:
+                size = len(data)
             kind = _kind_of(file)
             try:
                 pieces = _Pieces(_decompressed(file, kind))
@@ -61,7 +74,10 @@ READER = TarReader()
 
 
 class _Pieces(RawIOBase):
-    """What is unpacked, as it comes, so that what stands before a damage is not lost with it. `head`: its first block."""
+    """What is unpacked, as it comes, so that what stands before a damage is not lost with it.
+
+    `head`: its first block.
+    """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -113,7 +129,9 @@ def _zstd() -> Any:
 
 def _damage_of(kind: str) -> tuple[type[BaseException], ...]:
     """What reading a damaged file raises."""
-    return (*_DAMAGED, _zstd().ZstdError) if kind == "zst" else _DAMAGED
+    if kind == "zst":
+        return (*_DAMAGED, _zstd().ZstdError)
+    return _DAMAGED
 
 
 def _begins_archive(head: bytes) -> bool:
@@ -133,7 +151,9 @@ def _only_file(path: Path, content: IO[bytes], size: int, kind: str) -> Found:
         return too_large(name, MAX_MEMBER)
     except _damage_of(kind) as error:
         raise UnreadableFileError(path, damaged(error)) from error
-    return bomb(name, len(unpacked)) if is_bomb(size, len(unpacked)) else Member(name, unpacked)
+    if is_bomb(size, len(unpacked)):
+        return bomb(name, len(unpacked))
+    return Member(name, unpacked)
 
 
 def _members(path: Path, content: IO[bytes], size: int, kind: str) -> Iterator[Found]:
@@ -149,7 +169,9 @@ def _members(path: Path, content: IO[bytes], size: int, kind: str) -> Iterator[F
                 files += not member.isdir()
                 if is_bomb(size, member.size):
                     yield bomb(_legible(member.name), member.size)
-                    yield LeftOut(_REST, "quarantined", "too large", "it comes after a decompression bomb")
+                    yield LeftOut(
+                        _REST, "quarantined", "too large", "it comes after a decompression bomb"
+                    )
                     return
                 found = _member(archive, member, left)
                 if found is not None:
@@ -179,7 +201,10 @@ def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> Fou
     if member.size > min(left, MAX_MEMBER):
         return too_large(name, left)
     file = archive.extractfile(member)
-    content = b"" if file is None else file.read()
+    if file is None:
+        content = b""
+    else:
+        content = file.read()
     if len(content) < member.size:
         raise EOFError("the archive ends in the middle of a file")
     return Member(name, content)

@@ -49,7 +49,9 @@ class UnpackedFiles(WriterFactory):
         return self._files.setdefault(filename, UnpackedFile())
 
     def contents_of(self, names: Sequence[str]) -> Iterator[bytes | None]:
-        """The bytes of files, None for one that was not unpacked; of several with one name, py7zr numbers all but the first."""
+        """The bytes of files, None for one that was not unpacked; of several with one name,
+        py7zr numbers all but the first.
+        """
         times: dict[str, int] = {}
         for name in names:
             key = f"{name}_{times[name]}" if name in times else name

@@ -41,7 +41,8 @@ class ZipReader:
             members = [member for member in archive.infolist() if not member.is_dir()]
             if not members:
                 raise UnreadableFileError(path, NO_FILES, "empty")
-            left, hidden = MAX_UNPACKED, True
+            left = MAX_UNPACKED
+            hidden = True
             for member, name in zip(members, names_of(members), strict=True):
                 found = _member(archive, member, name, left)
                 if found is not None:
@@ -55,7 +56,9 @@ class ZipReader:
 READER = ZipReader()
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: int) -> Found | None:
+def _member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: int
+) -> Found | None:
     if refused := leads_out(name):
         return refused
     if is_hidden(name):
@@ -73,7 +76,12 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: 
     except OverflowError:
         return too_large(name, left)
     except NotImplementedError:  # a RuntimeError as well
-        return LeftOut(name, "quarantined", "unsupported", f"its packing method {member.compress_type} is not known")
+        return LeftOut(
+            name,
+            "quarantined",
+            "unsupported",
+            f"its packing method {member.compress_type} is not known",
+        )
     except MemoryError:
         raise
     except Exception as error:  # whatever a damaged archive leads to
@@ -91,13 +99,17 @@ def _unlocked(
             return _unpacked(archive, member, most, password)
         except (NotImplementedError, OverflowError, MemoryError):
             raise
-        except Exception:  # a wrong password, which may pass the first check by chance; pyzipper has errors of its own
+        except Exception:
+            # a wrong password, which may pass the first check by chance; pyzipper has errors of its
+            # own
             if password is None:
                 raise
     return None
 
 
-def _for_aes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
+def _for_aes(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo
+) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
     """The archive and the member as pyzipper has them."""
     from pyzipper import AESZipFile
 
@@ -107,9 +119,13 @@ def _for_aes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[zipfile
 
 
 def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
-    """Members' names: in UTF-8, where they say or are so; else in the code page that fits them all best."""
+    """Members' names: in UTF-8, where they say or are so; else in the code page that fits them
+    all best.
+    """
     stored = [_stored_name(member) for member in members]
-    encoding = guess_encoding_of_names(b"\n".join(sorted({name for name in stored if isinstance(name, bytes)})))
+    encoding = guess_encoding_of_names(
+        b"\n".join(sorted({name for name in stored if isinstance(name, bytes)}))
+    )
     return [_decoded_name(name, encoding) if isinstance(name, bytes) else name for name in stored]
 
 
@@ -132,8 +148,13 @@ def _decoded_name(name: bytes, encoding: str) -> str:
     return name.decode("cp437")
 
 
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None) -> bytes:
-    """The bytes of a member, whatever size it claims. Raises OverflowError where there are more than `most`."""
+def _unpacked(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None
+) -> bytes:
+    """The bytes of a member, whatever size it claims.
+
+    Raises OverflowError where there are more than `most`.
+    """
     if member.file_size > most:
         raise OverflowError
     with archive.open(member, pwd=None if password is None else password.encode()) as file:

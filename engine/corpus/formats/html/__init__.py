@@ -11,29 +11,41 @@ from pathlib import Path
 from engine.core.characters import clean
 from engine.core.records import Marked, Origin, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.html.nodes import BLOCKS, Element, ParsedPage, inline, is_shown, parsed, preformatted
+from engine.corpus.formats.html.nodes import (
+    BLOCKS,
+    Element,
+    ParsedPage,
+    inline,
+    is_shown,
+    parsed,
+    preformatted,
+)
 from engine.corpus.formats.html.tables import Tables
 from engine.corpus.formats.plain import decode_as, decoded
 from engine.corpus.formats.word_numbers import in_figures, whole_number
 from engine.corpus.text.blocks import Builder, Text
 from engine.corpus.text.metadata import Said, first_moment, joined, title_from_name
 
-_SEARCHED = 2**18  # bytes or characters; what belongs at the beginning stands behind long scripts on some pages
+_SEARCHED = (
+    2**18
+)  # bytes or characters; what belongs at the beginning stands behind long scripts on some pages
 _OF_XML = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""")
-_META = re.compile(rb"<\s*meta[\s/][^<>]*>", re.IGNORECASE)  # "<" ends one, or many without ">" take quadratic time
+_META = re.compile(
+    rb"<\s*meta[\s/][^<>]*>", re.IGNORECASE
+)  # "<" ends one, or many without ">" take quadratic time
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _NAMES = ("name", "property", "itemprop", "http-equiv")
 # fmt: off
 _AUTHOR = (
-    "author", "article:author", "dcterms.creator", "dc.creator", "citation_author", "creator", "parsely-author", "sailthru.author",
+    "author", "article:author", "dcterms.creator", "dc.creator", "citation_author", "creator", "parsely-author", "sailthru.author",  # noqa: E501
 )
 _CREATED = (
-    "article:published_time", "dcterms.created", "dc.date.created", "dcterms.issued", "dc.date.issued", "datepublished", "created",
-    "citation_publication_date", "citation_date", "dcterms.date", "dc.date", "date", "pubdate", "publish-date", "creation_date",
+    "article:published_time", "dcterms.created", "dc.date.created", "dcterms.issued", "dc.date.issued", "datepublished", "created",  # noqa: E501
+    "citation_publication_date", "citation_date", "dcterms.date", "dc.date", "date", "pubdate", "publish-date", "creation_date",  # noqa: E501
     "parsely-pub-date", "sailthru.date",
 )
 _CHANGED = (
-    "article:modified_time", "og:updated_time", "dcterms.modified", "dc.date.modified", "datemodified", "changed", "lastmod",
+    "article:modified_time", "og:updated_time", "dcterms.modified", "dc.date.modified", "datemodified", "changed", "lastmod",  # noqa: E501
     "last-modified", "revised", "modified",
 )
 # fmt: on
@@ -45,7 +57,9 @@ def declared_encoding(source: bytes) -> str:
     found = _OF_XML.match(beginning)
     metas = (_CHARSET.search(meta[0]) for meta in _META.finditer(beginning))
     found = found or next(filter(None, metas), None)
-    return found[1].decode("ascii", "replace").lower() if found else ""
+    if found:
+        return found[1].decode("ascii", "replace").lower()
+    return ""
 
 
 def said_in(page: ParsedPage) -> Said:
@@ -67,7 +81,12 @@ def said_in(page: ParsedPage) -> Said:
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _KINDS = frozenset({*_HEADINGS, "li"})
-_MARKS: dict[str, Origin] = {"a": "link", "caption": "caption", "dt": "glossary", "figcaption": "caption"}
+_MARKS: dict[str, Origin] = {
+    "a": "link",
+    "caption": "caption",
+    "dt": "glossary",
+    "figcaption": "caption",
+}
 _MAX_PIECES = 100  # in an element that is marked: what holds more is no phrase
 _FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
@@ -85,13 +104,23 @@ class HtmlReader:
         if not shown.text:
             raise UnreadableFileError(path, "empty")
         named = next((element for element in page.elements if element.name == "title"), None)
-        title = inline(named) if named else ""
+        if named:
+            title = inline(named)
+        else:
+            title = ""
         first = next((heading.title for heading in shown.headings if heading.level == 1), "")
         said = said_in(page)
         yield ReadDocument(
-            title or first or title_from_name(path), shown.text, shown.headings, format="html", note=note, author=said.author,
-            created=said.created, changed=said.changed, marked=tuple(_marked(page)),
-        )  # fmt: skip
+            title or first or title_from_name(path),
+            shown.text,
+            shown.headings,
+            format="html",
+            note=note,
+            author=said.author,
+            created=said.created,
+            changed=said.changed,
+            marked=tuple(_marked(page)),
+        )
 
 
 READER = HtmlReader()
@@ -103,17 +132,24 @@ def shown_text(source: str) -> str:
 
 
 def source_of(data: bytes, path: Path) -> tuple[str, str]:
-    """The source of a page, and what is to be said of its encoding: that which it names, unless it is in another."""
+    """The source of a page, and what is to be said of its encoding: that which it names, unless
+    it is in another.
+    """
     named = declared_encoding(data)
     marked = b"\0" in data or data.startswith(BOM_UTF8)
-    return decode_as(data, named, path) if named and not marked else decoded(data, path)
+    if named and not marked:
+        return decode_as(data, named, path)
+    return decoded(data, path)
 
 
 def _marked(page: ParsedPage) -> Iterator[Marked]:
     """What a page marks as links, captions and terms, in its navigation, too."""
     for element in page.elements:
         origin = _MARKS.get(element.name)
-        text = inline(element, _MAX_PIECES) if origin else ""
+        if origin:
+            text = inline(element, _MAX_PIECES)
+        else:
+            text = ""
         if origin and text and (origin != "link" or element.get("href")):
             yield Marked(origin, text, clean(element.get("href")))
 
@@ -125,17 +161,23 @@ def _shown(page: ParsedPage) -> Text:
 
 
 class _Blocks:
-    """Collects blocks while walking a parsed page, without recursion: pages may nest thousands deep."""
+    """Collects blocks while walking a parsed page, without recursion: pages may nest thousands
+    deep.
+    """
 
     def __init__(self, tables: Tables) -> None:
-        self._tables, self._built = tables, Builder()
+        self._tables = tables
+        self._built = Builder()
         self._run: list[str] = []
-        self._kind, self._label = "p", ""
+        self._kind = "p"
+        self._label = ""
         self._counted: dict[Element, int] = {}
 
     def walk(self, root: Element) -> None:
         """Collects the blocks below `root`."""
-        stack: list[Element | str | bool] = [root]  # a block ends; True: one that has a kind of its own
+        stack: list[Element | str | bool] = [
+            root
+        ]  # a block ends; True: one that has a kind of its own
         while stack:
             node = stack.pop()
             if isinstance(node, str):
@@ -143,7 +185,8 @@ class _Blocks:
             elif isinstance(node, bool):
                 self._end_block()
                 if node:
-                    self._kind, self._label = "p", ""
+                    self._kind = "p"
+                    self._label = ""
             elif is_shown(node) and self._enter(node):
                 if node.name in BLOCKS:
                     stack.append(node.name in _KINDS)
@@ -166,7 +209,10 @@ class _Blocks:
             return False
         if name in _KINDS:
             self._kind = name
-            self._label = self._number(node) if name == "li" else self._label.strip("-")
+            if name == "li":
+                self._label = self._number(node)
+            else:
+                self._label = self._label.strip("-")
         return True
 
     def _number(self, item: Element) -> str:
@@ -188,7 +234,8 @@ class _Blocks:
                 self._built.item(text, self._label)
             else:
                 self._built.block(text)
-            self._kind, self._label = "p", ""
+            self._kind = "p"
+            self._label = ""
         self._run.clear()
 
     def text(self) -> Text:

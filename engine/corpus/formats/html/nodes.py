@@ -1,4 +1,6 @@
-"""The parts of a parsed page: its elements, which of them a reader sees, which are blocks, and what they say on one line."""
+"""The parts of a parsed page: its elements, which of them a reader sees, which are blocks, and
+what they say on one line.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,23 @@ from engine.corpus.formats.runs.symbols import shown_in, symbol_font
 
 # fmt: off
 _LEFT_OUT = frozenset({
-    "script", "style", "nav", "noscript", "template", "head", "iframe", "embed", "canvas", "audio", "video", "select", "annotation",
+    "script", "style", "nav", "noscript", "template", "head", "iframe", "embed", "canvas", "audio", "video", "select", "annotation",  # noqa: E501
     "annotation-xml", "metadata",
 })
-_SPEECHLESS = frozenset({"script", "style", "template", "rt", "rp"})  # what stands in them is no text of the page
+# what stands in them is no text of the page
+_SPEECHLESS = frozenset({"script", "style", "template", "rt", "rp"})
 BLOCKS = frozenset({
-    "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",
-    "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",
-    "hgroup", "hr", "html", "legend", "li", "main", "object", "ol", "p", "pre", "section", "summary", "table", "tbody",
+    "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",  # noqa: E501
+    "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",  # noqa: E501
+    "hgroup", "hr", "html", "legend", "li", "main", "object", "ol", "p", "pre", "section", "summary", "table", "tbody",  # noqa: E501
     "td", "text", "textarea", "tfoot", "th", "thead", "tr", "ul",
 })
 # fmt: on
 _RAISING = frozenset(("sup",))
 _RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super", re.IGNORECASE)
 _FONT_FAMILY = re.compile(
-    r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)", re.IGNORECASE
+    r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)",
+    re.IGNORECASE,
 )
 _BEFORE = 20  # characters
 _DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
@@ -40,7 +44,9 @@ class Element:
     __slots__ = ("attributes", "contents", "name", "parent")
 
     def __init__(self, name: str, attributes: dict[str, str], parent: Element | None) -> None:
-        self.name, self.attributes, self.parent = name, attributes, parent
+        self.name = name
+        self.attributes = attributes
+        self.parent = parent
         self.contents: list[Element | str] = []
 
     def get(self, attribute: str) -> str:
@@ -49,7 +55,9 @@ class Element:
 
 
 class _Run(NamedTuple):
-    """An element whose text is raised, or in a font of its own: the symbol font, empty for a font of letters."""
+    """An element whose text is raised, or in a font of its own: the symbol font, empty for a
+    font of letters.
+    """
 
     element: Element
     is_raised: bool
@@ -64,7 +72,9 @@ class ParsedPage(NamedTuple):
 
 
 class _Tree:
-    """Takes the events of lxml's parser for a page, but for comments: many times faster than a tree that can be changed."""
+    """Takes the events of lxml's parser for a page, but for comments: many times faster than a
+    tree that can be changed.
+    """
 
     def __init__(self) -> None:
         self._at = Element("", {}, None)
@@ -87,11 +97,22 @@ class _Tree:
     def _begin_run(self, element: Element) -> None:
         """Note where an element raises its text or names a font."""
         style = element.get("style")
-        outer = self._runs[-1] if self._runs else _Run(element, False, "")
-        is_raised = outer.is_raised or element.name in _RAISING or _RAISED_STYLE.search(style) is not None
+        if self._runs:
+            outer = self._runs[-1]
+        else:
+            outer = _Run(element, False, "")
+        is_raised = (
+            outer.is_raised or element.name in _RAISING or _RAISED_STYLE.search(style) is not None
+        )
         named = _FONT_FAMILY.search(style)
-        face = named[1] if named else element.get("face").partition(",")[0]
-        font = symbol_font(face) if face else outer.font
+        if named:
+            face = named[1]
+        else:
+            face = element.get("face").partition(",")[0]
+        if face:
+            font = symbol_font(face)
+        else:
+            font = outer.font
         if (is_raised, font) != (outer.is_raised, outer.font):
             self._runs.append(_Run(element, is_raised, font))
 
@@ -106,8 +127,14 @@ class _Tree:
             return
         if self._runs:
             run = self._runs[-1]
-            text = shown_in(run.font, text) if run.font else text
-            text = as_superscript(text, self._before) if run.is_raised else text
+            if run.font:
+                text = shown_in(run.font, text)
+            else:
+                text = text
+            if run.is_raised:
+                text = as_superscript(text, self._before)
+            else:
+                text = text
         self._at.contents.append(text)
         self._before = text[-_BEFORE:]
 
@@ -136,11 +163,14 @@ def one_line(text: str) -> str:
 
 
 def inline(element: Element, most: int = sys.maxsize) -> str:
-    """All that an element shows on one line; only blocks and line breaks part its words. Nothing of one that has more than `most`
-    pieces in it: texts, and two for each element.
+    """All that an element shows on one line; only blocks and line breaks part its words.
+
+    Nothing of one that has more than `most` pieces in it: texts, and two for each element.
     """
     pieces = list(islice(_pieces(element, " "), most))
-    return one_line("".join(pieces)) if len(pieces) < most else ""
+    if len(pieces) < most:
+        return one_line("".join(pieces))
+    return ""
 
 
 def preformatted(element: Element) -> str:

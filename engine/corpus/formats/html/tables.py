@@ -13,19 +13,32 @@ _WIDEST_ROW = 200  # columns that a row may have by what its cells span
 _MAX_REPEATED_LENGTH = 60  # characters of a cell that spans rows and is repeated in each
 
 _Row = tuple[Element, list[Element]]  # with its cells
-_Spans = dict[int, tuple[int, str]]  # column → how many rows more a cell spans, and its text where it is short
+_Spans = dict[
+    int, tuple[int, str]
+]  # column → how many rows more a cell spans, and its text where it is short
 
 
-_NO_CELLS, _NAME, _LIST, _ROW = 1, 2, 4, 8  # what an element may hold
+_NO_CELLS = 1  # what an element may hold
+_NAME = 2
+_LIST = 4
+_ROW = 8
 _HELD = {
     # they make a table one for layout
-    **dict.fromkeys(("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "article", "section"), _NO_CELLS),
-    "th": _NAME, "ul": _LIST, "ol": _LIST, "tr": _ROW,
-}  # fmt: skip
+    **dict.fromkeys(
+        ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "article", "section"), _NO_CELLS
+    ),
+    "th": _NAME,
+    "ul": _LIST,
+    "ol": _LIST,
+    "tr": _ROW,
+}
 
 
 class Tables:
-    """The tables of a page. What each element holds is found in one pass: tables may nest thousands deep."""
+    """The tables of a page.
+
+    What each element holds is found in one pass: tables may nest thousands deep.
+    """
 
     def __init__(self, elements: Sequence[Element]) -> None:
         self._held: dict[Element, int] = {}
@@ -35,7 +48,9 @@ class Tables:
                 self._held[element.parent] = self._held.get(element.parent, 0) | holds
 
     def text(self, table: Element) -> str | None:
-        """The caption of a table, what is outside its cells, and its rows; None where it only places things."""
+        """The caption of a table, what is outside its cells, and its rows; None where it only
+        places things.
+        """
         holds = self._held.get(table, 0)
         if table.get("role") in ("presentation", "none") or holds & _NO_CELLS:
             return None
@@ -45,7 +60,10 @@ class Tables:
         return None
 
     def _parts(self, table: Element) -> tuple[list[_Row], list[str]]:
-        """The rows with their cells, and what stands outside them. A cell outside a row makes one."""
+        """The rows with their cells, and what stands outside them.
+
+        A cell outside a row makes one.
+        """
         rows: list[_Row] = []
         around: list[str] = []
         stack = table.contents[::-1]
@@ -59,7 +77,10 @@ class Tables:
                 if not rows:
                     rows.append((node, []))
                 rows[-1][1].append(node)
-            elif node.name in ("tbody", "thead", "tfoot", "tr", "form", "colgroup") or self._held.get(node, 0) & _ROW:
+            elif (
+                node.name in ("tbody", "thead", "tfoot", "tr", "form", "colgroup")
+                or self._held.get(node, 0) & _ROW
+            ):
                 if node.name == "tr":
                     rows.append((node, []))
                 stack += reversed(node.contents)
@@ -75,7 +96,8 @@ def _told(rows: list[_Row]) -> str:
     above: _Spans = {}
     for row, cells in rows:
         if row.parent is not group:  # no cell spans rows beyond those of its group
-            group, above = row.parent, {}
+            group = row.parent
+            above = {}
         line, above = _line(cells, above)
         if any(line):
             if not lines:
@@ -87,20 +109,26 @@ def _told(rows: list[_Row]) -> str:
 
 
 def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
-    """A row with a text for every column, also for those that a cell of it or of one above spans; and what spans the next."""
+    """A row with a text for every column, also for those that a cell of it or of one above
+    spans; and what spans the next.
+    """
     line: list[str] = []
     below = {column: (left - 1, text) for column, (left, text) in above.items() if left > 1}
     for cell in cells:
         while len(line) in above:
             line.append(above[len(line)][1])
         room = max(1, _WIDEST_ROW - len(line))
-        text, width, height = inline(cell), min(room, _span(cell, "colspan")), _span(cell, "rowspan")
+        text = inline(cell)
+        width = min(room, _span(cell, "colspan"))
+        height = _span(cell, "rowspan")
         if height > 1 and len(line) < _WIDEST_ROW:
             again = text if len(text) <= _MAX_REPEATED_LENGTH else ""
             below |= {len(line) + at: (height - 1, "" if at else again) for at in range(width)}
         line += [text, *[""] * (width - 1)]
     if cells:  # a row without cells says nothing new
-        line += [above.get(column, (0, ""))[1] for column in range(len(line), max(above, default=-1) + 1)]
+        line += [
+            above.get(column, (0, ""))[1] for column in range(len(line), max(above, default=-1) + 1)
+        ]
     return line, below
 
 

@@ -1,4 +1,7 @@
-"""Mails, web pages saved as .mhtml, which are built alike, and mailboxes. Attachments are files of their own."""
+"""Mails, web pages saved as .mhtml, which are built alike, and mailboxes.
+
+Attachments are files of their own.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,36 @@ _MAX_LINE_LENGTH = 2**20
 _MAX_FIELD_LENGTH = 2000  # characters
 _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "application/pdf": ".pdf",
-    "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "message/rfc822": ".eml", "text/csv": ".csv",
-    "text/markdown": ".md", "text/rtf": ".rtf", "application/json": ".json", "application/zip": ".zip",
-    "application/x-zip-compressed": ".zip", "image/png": ".png", "image/jpeg": ".jpg", "image/tiff": ".tif", "image/gif": ".gif",
-    "image/bmp": ".bmp", "image/webp": ".webp", "application/vnd.oasis.opendocument.presentation": ".odp",
-    "application/pgp-signature": ".asc", "application/pkcs7-signature": ".p7s", "application/pkcs7-mime": ".p7m",
-}  # fmt: skip
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/plain": ".txt",
+    "message/rfc822": ".eml",
+    "text/csv": ".csv",
+    "text/markdown": ".md",
+    "text/rtf": ".rtf",
+    "application/json": ".json",
+    "application/zip": ".zip",
+    "application/x-zip-compressed": ".zip",
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/tiff": ".tif",
+    "image/gif": ".gif",
+    "image/bmp": ".bmp",
+    "image/webp": ".webp",
+    "application/vnd.oasis.opendocument.presentation": ".odp",
+    "application/pgp-signature": ".asc",
+    "application/pkcs7-signature": ".p7s",
+    "application/pkcs7-mime": ".p7m",
+}
 _MAILS = ("message/rfc822", "message/global")
 _READ_APART = ("text/csv", "text/rtf")
-_OF_PAGES = ("text/css", "text/javascript", "application/javascript", "application/x-javascript", "text/x-amp-html")
+_OF_PAGES = (
+    "text/css",
+    "text/javascript",
+    "application/javascript",
+    "application/x-javascript",
+    "text/x-amp-html",
+)
 _MIN_PICTURE = 16 * 1024  # bytes; a smaller one within a written page is a logo, a line or a face
 _PACKED = "Content-Transfer-Encoding"
 _PACKED_AS = re.compile(r"\s*([\w-]+)")
@@ -61,12 +85,20 @@ class MailReader:
         text = "\n\n".join(filter(None, ("\n".join(lines), body)))
         if text.strip():
             yield ReadDocument(
-                header["Subject"] or title_from_name(path), text, author=header["From"],
+                header["Subject"] or title_from_name(path),
+                text,
+                author=header["From"],
                 format=FORMATS.get(ending_of(path.name), "eml"),
-                created=_date(header["Date"]), note="; ".join(dict.fromkeys(read.notes)),
-            )  # fmt: skip
-        failed = None if text.strip() else UnreadableFileError(path, "it holds no text", "empty")
-        left = [(number, part) for number, part in enumerate(leaves, 1) if id(part) not in read.shown]
+                created=_date(header["Date"]),
+                note="; ".join(dict.fromkeys(read.notes)),
+            )
+        if text.strip():
+            failed = None
+        else:
+            failed = UnreadableFileError(path, "it holds no text", "empty")
+        left = [
+            (number, part) for number, part in enumerate(leaves, 1) if id(part) not in read.shown
+        ]
         yield from beside(_attachments(left, fields), failed)
 
 
@@ -92,16 +124,24 @@ READERS = (MailReader(), MailboxReader())
 
 
 def _mails(file: BinaryIO) -> Iterator[bytes]:
-    """Every mail of a mailbox, without the line that parts it from the one before: `From …`, with the header of a mail after it."""
+    """Every mail of a mailbox, without the line that parts it from the one before: `From …`,
+    with the header of a mail after it.
+    """
     lines: list[bytes] = []
-    size, blank, begun = 0, True, False
+    size = 0
+    blank = True
+    begun = False
     line = file.readline(_MAX_LINE_LENGTH)
     while line:
         after = file.readline(_MAX_LINE_LENGTH)
-        if blank and line.startswith(b"From ") and (not begun or is_header(after)):  # sentences begin so, too
+        if (
+            blank and line.startswith(b"From ") and (not begun or is_header(after))
+        ):  # sentences begin so, too
             if begun or is_mail(b"".join(lines)):
                 yield b"".join(lines)
-            lines, size, begun = [], 0, True
+            lines = []
+            size = 0
+            begun = True
         elif size < MAX_MAIL_LENGTH:
             if line.startswith(b">") and line.lstrip(b">").startswith(b"From "):
                 line = line[1:]
@@ -127,7 +167,11 @@ def _date(text: str) -> float | None:
 def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.message.Message]:
     """The parts that hold something, in order; a mail within the mail counts as one."""
     content = message.get_payload()
-    if message.get_content_type() == "message/rfc822" or not isinstance(content, list) or depth > _MAX_DEPTH:
+    if (
+        message.get_content_type() == "message/rfc822"
+        or not isinstance(content, list)
+        or depth > _MAX_DEPTH
+    ):
         yield message
         return
     for part in content:
@@ -136,7 +180,10 @@ def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.me
 
 
 class _Body:
-    """What a mail shows. `shown`: ids of the parts that are not files; `notes`: of encodings, for the ledger."""
+    """What a mail shows.
+
+    `shown`: ids of the parts that are not files; `notes`: of encodings, for the ledger.
+    """
 
     def __init__(self, path: Path, fields: FieldDecoder) -> None:
         self._path = path
@@ -146,8 +193,13 @@ class _Body:
 
     def of(self, part: email.message.Message, within: str = "", depth: int = 0) -> str:
         """The text that a part, and all in it, shows; empty for attachments."""
-        kind, content = part.get_content_type(), part.get_payload()
-        if depth and _is_attached(part) and not (within == "multipart/related" and _decorates(part)):
+        kind = part.get_content_type()
+        content = part.get_payload()
+        if (
+            depth
+            and _is_attached(part)
+            and not (within == "multipart/related" and _decorates(part))
+        ):
             return ""
         if isinstance(content, list) and kind not in _MAILS and depth <= _MAX_DEPTH:
             inner = [item for item in content if isinstance(item, email.message.Message)]
@@ -159,12 +211,16 @@ class _Body:
             self.shown.add(id(part))
             return ""
         is_text = kind.startswith(("text/", "multipart/")) and kind not in _READ_APART
-        return self._leaf(part, kind, within) if is_text else ""
+        if is_text:
+            return self._leaf(part, kind, within)
+        return ""
 
     def _leaf(self, part: email.message.Message, kind: str, within: str) -> str:
-        fields = (
-            self._content_fields(part) if within.startswith("message/") else ""
-        )  # elsewhere they are how the mail came here
+        # elsewhere they are how the mail came here
+        if within.startswith("message/"):
+            fields = self._content_fields(part)
+        else:
+            fields = ""
         label = part.get_content_charset() or ""
         try:
             text, note = _decoded(_payload(part), kind, label, self._path)
@@ -176,19 +232,33 @@ class _Body:
         return text.strip() or fields
 
     def _content_fields(self, part: email.message.Message) -> str:
-        """The header fields that are the content of a part, as in a report that a mail did not arrive."""
+        """The header fields that are the content of a part, as in a report that a mail did not
+        arrive.
+        """
         fields = ((name, self._fields.decode(str(value))) for name, value in part.raw_items())
-        shown = ((name, text) for name, text in fields if not name.lower().startswith(("content-", "mime-")))
+        shown = (
+            (name, text)
+            for name, text in fields
+            if not name.lower().startswith(("content-", "mime-"))
+        )
         return "\n".join(f"{name}: {text[:_MAX_FIELD_LENGTH]}" for name, text in shown if text)
 
     def _chosen(self, parts: list[email.message.Message], texts: list[str]) -> list[str]:
-        """Of the forms of one body the plain one where it says as much, else the written page; both where each says something
-        of its own. What is neither, such as an appointment, is shown as well.
+        """Of the forms of one body the plain one where it says as much, else the written page;
+        both where each says something of its own. What is neither, such as an appointment, is
+        shown as well.
         """
         plain = [at for at, part in enumerate(parts) if part.get_content_type() == "text/plain"]
-        pages = [at for at, part in enumerate(parts) if part.get_content_type().startswith(("text/html", "multipart/"))]
+        pages = [
+            at
+            for at, part in enumerate(parts)
+            if part.get_content_type().startswith(("text/html", "multipart/"))
+        ]
         for kept, other in ((plain, pages), (pages, plain)):
-            said, also = ({word for at in group for word in _WORDS.findall(texts[at])} for group in (kept, other))
+            said, also = (
+                {word for at in group for word in _WORDS.findall(texts[at])}
+                for group in (kept, other)
+            )
             if said and len(also - said) <= _MAX_NEW * len(also):
                 return [text for at, text in enumerate(texts) if at not in other]
         return texts
@@ -199,14 +269,22 @@ def _is_attached(part: email.message.Message) -> bool:
 
 
 def _decorates(part: email.message.Message) -> bool:
-    """Whether a part of a written page is a picture that nobody gave a name, or one too small to hold words."""
-    if not part.get_content_type().startswith("image/") or part.get_content_disposition() == "attachment":
+    """Whether a part of a written page is a picture that nobody gave a name, or one too small to
+    hold words.
+    """
+    if (
+        not part.get_content_type().startswith("image/")
+        or part.get_content_disposition() == "attachment"
+    ):
         return False
     return not _has_name(part) or len(_payload(part)) < _MIN_PICTURE
 
 
 def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
-    """The text of a part, and what is to be said of its encoding. Raises UnreadableFileError for what is no text."""
+    """The text of a part, and what is to be said of its encoding.
+
+    Raises UnreadableFileError for what is no text.
+    """
     if kind != "text/html":
         return decode_as(data, label or "ascii", path)
     from engine.corpus.formats.html import shown_text, source_of
@@ -231,24 +309,39 @@ def _has_name(part: email.message.Message) -> bool:
     return False
 
 
-def _attachments(parts: list[tuple[int, email.message.Message]], fields: FieldDecoder) -> Iterator[Member]:
+def _attachments(
+    parts: list[tuple[int, email.message.Message]], fields: FieldDecoder
+) -> Iterator[Member]:
     for number, part in parts:
         inner = part.get_payload()
-        mail = inner[0] if isinstance(inner, list) and inner else None
-        if isinstance(mail, email.message.Message) and not mail.keys():  # some programs pack a whole mail as base64
+        if isinstance(inner, list) and inner:
+            mail = inner[0]
+        else:
+            mail = None
+        if (
+            isinstance(mail, email.message.Message) and not mail.keys()
+        ):  # some programs pack a whole mail as base64
             mail[_PACKED] = part.get(_PACKED, "")
             content = _payload(mail)
         else:
-            content = mail.as_bytes() if isinstance(mail, email.message.Message) else _payload(part)
+            if isinstance(mail, email.message.Message):
+                content = mail.as_bytes()
+            else:
+                content = _payload(part)
         yield Member(_file_name(part, number, fields.file_name(part)), content)
 
 
 def _file_name(part: email.message.Message, number: int, name: str) -> str:
     """The name of an attachment, with the ending of its kind where it has none that is known."""
     kind = part.get_content_type()
-    ending = ".eml" if kind in _MAILS else _ENDINGS.get(kind, "")
+    if kind in _MAILS:
+        ending = ".eml"
+    else:
+        ending = _ENDINGS.get(kind, "")
     known = ending_of(name) in FORMATS or ending_of(name) in IMAGES
     if name and (known or (kind == "text/plain" and ending_of(name))) and kind not in _MAILS:
         return name
     name = name or f"attachment-{number}"
-    return name if ending_of(name) == ending else name + ending
+    if ending_of(name) == ending:
+        return name
+    return name + ending

@@ -1,4 +1,6 @@
-"""Header fields as a reader sees them: encoded words (RFC 2047), parameters (RFC 2231), and bytes that say no encoding."""
+"""Header fields as a reader sees them: encoded words (RFC 2047), parameters (RFC 2231), and
+bytes that say no encoding.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,13 @@ _BY_CHANCE_UTF8 = frozenset(
     }
 )
 """Encodings in which a short word may also be valid UTF-8, of two bytes a character."""
-_MIXED = re.compile("[A-Za-z][\u0370-\u04ff]|[\u0370-\u04ff][A-Za-z]")  # Greek or Cyrillic letters within a Latin word
-_WIDE = ("utf-16", "utf-32")  # what is said of a text that was converted since, where it holds no NUL
+_MIXED = re.compile(
+    "[A-Za-z][\u0370-\u04ff]|[\u0370-\u04ff][A-Za-z]"
+)  # Greek or Cyrillic letters within a Latin word
+_WIDE = (
+    "utf-16",
+    "utf-32",
+)  # what is said of a text that was converted since, where it holds no NUL
 _THREE_BYTES = "\u0800"  # the first character that UTF-8 writes in three bytes
 
 
@@ -64,8 +71,8 @@ class EncodedWord:
 class FieldDecoder:
     """Decodes the header fields of one message.
 
-    Bytes that say no encoding, or a wrong one, are in UTF-8, else in an encoding that the message names for a part of it, else in
-    the one that all such bytes of its header are most likely in.
+    Bytes that say no encoding, or a wrong one, are in UTF-8, else in an encoding that the message
+    names for a part of it, else in the one that all such bytes of its header are most likely in.
     """
 
     def __init__(self, message: Message) -> None:
@@ -79,7 +86,9 @@ class FieldDecoder:
         return self.decode(raw_field(message, name))
 
     def decode(self, value: str) -> str:
-        """A raw value as it is shown, on one line: its encoded words decoded as far as they can be."""
+        """A raw value as it is shown, on one line: its encoded words decoded as far as they can
+        be.
+        """
         pieces = list[str]()
         words = list[EncodedWord]()
         end = 0
@@ -101,7 +110,9 @@ class FieldDecoder:
         if _JAPANESE.search(value):
             with suppress(UnicodeError):
                 return _bytes(value).decode("iso2022_jp_ext")
-        return self._decode_bytes(_bytes(value), "") if _RAW.search(value) else value
+        if _RAW.search(value):
+            return self._decode_bytes(_bytes(value), "")
+        return value
 
     def file_name(self, part: Message) -> str:
         """The name that a part has as a file; empty where it has none."""
@@ -113,13 +124,19 @@ class FieldDecoder:
             decoded[field] = self.plain(value)
             with suppress(ValueError, LookupError, UnicodeError, TypeError):
                 found = decoded.get_param(parameter, header=field)
-                name = self._parameter(found) if found else ""
+                if found:
+                    name = self._parameter(found)
+                else:
+                    name = ""
                 if name:
                     return name
         return ""
 
     def _parameter(self, value: str | tuple[str | None, str | None, str]) -> str:
-        """The text of a parameter. One that names its encoding (RFC 2231) has a character for each byte."""
+        """The text of a parameter.
+
+        One that names its encoding (RFC 2231) has a character for each byte.
+        """
         if isinstance(value, tuple):
             charset, _, text = value
             with suppress(UnicodeError):
@@ -132,7 +149,10 @@ class FieldDecoder:
         return name
 
     def _decode_words(self, words: list[EncodedWord]) -> str:
-        """Encoded words that follow each other. Some programs split a character between two, so that the bytes come first."""
+        """Encoded words that follow each other.
+
+        Some programs split a character between two, so that the bytes come first.
+        """
         texts = list[str]()
         for charset, same in groupby(words, lambda word: word.charset):
             texts.append(self._decode_bytes(b"".join(_word_bytes(same)), charset))
@@ -143,28 +163,47 @@ class FieldDecoder:
         if declared is not None:
             return declared
         texts = [_decode_strictly(data, codec) for codec in self._charsets]
-        guessed = (_decode_strictly(data, guess_encoding(evidence)) for evidence in (self._evidence or data, data))
+        guessed = (
+            _decode_strictly(data, guess_encoding(evidence))
+            for evidence in (self._evidence or data, data)
+        )
         texts += (text for text in guessed if text and not _MIXED.search(text))
         return next((text for text in texts if text is not None), data.decode("cp1252", "replace"))
 
 
 def decode_declared(data: bytes, charset: str) -> str | None:
-    """Bytes as text: in UTF-8, where they are, whatever `charset` says; else in the charset. None where they are in neither."""
+    """Bytes as text: in UTF-8, where they are, whatever `charset` says; else in the charset.
+
+    None where they are in neither.
+    """
     codec = codec_of(charset)
     is_wide = codec.startswith(_WIDE) and b"\0" not in data
-    declared = None if is_wide or not charset else _decode_strictly(data, codec)
+    if is_wide or not charset:
+        declared = None
+    else:
+        declared = _decode_strictly(data, codec)
     if data.isascii():
-        return data.decode("ascii") if declared is None else declared
+        if declared is None:
+            return data.decode("ascii")
+        return declared
     as_utf8 = _decode_strictly(data, "utf-8")
     if as_utf8 is None:
-        return data.decode("utf-8", "replace") if declared is None and mostly_utf8(data) else declared
-    is_certain = declared is None or not _may_be_utf8_by_chance(codec) or max(as_utf8) >= _THREE_BYTES
+        if declared is None and mostly_utf8(data):
+            return data.decode("utf-8", "replace")
+        return declared
+    is_certain = (
+        declared is None or not _may_be_utf8_by_chance(codec) or max(as_utf8) >= _THREE_BYTES
+    )
     return as_utf8 if is_certain else declared
 
 
 def raw_field(message: Message, name: str) -> str:
-    """The first field of a name as it stands in the message, a half surrogate for each byte beyond ASCII."""
-    return next((str(value) for key, value in message.raw_items() if key.lower() == name.lower()), "")
+    """The first field of a name as it stands in the message, a half surrogate for each byte
+    beyond ASCII.
+    """
+    return next(
+        (str(value) for key, value in message.raw_items() if key.lower() == name.lower()), ""
+    )
 
 
 def _bytes(value: str) -> bytes:
@@ -172,13 +211,18 @@ def _bytes(value: str) -> bytes:
 
 
 def _word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
-    """The bytes of encoded words of one charset. Base64 that ends within a group goes on in the next word."""
+    """The bytes of encoded words of one charset.
+
+    Base64 that ends within a group goes on in the next word.
+    """
     packed = ""
     for word in words:
         if word.coding == "q":
             yield _unpacked(packed)
             packed = ""
-            yield _HEX.sub(lambda found: bytes([int(found[1], 16)]), _bytes(word.text).replace(b"_", b" "))
+            yield _HEX.sub(
+                lambda found: bytes([int(found[1], 16)]), _bytes(word.text).replace(b"_", b" ")
+            )
             continue
         packed += "".join(word.text.split())
         if len(packed) % 4 == 0 or packed.endswith("="):

@@ -1,4 +1,6 @@
-"""Outlook's .msg files, out of their compound file; a body in RTF through xberg. [MS-OXMSG] 2.2, [MS-OXRTFCP]"""
+"""Outlook's .msg files, out of their compound file; a body in RTF through xberg. [MS-OXMSG] 2.2,
+[MS-OXRTFCP]
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,15 @@ _CONTENT = "__substg1.0_37010102"
 _INNER_MAIL = "__substg1.0_3701000D/"
 _PROPERTIES = "__properties_version1.0"
 _SUBJECTS = ("0037", "0E1D", "0070")  # its own, the same without "Re: ", that of the conversation
-_SENDER, _TO, _CC, _BODY, _PAGE = "0C1A", "0E04", "0E03", "1000", "1013"
+_SENDER = "0C1A"
+_TO = "0E04"
+_CC = "0E03"
+_BODY = "1000"
+_PAGE = "1013"
 _ADDRESSES = ("5D01", "0C1F")  # by SMTP, and of whichever kind
 _BODY_IN_RTF = "__substg1.0_10090102"
-_HEAD, _HEAD_INSIDE = 32, 24  # bytes before the properties of a file, and of a mail in it
+_HEAD = 32  # bytes before the properties of a file, and of a mail in it
+_HEAD_INSIDE = 24
 _ROW = struct.Struct("<I4xQ")  # of a property: its name and kind, and its value
 _CODE_PAGES = (0x3FFD0003, 0x3FDE0003)
 _WESTERN = 1252
@@ -63,13 +70,17 @@ _PAGES = {
 }
 """Codecs of the numbers that Python does not know as code pages."""
 _PREFIX_LENGTH = re.compile("^\x01.", re.DOTALL)  # before a subject: how long its "Re: " is
-_SENT, _ARRIVED = 0x00390040, 0x0E060040
+_SENT = 0x00390040
+_ARRIVED = 0x0E060040
 _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
 _RTF_HEAD = 16  # bytes
 _RTF_BEGUN = (
-    rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript \fdecor MS Sans SerifSymbolArial"
-    rb"Times New RomanCourier{\colortbl\red0\green0\blue0" b"\r\n" rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
-)  # fmt: skip
+    rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript"
+    rb" \fdecor MS Sans SerifSymbolArial"
+    rb"Times New RomanCourier{\colortbl\red0\green0\blue0"
+    b"\r\n"
+    rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
+)
 """What packed RTF may refer to before it has said anything."""
 _RTF_REACH = 4096  # bytes
 
@@ -99,30 +110,50 @@ class _Mail(NamedTuple):
     path: Path
 
     def found(self, name: str = "") -> Iterator[Found]:
-        """This mail as a document, under its `name` where it is attached to another, and what is attached to it."""
+        """This mail as a document, under its `name` where it is attached to another, and what is
+        attached to it.
+        """
         within = f"{name}/" if name else ""
         try:
             body = self.property(_BODY).strip() or self.page() or self.in_rtf()
         except (LookupError, ValueError, UnreadableFileError):
-            body, self.compound.lost = "", "its body in RTF"
+            body = ""
+            self.compound.lost = "its body in RTF"
         text = "\n\n".join(filter(None, (self.head(), body)))
-        failed = None if text else UnreadableFileError(self.path, *self.problem("it holds no text")[::-1])
         if text:
-            said = {"title": self.subject(), "authors": self.field(_SENDER), "created_at": self.date()}
-            yield replace(document_of(Path(name or self.path), "msg", Text(text), said), member=name)
+            failed = None
+        else:
+            failed = UnreadableFileError(self.path, *self.problem("it holds no text")[::-1])
+        if text:
+            said = {
+                "title": self.subject(),
+                "authors": self.field(_SENDER),
+                "created_at": self.date(),
+            }
+            yield replace(
+                document_of(Path(name or self.path), "msg", Text(text), said), member=name
+            )
         elif name:
             yield LeftOut(name, "quarantined", *self.problem("it holds no text"))
         yield from self.attachments(within) if name else beside(self.attachments(within), failed)
         if self.compound.lost and not name:
-            yield LeftOut("some of its parts", "quarantined", "damaged", damaged(self.compound.lost))
+            yield LeftOut(
+                "some of its parts", "quarantined", "damaged", damaged(self.compound.lost)
+            )
 
     def problem(self, empty: str) -> tuple[Kind, str]:
         """Why nothing was found: because of damage, else what is `empty`."""
-        return ("damaged", damaged(self.compound.lost)) if self.compound.lost else ("empty", empty)
+        if self.compound.lost:
+            return ("damaged", damaged(self.compound.lost))
+        return ("empty", empty)
 
     def attachments(self, within: str) -> Iterator[Found]:
         """The files attached, and the mails, each with its own after it."""
-        names = [name.removeprefix(self.folder) for name in self.compound.names() if name.startswith(self.folder)]
+        names = [
+            name.removeprefix(self.folder)
+            for name in self.compound.names()
+            if name.startswith(self.folder)
+        ]
         folders = sorted({found[0] for name in names if (found := _ATTACHMENT.match(name))})
         for number, folder in enumerate(folders, 1):
             inner = self._replace(folder=f"{self.folder}{folder}")
@@ -131,7 +162,10 @@ class _Mail(NamedTuple):
             if content:
                 yield Member(name, content)
             elif any(other.startswith(folder + _INNER_MAIL) for other in names):
-                name = name if name.lower().endswith(".msg") else f"{name}.msg"
+                if name.lower().endswith(".msg"):
+                    name = name
+                else:
+                    name = f"{name}.msg"
                 yield from self._replace(folder=f"{inner.folder}{_INNER_MAIL}").found(name)
             else:
                 yield LeftOut(name, "quarantined", *self.problem("an attachment without content"))
@@ -139,10 +173,20 @@ class _Mail(NamedTuple):
     def head(self) -> str:
         """Who wrote to whom about what, and when."""
         address = next(filter(None, map(self.property, _ADDRESSES)), "")
-        sender = f"{self.field(_SENDER)} <{address}>" if "@" in address else self.field(_SENDER)
-        fields = {"Subject": self.subject(), "From": sender, "To": self.field(_TO), "Cc": self.field(_CC),
-                  "Date": self.date()}  # fmt: skip
-        return "\n".join(f"{field}: {' '.join(said.split())}" for field, said in fields.items() if said.strip())
+        if "@" in address:
+            sender = f"{self.field(_SENDER)} <{address}>"
+        else:
+            sender = self.field(_SENDER)
+        fields = {
+            "Subject": self.subject(),
+            "From": sender,
+            "To": self.field(_TO),
+            "Cc": self.field(_CC),
+            "Date": self.date(),
+        }
+        return "\n".join(
+            f"{field}: {' '.join(said.split())}" for field, said in fields.items() if said.strip()
+        )
 
     def subject(self) -> str:
         """What it is about."""
@@ -151,18 +195,29 @@ class _Mail(NamedTuple):
     def page(self) -> str:
         """The body as a web page, as text; empty where there is none."""
         source = self.compound.read(f"{self.folder}__substg1.0_{_PAGE}0102")
-        return shown_text(source_of(source, self.path)[0]) if source.strip() else ""
+        if source.strip():
+            return shown_text(source_of(source, self.path)[0])
+        return ""
 
     def in_rtf(self) -> str:
-        """The body in RTF as text. Raises LookupError, ValueError or UnreadableFileError where it is damaged."""
+        """The body in RTF as text.
+
+        Raises LookupError, ValueError or UnreadableFileError where it is damaged.
+        """
         packed = self.compound.read(f"{self.folder}{_BODY_IN_RTF}")
-        return extracted(self.path, unpacked_rtf(packed).rstrip(b"\0"), "rtf")[0].text if packed else ""
+        if packed:
+            return extracted(self.path, unpacked_rtf(packed).rstrip(b"\0"), "rtf")[0].text
+        return ""
 
     def date(self) -> str:
-        """When it was sent, else when it arrived: UTC, to the second; empty where that is not known."""
+        """When it was sent, else when it arrived: UTC, to the second; empty where that is not
+        known.
+        """
         ticks = next(filter(None, map(self._numbers().get, (_SENT, _ARRIVED))), 0)
         with suppress(OverflowError):
-            return (_EPOCH + timedelta(microseconds=ticks // 10)).isoformat(" ", "seconds") if ticks else ""
+            if ticks:
+                return (_EPOCH + timedelta(microseconds=ticks // 10)).isoformat(" ", "seconds")
+            return ""
         return ""
 
     def name(self) -> str:
@@ -172,26 +227,38 @@ class _Mail(NamedTuple):
     def property(self, code: str) -> str:
         """A text, in Unicode or in the mail's code page."""
         wide = self.compound.read(f"{self.folder}__substg1.0_{code}001F")
-        text = wide.decode("utf-16-le", "replace") if wide else ""
+        if wide:
+            text = wide.decode("utf-16-le", "replace")
+        else:
+            text = ""
         if not text and (narrow := self.compound.read(f"{self.folder}__substg1.0_{code}001E")):
             page = self._code_page()
             declared = decode_declared(narrow, page)
-            text = narrow.decode(page, "replace") if declared is None else declared
+            if declared is None:
+                text = narrow.decode(page, "replace")
+            else:
+                text = declared
         return clean(text.replace("\0", ""))
 
     def field(self, code: str) -> str:
-        """A text on one line, its encoded words decoded, which programs that convert mails leave in."""
+        """A text on one line, its encoded words decoded, which programs that convert mails leave
+        in.
+        """
         return FieldDecoder(Message()).decode(_PREFIX_LENGTH.sub("", self.property(code)))
 
     def _code_page(self) -> str:
-        """That of texts that are not in Unicode: the message's own, else the one that it was sent in."""
+        """That of texts that are not in Unicode: the message's own, else the one that it was
+        sent in.
+        """
         properties = self._replace(folder="")._numbers()
         numbers = (properties[name] & 0xFFFFFFFF for name in _CODE_PAGES if properties.get(name))
         return codec_of_page(next(numbers, _WESTERN))
 
     def _numbers(self) -> dict[int, int]:
         """The properties that are numbers, by name and kind."""
-        rows = self.compound.read(self.folder + _PROPERTIES)[_HEAD_INSIDE if self.folder else _HEAD :]
+        rows = self.compound.read(self.folder + _PROPERTIES)[
+            _HEAD_INSIDE if self.folder else _HEAD :
+        ]
         return dict(_ROW.iter_unpack(rows[: len(rows) // _ROW.size * _ROW.size]))
 
 
@@ -210,15 +277,18 @@ def unpacked_rtf(packed: bytes) -> bytes:
         return packed[_RTF_HEAD:]
     if kind != b"LZFu":
         raise ValueError("a body in RTF that is packed in an unknown way")
-    text, at = bytearray(_RTF_BEGUN), _RTF_HEAD
+    text = bytearray(_RTF_BEGUN)
+    at = _RTF_HEAD
     while at < len(packed):
-        flags, at = packed[at], at + 1
+        flags = packed[at]
+        at = at + 1
         for bit in range(8):
             if not flags >> bit & 1:
                 text += packed[at : at + 1]
                 at += 1
                 continue
-            reference, at = int.from_bytes(packed[at : at + 2], "big"), at + 2
+            reference = int.from_bytes(packed[at : at + 2], "big")
+            at = at + 2
             back = (len(text) - (reference >> 4)) % _RTF_REACH
             if not back:
                 return bytes(text[len(_RTF_BEGUN) :])

@@ -15,7 +15,10 @@ from engine.corpus.scan.formats import TNEF_CALLED
 _ATTRIBUTE = struct.Struct("<xII")  # its level, id and length
 _FIRST = 6  # bytes before the first attribute: signature and key
 _CHECKSUM = 2
-_CODE_PAGE, _ATTACHMENT, _TITLE, _DATA = 0x00069007, 0x00069002, 0x00018010, 0x0006800F
+_CODE_PAGE = 0x00069007
+_ATTACHMENT = 0x00069002
+_TITLE = 0x00018010
+_DATA = 0x0006800F
 
 
 class TnefReader:
@@ -28,8 +31,15 @@ class TnefReader:
         content = read_bytes(path, data)
         files = list(_attached(content))
         if not files:
-            raise UnreadableFileError(path, f"{TNEF_CALLED}: no file is attached in it", "unsupported")
-        yield LeftOut("the mail's text", "skipped", "unsupported", f"{TNEF_CALLED}: only the files in it are read")
+            raise UnreadableFileError(
+                path, f"{TNEF_CALLED}: no file is attached in it", "unsupported"
+            )
+        yield LeftOut(
+            "the mail's text",
+            "skipped",
+            "unsupported",
+            f"{TNEF_CALLED}: only the files in it are read",
+        )
         yield from files
 
 

@@ -1,4 +1,5 @@
-"""PDF files: the text of their pages, from PDFium, and which of them are scans: pictures with no text or with a stamp at most.
+"""PDF files: the text of their pages, from PDFium, and which of them are scans: pictures with no
+text or with a stamp at most.
 
 Only ever called in a sandboxed child process.
 """
@@ -20,7 +21,16 @@ from engine.corpus.formats import Found, LeftOut, UnreadableFileError, beside, p
 from engine.corpus.formats.locked import why_closed
 from engine.corpus.formats.pdf.forms import Beside, form_of
 from engine.corpus.formats.pdf.outline import headings_of, outline
-from engine.corpus.formats.pdf.pdfium import LockedError, attached, is_cut, iso_date, opened, page_of, said, text_of
+from engine.corpus.formats.pdf.pdfium import (
+    LockedError,
+    attached,
+    is_cut,
+    iso_date,
+    opened,
+    page_of,
+    said,
+    text_of,
+)
 from engine.corpus.text.blocks import from_pages
 from engine.corpus.text.hyphens import with_breaks
 from engine.corpus.text.metadata import document_of
@@ -36,7 +46,9 @@ _MAX_DEPTH = 4  # forms in forms
 
 
 class PdfReader:
-    """Reads what the pages of a PDF show as text, and by OCR, where it is on, those that are pictures."""
+    """Reads what the pages of a PDF show as text, and by OCR, where it is on, those that are
+    pictures.
+    """
 
     formats = frozenset({"pdf"})
 
@@ -58,13 +70,21 @@ class PdfReader:
 READER = PdfReader()
 
 
-def _own_text(path: Path, content: bytes, document: Any, pages: _Pages) -> Iterator[ReadDocument | LeftOut]:
-    """What its pages show, and what of them is left out. Raises UnreadableFileError where they hold no text."""
+def _own_text(
+    path: Path, content: bytes, document: Any, pages: _Pages
+) -> Iterator[ReadDocument | LeftOut]:
+    """What its pages show, and what of them is left out.
+
+    Raises UnreadableFileError where they hold no text.
+    """
     texts, note, unread = _with_scans(document, pages)
-    metadata, bookmarks = _metadata(document), outline(document)
+    metadata = _metadata(document)
+    bookmarks = outline(document)
     text = from_pages(texts, pages.beside)
     if not text.text.strip():
-        raise _without_text(path, content, note, pages.count, damaged=pages.damaged, scanned=bool(unread))
+        raise _without_text(
+            path, content, note, pages.count, damaged=pages.damaged, scanned=bool(unread)
+        )
     headings = headings_of(bookmarks, text.text, text.pages)
     yield replace(document_of(path, "pdf", text, metadata), headings=headings, note=note)
     if pages.damaged:
@@ -73,10 +93,15 @@ def _own_text(path: Path, content: bytes, document: Any, pages: _Pages) -> Itera
         why = "it ends before it should, and something may be missing"
         yield LeftOut("the rest of it", "quarantined", "damaged", why)
     if not pages.whole:
-        yield LeftOut(_NOTES, "quarantined", "timed out", "there are so many that not all of them were read")
+        yield LeftOut(
+            _NOTES, "quarantined", "timed out", "there are so many that not all of them were read"
+        )
     if unread:
         problems = [*dict.fromkeys(filter(None, unread.values()))][:_MAX_PROBLEMS]
-        why = f"not read by OCR: {'; '.join(problems)}" if problems else "pictures, which without OCR hold no text"
+        if problems:
+            why = f"not read by OCR: {'; '.join(problems)}"
+        else:
+            why = "pictures, which without OCR hold no text"
         yield _pages_left_out(list(unread), pages.count, "needs OCR", why)
 
 
@@ -91,9 +116,9 @@ def _document(path: Path, content: bytes) -> Any:
 
 @dataclass(slots=True)
 class _Pages:
-    """By number: the texts of all pages up to the last that is sound, empty for those that are damaged, and what stands beside
-    them; the numbers of those that are pictures, and of those that are damaged. `count`: of all; `whole`: all that stands beside
-    them was read.
+    """By number: the texts of all pages up to the last that is sound, empty for those that are
+    damaged, and what stands beside them; the numbers of those that are pictures, and of those
+    that are damaged. `count`: of all; `whole`: all that stands beside them was read.
     """
 
     count: int
@@ -124,7 +149,9 @@ def _pages(document: Any, notes: Beside) -> _Pages:
 
 
 def _with_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
-    """The pages with what OCR recognises, a note of that, and the pictures left unread with the reason."""
+    """The pages with what OCR recognises, a note of that, and the pictures left unread with the
+    reason.
+    """
     if not pictures.on():
         return found.texts, "", dict.fromkeys(found.scans, "")
     silent = {number for number, text in found.texts.items() if not any(map(str.isalnum, text))}
@@ -143,15 +170,26 @@ def _within(own: str, text: str) -> bool:
 
 def _metadata(document: Any) -> Mapping[str, str]:
     title, author, created, modified = (
-        said(partial(document.get_metadata_value, key)) for key in ("Title", "Author", "CreationDate", "ModDate")
+        said(partial(document.get_metadata_value, key))
+        for key in ("Title", "Author", "CreationDate", "ModDate")
     )
     authors = ", ".join(filter(None, map(str.strip, author.split(";"))))
-    return {"title": title, "authors": authors, "created_at": iso_date(created), "modified_at": iso_date(modified)}
+    return {
+        "title": title,
+        "authors": authors,
+        "created_at": iso_date(created),
+        "modified_at": iso_date(modified),
+    }
 
 
 def _pages_left_out(numbers: Sequence[int], pages: int, kind: Kind, why: str) -> LeftOut:
     which = f"page{'s' if numbers[1:] else ''} {', '.join(runs(numbers))}"
-    return LeftOut(which, "quarantined", kind, f"{len(numbers)} of {pages} page{'s' if pages > 1 else ''}: {why}")
+    return LeftOut(
+        which,
+        "quarantined",
+        kind,
+        f"{len(numbers)} of {pages} page{'s' if pages > 1 else ''}: {why}",
+    )
 
 
 def _without_text(
@@ -160,18 +198,35 @@ def _without_text(
     reasons: tuple[tuple[bool, Kind, str], ...] = (
         (bool(note), "needs OCR", f"OCR found no text in it: {note}"),
         (len(damaged) == pages, "damaged", "damaged: its pages cannot be read"),
-        (scanned or _PICTURE.search(content) is not None, "needs OCR",
-         "OCR found no text in it" if pictures.on() else "its pages are pictures: without OCR they hold no text"),
-        (bool(damaged), "damaged", f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text"),
-        (is_cut(content), "damaged", "damaged: it ends before it should, and what is there holds no text"),
+        (
+            scanned or _PICTURE.search(content) is not None,
+            "needs OCR",
+            (
+                "OCR found no text in it"
+                if pictures.on()
+                else "its pages are pictures: without OCR they hold no text"
+            ),
+        ),
+        (
+            bool(damaged),
+            "damaged",
+            f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text",
+        ),
+        (
+            is_cut(content),
+            "damaged",
+            "damaged: it ends before it should, and what is there holds no text",
+        ),
         (True, "empty", "it holds no text"),
-    )  # fmt: skip
+    )
     kind, why = next((kind, why) for holds, kind, why in reasons if holds)
     return UnreadableFileError(path, why, kind)
 
 
 def is_scan(page: Any, text: str) -> bool:
-    """Whether a page, as pypdfium2 has it, shows a picture and says nothing, or next to nothing, as text."""
+    """Whether a page, as pypdfium2 has it, shows a picture and says nothing, or next to nothing,
+    as text.
+    """
     if _letters(text[: 4 * _STAMP]) > _STAMP or (letters := _letters(text)) > _STAMP:
         return False
     return _covered(page) >= (_WHOLE if letters else _MIN_COVERED)
@@ -192,7 +247,10 @@ def _covered(page: Any) -> float:
 
     try:
         width, height = page.get_size()
-        boxes = [shown.get_bounds() for shown in page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH)]
+        boxes = [
+            shown.get_bounds()
+            for shown in page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH)
+        ]
     except PdfiumError:
         return 0.0
     areas = (max(0.0, right - left) * max(0.0, top - bottom) for left, bottom, right, top in boxes)

@@ -1,4 +1,6 @@
-"""PDFium's functions that are called thousands of times, with plain numbers in place of pointers: half the time of a call."""
+"""PDFium's functions that are called thousands of times, with plain numbers in place of
+pointers: half the time of a call.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def _functions() -> dict[str, Callable[..., int]]:
         "FPDFPageObj_GetBounds": (c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
     }
     functions: dict[str, Callable[..., int]] = {
-        name: PYFUNCTYPE(c_int, *kind)(cast(getattr(raw, name), c_void_p).value or 0) for name, kind in kinds.items()
+        name: PYFUNCTYPE(c_int, *kind)(cast(getattr(raw, name), c_void_p).value or 0)
+        for name, kind in kinds.items()
     }
     functions["FPDFPage_GetObject"] = PYFUNCTYPE(c_void_p, c_void_p, c_int)(
         cast(raw.FPDFPage_GetObject, c_void_p).value or 0
@@ -46,7 +49,9 @@ class TextPage:
         self._places = tuple(addressof(self._box) + _DOUBLE * at for at in range(4))
 
     def boxes(self, count: int) -> list[tuple[float, float, float, float]]:
-        """The boxes of the first text objects, whose number FPDFText_CountRects has said just before."""
+        """The boxes of the first text objects, whose number FPDFText_CountRects has said just
+        before.
+        """
         boxes = (c_double * (4 * count))()
         begin = addressof(boxes)
         end = begin + 4 * _DOUBLE * count
@@ -69,7 +74,9 @@ class TextPage:
 
     def count_objects(self, end: int) -> int:
         """How many text objects the letters before one make."""
-        return _functions()["FPDFText_CountRects"](self._handle, 0, end) if end else 0
+        if end:
+            return _functions()["FPDFText_CountRects"](self._handle, 0, end)
+        return 0
 
 
 def paths_of(page: Any, most: int) -> list[tuple[int, Box]]:

@@ -1,6 +1,8 @@
-"""Where the text of a PDF page stands: its pieces, as the file draws them, and the lines that they make.
+"""Where the text of a PDF page stands: its pieces, as the file draws them, and the lines that
+they make.
 
-PDFium gives a rectangle for each text object. That is one for many letters in most files, so it costs little.
+PDFium gives a rectangle for each text object. That is one for many letters in most files, so it
+costs little.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ MAX_PIECES = 8_000
 
 
 class Piece(NamedTuple):
-    """A text object: its place in the order of drawing, and where it stands, turned so that its text runs to the right."""
+    """A text object: its place in the order of drawing, and where it stands, turned so that its
+    text runs to the right.
+    """
 
     number: int
     left: float
@@ -73,7 +77,9 @@ def read_pieces(page: TextPage, count: int) -> list[Piece]:
     return [Piece(number, *box) for number, box in enumerate(page.boxes(count))]
 
 
-def _turn(number: int, left: float, bottom: float, right: float, top: float, quarters: int) -> Piece:
+def _turn(
+    number: int, left: float, bottom: float, right: float, top: float, quarters: int
+) -> Piece:
     if quarters == 1:
         return Piece(number, bottom, -right, top, -left)
     if quarters == 2:
@@ -83,14 +89,18 @@ def _turn(number: int, left: float, bottom: float, right: float, top: float, qua
     return Piece(number, left, bottom, right, top)
 
 
-def turned_box(box: tuple[float, float, float, float], quarters: int) -> tuple[float, float, float, float]:
+def turned_box(
+    box: tuple[float, float, float, float], quarters: int
+) -> tuple[float, float, float, float]:
     """A box (left, bottom, right, top) of a page in the coordinates of its pieces."""
     piece = _turn(0, *box, quarters)
     return piece.left, piece.bottom, piece.right, piece.top
 
 
 def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
-    """By how many quarter turns to the left most text of a page is turned; `letters`: how many it has."""
+    """By how many quarter turns to the left most text of a page is turned; `letters`: how many
+    it has.
+    """
     from pypdfium2 import raw
 
     tall = sum(piece.top - piece.bottom > _TALL * (piece.right - piece.left) for piece in pieces)
@@ -102,11 +112,15 @@ def turned_by(page: Any, pieces: Sequence[Piece], letters: int) -> int:
         angle = raw.FPDFText_GetCharAngle(page, index)
         if angle >= 0 and raw.FPDFText_IsGenerated(page, index) == 0:
             turns[-round(angle / (pi / 2)) % 4] += 1  # clockwise
-    return turns.most_common(1)[0][0] if turns else 0
+    if turns:
+        return turns.most_common(1)[0][0]
+    return 0
 
 
 def is_upright(page: Any, letters: int) -> bool:
-    """Whether some letters of a page run to the right: enough to tell where they are not looked at one by one."""
+    """Whether some letters of a page run to the right: enough to tell where they are not looked
+    at one by one.
+    """
     from pypdfium2 import raw
 
     angles = (raw.FPDFText_GetCharAngle(page, letters * at // 4) for at in (1, 2, 3))
@@ -120,23 +134,34 @@ def turned(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
 
 
 def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
-    """Whether the file draws pieces beside each other with a gap between them, several of them below each other.
+    """Whether the file draws pieces beside each other with a gap between them, several of them
+    below each other.
 
-    `gap` is a share of the height of letters. Where it draws none, there are no rows and no columns to put in order.
+    `gap` is a share of the height of letters. Where it draws none, there are no rows and no columns
+    to put in order.
     """
-    wide = gap * median([piece.top - piece.bottom for piece in pieces]) if pieces else 0.0
+    if pieces:
+        wide = gap * median([piece.top - piece.bottom for piece in pieces])
+    else:
+        wide = 0.0
     lefts: list[int] = []
     rights: list[int] = []
     upwards = 0
     for before, piece in pairwise(pieces):
-        if piece.left - before.right >= wide and piece.top > before.bottom and piece.bottom < before.top:
+        if (
+            piece.left - before.right >= wide
+            and piece.top > before.bottom
+            and piece.bottom < before.top
+        ):
             lefts.append(int(piece.left / _ALIGNED))
             rights.append(int(piece.right / _ALIGNED))
         elif piece.left > before.right and piece.bottom > before.top:
             upwards += 1  # to the next column of a table
     if upwards >= _MIN_UPWARDS:
         return True
-    return len(lefts) >= _MIN_BESIDE and max(_most_common(lefts), _most_common(rights)) >= _MIN_BELOW
+    return (
+        len(lefts) >= _MIN_BESIDE and max(_most_common(lefts), _most_common(rights)) >= _MIN_BELOW
+    )
 
 
 def _most_common(numbers: Sequence[int]) -> int:
@@ -150,7 +175,10 @@ def lines_of(pieces: Sequence[Piece]) -> list[Line]:
     lines: list[Line] = []
     bottom = 0.0
     top = 0.0
-    highest = _TOO_HIGH * median([piece.top - piece.bottom for piece in pieces]) if pieces else 0.0
+    if pieces:
+        highest = _TOO_HIGH * median([piece.top - piece.bottom for piece in pieces])
+    else:
+        highest = 0.0
     for piece in sorted(pieces, key=_twice_middle, reverse=True):
         height = piece.top - piece.bottom
         if height < _MIN_SIZE or (height > highest and height > piece.right - piece.left):
@@ -181,7 +209,9 @@ def _left(piece: Piece) -> float:
 
 
 def raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
-    """The numbers of small pieces that seem to stand higher than the one before or behind, and touch it: marks of notes."""
+    """The numbers of small pieces that seem to stand higher than the one before or behind, and
+    touch it: marks of notes.
+    """
     for before, piece in pairwise(pieces):
         lift = piece.bottom - before.bottom
         height = before.top - before.bottom

@@ -22,7 +22,9 @@ _NUMBERED = r"^(?:(?:[^\W\d_]{1,8}[ \t]+)?(?:\d[\d.]*[.:)]?\s+|[A-Z](?:\.\d+)*[.
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A line of an outline: `level` 1 is the outermost, `page` the number of the page that it leads to."""
+    """A line of an outline: `level` 1 is the outermost, `page` the number of the page that it
+    leads to.
+    """
 
     level: int
     title: str
@@ -33,15 +35,23 @@ def outline(document: Any) -> list[Bookmark]:
     """The bookmarks that lead to a page of a document, as pypdfium2 has it."""
     found: list[Bookmark] = []
     for bookmark in islice(document.get_toc(max_depth=_MAX_DEPTH), _MAX_BOOKMARKS):
-        title, place = " ".join(clean(said(bookmark.get_title)).split()), bookmark.get_dest()
-        index = place.get_index() if place else None
+        title = " ".join(clean(said(bookmark.get_title)).split())
+        place = bookmark.get_dest()
+        if place:
+            index = place.get_index()
+        else:
+            index = None
         if title and index is not None:
             found.append(Bookmark(bookmark.level + 1, title[:_MAX_TITLE_LENGTH], index + 1))
     return found
 
 
-def headings_of(bookmarks: Iterable[Bookmark], text: str, pages: Sequence[Page]) -> tuple[Heading, ...]:
-    """A heading for each bookmark whose title, numbered alike or not, stands at the beginning of a line of its page; in order."""
+def headings_of(
+    bookmarks: Iterable[Bookmark], text: str, pages: Sequence[Page]
+) -> tuple[Heading, ...]:
+    """A heading for each bookmark whose title, numbered alike or not, stands at the beginning of
+    a line of its page; in order.
+    """
     ends = dict(pairwise([*(page.start for page in pages), len(text)]))
     places = {page.number: (page.start, ends[page.start]) for page in pages if page.start in ends}
     found: dict[int, Heading] = {}
@@ -50,8 +60,12 @@ def headings_of(bookmarks: Iterable[Bookmark], text: str, pages: Sequence[Page])
     return tuple(found[start] for start in sorted(found))
 
 
-def _found(bookmarks: Iterable[Bookmark], text: str, places: dict[int, tuple[int, int]]) -> Iterator[Heading]:
-    left, after, known = _MAX_SEARCHED, dict[int, int](), dict[int, set[str]]()
+def _found(
+    bookmarks: Iterable[Bookmark], text: str, places: dict[int, tuple[int, int]]
+) -> Iterator[Heading]:
+    left = _MAX_SEARCHED
+    after = dict[int, int]()
+    known = dict[int, set[str]]()
     for bookmark in bookmarks:
         start, end = places.get(bookmark.page, (0, 0))
         if bookmark.page not in known:
@@ -63,7 +77,10 @@ def _found(bookmarks: Iterable[Bookmark], text: str, places: dict[int, tuple[int
         left -= end - start
         if left < 0:
             return
-        line = re.compile(_NUMBERED + r"\s+".join(map(re.escape, words)) + r"[ \t]*$", re.MULTILINE | re.IGNORECASE)
+        line = re.compile(
+            _NUMBERED + r"\s+".join(map(re.escape, words)) + r"[ \t]*$",
+            re.MULTILINE | re.IGNORECASE,
+        )
         if place := line.search(text, start, end):
             after[bookmark.page] = place.end()
             yield Heading(place.start(), bookmark.level, bookmark.title)

@@ -1,4 +1,6 @@
-"""The letters of a PDF page by the pieces that they stand in, and which of them are superscripts."""
+"""The letters of a PDF page by the pieces that they stand in, and which of them are
+superscripts.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ _HYPHEN_CODES = (0xFFFE, 0x2D, 0xAD, 0x2010)
 
 
 class PageText:
-    """The letters of a page by piece. Which letters a piece has is found out where it is asked for."""
+    """The letters of a page by piece.
+
+    Which letters a piece has is found out where it is asked for.
+    """
 
     def __init__(self, page: TextPage, plain: str, letters: int, pieces: Sequence[Piece]) -> None:
         from pypdfium2 import raw
@@ -69,7 +74,9 @@ class PageText:
 
     def whole(self) -> str:
         """All letters in their order."""
-        return "".join(self.letters) if self._changed else self._plain
+        if self._changed:
+            return "".join(self.letters)
+        return self._plain
 
     def raise_marks(self) -> None:
         """Write the superscripts of the page as such."""
@@ -86,19 +93,28 @@ class PageText:
             before = "".join(self.letters[max(0, start - 20) : start])
             shown = as_superscript(core, before)
             if shown != core:
-                if number + 1 < len(self.pieces) and _follows(self.pieces[number], self.pieces[number + 1]):
+                if number + 1 < len(self.pieces) and _follows(
+                    self.pieces[number], self.pieces[number + 1]
+                ):
                     raised = raised.rstrip("\r\n")
-                self.letters[start:end] = [raised.replace(core, shown, 1), *[""] * (end - start - 1)]
+                self.letters[start:end] = [
+                    raised.replace(core, shown, 1),
+                    *[""] * (end - start - 1),
+                ]
                 self._changed = True
                 if number and _follows(self.pieces[number - 1], self.pieces[number]):
                     self._drop_line_end(start)
 
     def _letter_beside(self, start: int, core: str) -> int:
-        """The index of the letter before a piece that may be raised; where a blank is before it, of the letter behind."""
+        """The index of the letter before a piece that may be raised; where a blank is before it,
+        of the letter behind.
+        """
         index = start - 1
         while index > 0 and self.letters[index] in ("\r", "\n", ""):
             index -= 1
-        return index if index >= 0 and not self.letters[index].isspace() else start + len(core)
+        if index >= 0 and not self.letters[index].isspace():
+            return index
+        return start + len(core)
 
     def _drop_line_end(self, index: int) -> None:
         """Take out the line end that PDFium sees before a letter."""
@@ -126,7 +142,9 @@ class PageText:
         """The letters from one piece to another, with a blank behind them where PDFium sees one."""
         text = "".join(self.letters[self.start(first) : self.start(last + 1)])
         core = text.strip("\r\n")
-        return core.rstrip() + " " if core != core.rstrip() else core
+        if core != core.rstrip():
+            return core.rstrip() + " "
+        return core
 
     def start(self, number: int) -> int:
         """The index of the first letter of a piece."""
@@ -136,17 +154,23 @@ class PageText:
         return self._starts[number]
 
     def _find_start(self, number: int) -> int:
-        """Look for the letter where a piece begins: behind blanks, else by asking PDFium, else by counting pieces."""
+        """Look for the letter where a piece begins: behind blanks, else by asking PDFium, else
+        by counting pieces.
+        """
         piece = self.pieces[number]
         at = bisect_left(self._known, number)
         start = 0
         if at:
             before = self.pieces[self._known[at - 1]]
-            letters = _MIN_LETTERS * (before.right - before.left) / max(1.0, before.top - before.bottom)
+            letters = (
+                _MIN_LETTERS * (before.right - before.left) / max(1.0, before.top - before.bottom)
+            )
             start = self._starts[before.number] + int(letters)
         elif self._begins_at(0, piece):
             return 0
-        for found in islice(_WORD_BEGIN.finditer(self._joined, start, start + _MAX_LOOKED_AT), _MAX_WORDS):
+        for found in islice(
+            _WORD_BEGIN.finditer(self._joined, start, start + _MAX_LOOKED_AT), _MAX_WORDS
+        ):
             if self._begins_at(found.start(), piece):
                 return found.start()
         x, y = self._begin_of(piece)
@@ -189,7 +213,8 @@ class PageText:
 def _aligned(codes: Sequence[int], plain: str) -> list[str]:
     """What stands in a text for each of the codes that it was made of.
 
-    PDFium leaves some out: line ends before superscripts, letters beyond the page. Both halves of a sign make one.
+    PDFium leaves some out: line ends before superscripts, letters beyond the page. Both halves of a
+    sign make one.
     """
     letters: list[str] = []
     at = 0
@@ -209,5 +234,7 @@ def _follows(before: Piece, piece: Piece) -> bool:
     """Whether a piece goes on in the line of the one before it, without a wide gap."""
     height = max(before.top - before.bottom, piece.top - piece.bottom)
     return (
-        -0.2 * height < piece.left - before.right < height and piece.bottom < before.top and piece.top > before.bottom
+        -0.2 * height < piece.left - before.right < height
+        and piece.bottom < before.top
+        and piece.top > before.bottom
     )

@@ -14,7 +14,9 @@ from engine.corpus.formats.locked import known
 from engine.corpus.formats.pdf.reading import arranged
 from engine.corpus.formats.pdf.right_to_left import in_reading_order, runs_right_to_left
 
-_UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts that do not say what they stand for
+_UNTOLD = re.compile(
+    "[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]"
+)  # glyphs of fonts that do not say what they stand for
 _CATALOG = re.compile(rb"/Type\s*/Catalog\b")
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
 _LOCK = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
@@ -24,7 +26,9 @@ _DATE = re.compile(r"(?:D:)?(\d{8})(\d{6})?([+-]\d\d)?'?(\d\d)?")
 
 
 class LockedError(ValueError):
-    """A PDF that none of the known passwords opens; says why where it is not for want of the right one."""
+    """A PDF that none of the known passwords opens; says why where it is not for want of the
+    right one.
+    """
 
 
 def opened(content: bytes) -> Any:
@@ -40,7 +44,9 @@ def opened(content: bytes) -> Any:
             return PdfDocument(content, password=password)
         except PdfiumError as error:
             if error.err_code == FPDF_ERR_SECURITY:
-                raise LockedError("locked in a way that no password opens here, as by rights management") from error
+                raise LockedError(
+                    "locked in a way that no password opens here, as by rights management"
+                ) from error
             if error.err_code == FPDF_ERR_FORMAT and (whole := _with_end(content)):
                 with suppress(PdfiumError):
                     return PdfDocument(whole)
@@ -55,14 +61,17 @@ def is_cut(content: bytes) -> bool:
 
 
 def _with_end(content: bytes) -> bytes:
-    """A PDF that is cut, with an end that names its catalog: PDFium looks for all else itself. Empty where that is not known, or
-    the PDF is locked, its own end says how.
+    """A PDF that is cut, with an end that names its catalog: PDFium looks for all else itself.
+
+    Empty where that is not known, or the PDF is locked, its own end says how.
     """
     catalog = max((found.start() for found in _CATALOG.finditer(content)), default=0)
     *_, begun = (None, *_OBJECT.finditer(content, max(0, catalog - _MAX_CATALOG_LENGTH), catalog))
     if begun is None or _LOCK.search(content):
         return b""
-    whole = content[: content.rfind(b"endobj") + len(b"endobj")]  # what is begun behind it hides the end
+    whole = content[
+        : content.rfind(b"endobj") + len(b"endobj")
+    ]  # what is begun behind it hides the end
     return whole + b"\ntrailer<</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % begun.groups()
 
 
@@ -82,7 +91,9 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
 
 
 def attached(document: Any, pinned: Iterable[tuple[int, int]]) -> Iterator[Member | LeftOut]:
-    """The files attached to a document, then those `pinned` to its pages: index of the page and of the note."""
+    """The files attached to a document, then those `pinned` to its pages: index of the page and
+    of the note.
+    """
     from pypdfium2 import PdfAttachment, raw
 
     for number in range(document.count_attachments()):
@@ -90,7 +101,9 @@ def attached(document: Any, pinned: Iterable[tuple[int, int]]) -> Iterator[Membe
     for index, place in pinned:
         with page_of(document, index) as page:
             note = raw.FPDFPage_GetAnnot(page, place)
-            yield _taken(partial(PdfAttachment, raw.FPDFAnnot_GetFileAttachment(note), document), place + 1)
+            yield _taken(
+                partial(PdfAttachment, raw.FPDFAnnot_GetFileAttachment(note), document), place + 1
+            )
             raw.FPDFPage_CloseAnnot(note)
 
 
@@ -101,14 +114,20 @@ def _taken(attachment: Callable[[], Any], number: int) -> Member | LeftOut:
         name = clean(said(file.get_name)) or name
         return Member(name, bytes(file.get_data()))
     except (RuntimeError, ValueError):  # of PDFium
-        return LeftOut(name, "quarantined", "damaged", "damaged: PDFium cannot extract it from the PDF")
+        return LeftOut(
+            name, "quarantined", "damaged", "damaged: PDFium cannot extract it from the PDF"
+        )
 
 
 def text_of(page: Any) -> str:
-    """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts."""
+    """The text that a page shows, with `LINE_END` between the parts of a word that the end of a
+    line parts.
+    """
     with closing(page.get_textpage()) as text:
         plain = text.get_text_bounded()
-        return printable(in_reading_order(text) if runs_right_to_left(plain) else arranged(text, plain))
+        return printable(
+            in_reading_order(text) if runs_right_to_left(plain) else arranged(text, plain)
+        )
 
 
 def printable(text: str) -> str:
@@ -117,7 +136,9 @@ def printable(text: str) -> str:
 
 
 def said(get: Callable[[], str]) -> str:
-    """What pypdfium2 gets of a title or a name: it gives up where one holds half a sign, which becomes U+FFFD here."""
+    """What pypdfium2 gets of a title or a name: it gives up where one holds half a sign, which
+    becomes U+FFFD here.
+    """
     try:
         return str(get())
     except UnicodeDecodeError as error:

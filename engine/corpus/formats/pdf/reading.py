@@ -27,7 +27,8 @@ from engine.corpus.formats.pdf.rules import read_rules
 from engine.corpus.formats.pdf.tables import GAP, Block, Segment, find_blocks
 from engine.corpus.text.hyphens import LINE_END
 
-_MIN_PIECES = 1.1  # of the lines that PDFium finds: where each line is one piece, nothing stands beside another
+# of the lines that PDFium finds: where each line is one piece, nothing stands beside another
+_MIN_PIECES = 1.1
 _MAX_PIECES_A_LINE = 12  # a file that draws parts of words has more, and little to be told by them
 _OVER = 0.3  # of the height of letters
 _BLANK = 0.16  # of the height of letters
@@ -36,7 +37,9 @@ _HYPHENS = ("-", "\u2010")
 
 
 def arranged(page: Any, plain: str) -> str:
-    """The text of a text page of pypdfium2, of which PDFium gives `plain`, as a reader of the page sees it."""
+    """The text of a text page of pypdfium2, of which PDFium gives `plain`, as a reader of the
+    page sees it.
+    """
     from pypdfium2 import raw
 
     count = raw.FPDFText_CountRects(page, 0, -1)
@@ -61,11 +64,15 @@ def arranged(page: Any, plain: str) -> str:
     blocks = find_blocks(lines_of(pieces), cache(lambda: read_rules(page.page, quarters)))
     if not (blocks or quarters) or not text.is_known:
         return text.whole()
-    return _in_lines(text, blocks) if quarters else _with_blocks(text, blocks)
+    if quarters:
+        return _in_lines(text, blocks)
+    return _with_blocks(text, blocks)
 
 
 def _with_blocks(text: PageText, blocks: Iterable[Block]) -> str:
-    """All letters in their order, but for blocks, each of which stands where its first piece does."""
+    """All letters in their order, but for blocks, each of which stands where its first piece
+    does.
+    """
     shown: list[str] = []
     written: set[int] = set()
     at = 0
@@ -103,7 +110,9 @@ def _in_lines(text: PageText, blocks: Iterable[Block]) -> str:
 def _block_text(text: PageText, block: Block) -> str:
     if block.is_prose:
         columns = (
-            "\n".join(_segment_text(text, cells[column]) for cells in block.cells if column in cells)
+            "\n".join(
+                _segment_text(text, cells[column]) for cells in block.cells if column in cells
+            )
             for column in range(block.columns)
         )
         return "\n".join(columns)
@@ -123,7 +132,9 @@ def _row_text(text: PageText, block: Block, lines: Sequence[int]) -> str:
 
 
 def _segment_text(text: PageText, segment: Segment) -> str:
-    """The letters of a segment; pieces that are drawn one after the other have the blanks that PDFium sees between them."""
+    """The letters of a segment; pieces that are drawn one after the other have the blanks that
+    PDFium sees between them.
+    """
     shown = ""
     pieces = segment.pieces
     first = 0
@@ -138,7 +149,9 @@ def _segment_text(text: PageText, segment: Segment) -> str:
 
 
 def _runs_of(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
-    """The pieces of blocks that are drawn one after the other: the first, the last, and their block."""
+    """The pieces of blocks that are drawn one after the other: the first, the last, and their
+    block.
+    """
     block_of = {piece.number: block for block in blocks for piece in block.pieces()}
     runs: list[tuple[int, int, Block]] = []
     for number in sorted(block_of):
@@ -151,14 +164,20 @@ def _runs_of(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
 
 
 def _from_the_top(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """Pieces in the order of drawing; where PDFium turns that round, in the order of their lines."""
+    """Pieces in the order of drawing; where PDFium turns that round, in the order of their
+    lines.
+    """
     ups = sum(piece.bottom >= before.top for before, piece in pairwise(pieces))
     downs = sum(piece.top <= before.bottom for before, piece in pairwise(pieces))
-    return pieces if ups <= downs else [piece for line in lines_of(pieces) for piece in line.pieces]
+    if ups <= downs:
+        return pieces
+    return [piece for line in lines_of(pieces) for piece in line.pieces]
 
 
 def _touches(before: Piece, piece: Piece) -> bool:
-    """Whether a piece begins where another ends, without a blank, and neither lies above the other."""
+    """Whether a piece begins where another ends, without a blank, and neither lies above the
+    other.
+    """
     return -_OVER * before.height < piece.left - before.right <= _BLANK * before.height
 
 
@@ -167,7 +186,9 @@ def _gap(before: Piece, piece: Piece) -> str:
     shared = min(before.top, piece.top) - max(before.bottom, piece.bottom)
     if shared < 0.3 * min(before.height, piece.height) or piece.left < before.left:
         return "\n"
-    return " " if piece.left - before.right > _BLANK * before.height else ""
+    if piece.left - before.right > _BLANK * before.height:
+        return " "
+    return ""
 
 
 def _joined(cell: str, more: str) -> str:

@@ -1,7 +1,8 @@
 """Lines of a PDF page that run from right to left, in the order in which they are read.
 
-PDFium turns them round sign by sign. What a glyph for several letters stands for, such as lam and alef, and codes such as
-`PHX-121` come out in the wrong order by that: the right one follows from where the signs stand on the page.
+PDFium turns them round sign by sign. What a glyph for several letters stands for, such as lam and
+alef, and codes such as `PHX-121` come out in the wrong order by that: the right one follows from
+where the signs stand on the page.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-_LETTER = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_LETTER = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,17 @@ def runs_right_to_left(text: str) -> bool:
 
 
 def in_reading_order(page: Any) -> str:
-    """The text that a page shows, as pypdfium2 has its text page; lines without such letters as PDFium gives them."""
+    """The text that a page shows, as pypdfium2 has its text page; lines without such letters as
+    PDFium gives them.
+    """
     lines = ("".join(sign.char for sign in _ordered(line)) for line in _lines(list(_shown(page))))
     return "\n".join(lines)
 
 
 def _shown(page: Any) -> Iterator[_Sign]:
-    """The signs of a page but for those that stand beyond its edges, and for those of which PDFium gives two halves."""
+    """The signs of a page but for those that stand beyond its edges, and for those of which
+    PDFium gives two halves.
+    """
     left, bottom, right, top = page.page.get_bbox()
     for sign in _signs(page):
         begins, ends, foot, head = sign.place
@@ -56,7 +63,10 @@ def _signs(page: Any) -> Iterator[_Sign]:
         place = raw.FS_RECTF()
         # as high as the font: a dash overlaps with what is beside it
         raw.FPDFText_GetLooseCharBox(page, index, byref(place))
-        yield _Sign(chr(raw.FPDFText_GetUnicode(page, index)), (place.left, place.right, place.bottom, place.top))
+        yield _Sign(
+            chr(raw.FPDFText_GetUnicode(page, index)),
+            (place.left, place.right, place.bottom, place.top),
+        )
 
 
 def _lines(signs: Sequence[_Sign]) -> Iterator[list[_Sign]]:

@@ -17,7 +17,9 @@ _MIN_RULE = 12.0  # points that it is long
 
 
 def read_rules(page: Any, quarters: int) -> Rules:
-    """The horizontal rules of a page, as its text runs: lines, thin boxes and the edges of boxes."""
+    """The horizontal rules of a page, as its text runs: lines, thin boxes and the edges of
+    boxes.
+    """
     from pypdfium2 import raw
 
     rules: list[tuple[float, float, float]] = []
@@ -53,7 +55,12 @@ def _heights_within(path: Any, count: int, quarters: int) -> set[float]:
         up = matrix.b * x.value + matrix.d * y.value + matrix.f
         left, bottom, _, _ = turned_box((across, up, across, up), quarters)
         is_line = raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_LINETO
-        if before is not None and is_line and abs(bottom - before[1]) < 0.5 and abs(left - before[0]) >= _MIN_RULE:
+        if (
+            before is not None
+            and is_line
+            and abs(bottom - before[1]) < 0.5
+            and abs(left - before[0]) >= _MIN_RULE
+        ):
             heights.add(bottom)
         before = (left, bottom)
     return heights

@@ -1,7 +1,9 @@
-"""Which pieces of a PDF page stand in columns: tables, whose rows are kept, and columns of prose that are drawn line by line.
+"""Which pieces of a PDF page stand in columns: tables, whose rows are kept, and columns of prose
+that are drawn line by line.
 
-Columns are told by what stays white: gaps that all lines of a block leave free. Where the file draws columns of prose one after the
-other, as word processors do, its order is right and nothing is changed.
+Columns are told by what stays white: gaps that all lines of a block leave free. Where the file
+draws columns of prose one after the other, as word processors do, its order is right and nothing is
+changed.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ Rules = Sequence[tuple[float, float, float]]
 
 
 class Segment(NamedTuple):
-    """Pieces of a line without a wide gap between them: from left to right, and the first and the last that the file draws."""
+    """Pieces of a line without a wide gap between them: from left to right, and the first and
+    the last that the file draws.
+    """
 
     pieces: tuple[Piece, ...]
     left: float
@@ -62,11 +66,14 @@ class Block:
 
     def pieces(self) -> list[Piece]:
         """All pieces of the block."""
-        return [piece for cells in self.cells for segment in cells.values() for piece in segment.pieces]
+        return [
+            piece for cells in self.cells for segment in cells.values() for piece in segment.pieces
+        ]
 
 
 def find_blocks(lines: Sequence[Line], read_rules: Callable[[], Rules]) -> list[Block]:
-    """The tables of a page, with the lines of each row, and its columns of prose that are drawn line by line.
+    """The tables of a page, with the lines of each row, and its columns of prose that are drawn
+    line by line.
 
     `read_rules` is asked for the rules of the page only where they decide.
     """
@@ -98,19 +105,27 @@ def segments_of(line: Line, gap: float) -> list[Segment]:
         if pieces and piece.left - reach >= gap:
             segments.append(_segment_of(pieces, reach))
             pieces = []
-        reach = max(reach, piece.right) if pieces else piece.right
+        if pieces:
+            reach = max(reach, piece.right)
+        else:
+            reach = piece.right
         pieces.append(piece)
     segments.append(_segment_of(pieces, reach))
     return segments
 
 
 def _segment_of(pieces: Sequence[Piece], right: float) -> Segment:
-    """A segment of pieces from left to right; where they lie above each other, they stay in the order of drawing."""
+    """A segment of pieces from left to right; where they lie above each other, they stay in the
+    order of drawing.
+    """
     left = pieces[0].left
     if len(pieces) == 1:
         return Segment(tuple(pieces), left, right, pieces[0].number, pieces[0].number)
     numbers = [piece.number for piece in pieces]
-    if any(piece.left < before.right - _OVERLAP * (before.top - before.bottom) for before, piece in pairwise(pieces)):
+    if any(
+        piece.left < before.right - _OVERLAP * (before.top - before.bottom)
+        for before, piece in pairwise(pieces)
+    ):
         pieces = sorted(pieces)
     return Segment(tuple(pieces), left, right, min(numbers), max(numbers))
 
@@ -127,12 +142,17 @@ def _grow(
             break
         left = _left_free(corridors, split[end], _MIN_CORRIDOR * size)
         kept = _inner(left)
-        least = len(_inner(corridors)) if len(split[end]) == 1 else _MIN_KEPT * len(_inner(corridors))
+        if len(split[end]) == 1:
+            least = len(_inner(corridors))
+        else:
+            least = _MIN_KEPT * len(_inner(corridors))
         if not kept or len(kept) < least:
             break
         corridors = left
         end += 1
-    while end > start + 1 and len(split[end - 1]) == 1 and not _continues(lines, split, end - 1, size):
+    while (
+        end > start + 1 and len(split[end - 1]) == 1 and not _continues(lines, split, end - 1, size)
+    ):
         end -= 1
     return end, _inner(corridors)
 
@@ -143,7 +163,9 @@ def _inner(corridors: Sequence[tuple[float, float]]) -> list[tuple[float, float]
 
 
 def _continues(lines: Sequence[Line], split: Sequence[list[Segment]], at: int, size: float) -> bool:
-    """Whether a line of one segment goes on with a segment of the line above: begins where that does, close below."""
+    """Whether a line of one segment goes on with a segment of the line above: begins where that
+    does, close below.
+    """
     if lines[at - 1].bottom - lines[at].bottom > _CONTINUED_PITCH * size:
         return False
     left = split[at][0].left
@@ -167,7 +189,9 @@ def _left_free(
     return free
 
 
-def _block_of(lines: Sequence[Line], split: Sequence[list[Segment]], corridors: Sequence[tuple[float, float]]) -> Block:
+def _block_of(
+    lines: Sequence[Line], split: Sequence[list[Segment]], corridors: Sequence[tuple[float, float]]
+) -> Block:
     bounds = [(left + right) / 2 for left, right in corridors]
     cells: list[dict[int, Segment]] = []
     for segments in split:
@@ -183,7 +207,9 @@ def _block_of(lines: Sequence[Line], split: Sequence[list[Segment]], corridors: 
 
 
 def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Block | None:
-    """A block with its rows, or as prose in columns; None for one that is to stay as it is drawn."""
+    """A block with its rows, or as prose in columns; None for one that is to stay as it is
+    drawn.
+    """
     with_several = sum(len(cells) > 1 for cells in block.cells)
     if with_several < (_MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY):
         return None
@@ -200,7 +226,9 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
         if _bands(block, read_rules()):
             return _as_table(block, size, read_rules())
         block.is_prose = is_prose
-        return block if is_prose and jumps >= with_several else None
+        if is_prose and jumps >= with_several:
+            return block
+        return None
     needs_rules = any(_is_doubtful(block, at, size) for at in range(1, len(block.lines)))
     return _as_table(block, size, read_rules() if needs_rules else ())
 
@@ -208,7 +236,10 @@ def _classify(block: Block, size: float, read_rules: Callable[[], Rules]) -> Blo
 def _is_doubtful(block: Block, at: int, size: float) -> bool:
     """Whether a line may go on with the row above, and the order of drawing does not say so."""
     cells = block.cells[at]
-    if len(cells) == block.columns or block.lines[at - 1].bottom - block.lines[at].bottom > _CONTINUED_PITCH * size:
+    if (
+        len(cells) == block.columns
+        or block.lines[at - 1].bottom - block.lines[at].bottom > _CONTINUED_PITCH * size
+    ):
         return False
     return not all(_is_drawn_on(block, at, column) for column in cells)
 
@@ -222,12 +253,18 @@ def _is_prose(widths: Sequence[float], size: float) -> bool:
     """Whether a column of such lines is prose: wide, and most lines as wide as it."""
     widest = sorted(widths)[int(0.9 * (len(widths) - 1))]  # a single line may be out of place
     filled = sum(width >= _FILLED * widest for width in widths)
-    return len(widths) >= _MIN_PROSE and widest >= _PROSE_WIDTH * size and filled >= _MIN_FILLED * len(widths)
+    return (
+        len(widths) >= _MIN_PROSE
+        and widest >= _PROSE_WIDTH * size
+        and filled >= _MIN_FILLED * len(widths)
+    )
 
 
 def _jumps(block: Block) -> int:
     """How often the file goes to another column when it draws a block."""
-    columns = [(segment.first, column) for cells in block.cells for column, segment in cells.items()]
+    columns = [
+        (segment.first, column) for cells in block.cells for column, segment in cells.items()
+    ]
     columns.sort()
     return sum(before[1] != after[1] for before, after in pairwise(columns))
 
@@ -251,7 +288,10 @@ def _as_table(block: Block, size: float, rules: Rules) -> Block | None:
 
     None for what would have rows of very many lines, or a single row: it is no table.
     """
-    bands = _bands(block, rules) if rules else []
+    if rules:
+        bands = _bands(block, rules)
+    else:
+        bands = []
     pitch = min(_CONTINUED_PITCH * size, _CLOSER * _pitch_of_rows(block))
     for region in _regions(block, bands):
         if bands and _is_one_row(block, region, size):
@@ -264,7 +304,9 @@ def _as_table(block: Block, size: float, rules: Rules) -> Block | None:
             else:
                 block.rows.append([at])
     longest = max(map(len, block.rows))
-    return None if longest > _MAX_LINES_OF_ROW or len(block.rows) < _MIN_ROWS_OF_MANY else block
+    if longest > _MAX_LINES_OF_ROW or len(block.rows) < _MIN_ROWS_OF_MANY:
+        return None
+    return block
 
 
 def _regions(block: Block, bands: Sequence[float]) -> list[list[int]]:
@@ -282,7 +324,9 @@ def _regions(block: Block, bands: Sequence[float]) -> list[list[int]]:
 
 
 def _is_one_row(block: Block, region: Sequence[int], size: float) -> bool:
-    """Whether the lines between two rules are one row: close together, and a single line in one of the columns."""
+    """Whether the lines between two rules are one row: close together, and a single line in one
+    of the columns.
+    """
     if len(region) > _MAX_LINES_OF_ROW:
         return False
     for above, line in pairwise(region):
@@ -293,17 +337,25 @@ def _is_one_row(block: Block, region: Sequence[int], size: float) -> bool:
 
 
 def _pitch_of_rows(block: Block) -> float:
-    """From one line to the next, where both have all columns or nearly all; infinite where none do."""
+    """From one line to the next, where both have all columns or nearly all; infinite where none
+    do.
+    """
     pitches = [
         above.bottom - line.bottom
-        for (above, line), (more, cells) in zip(pairwise(block.lines), pairwise(block.cells), strict=True)
+        for (above, line), (more, cells) in zip(
+            pairwise(block.lines), pairwise(block.cells), strict=True
+        )
         if min(len(more), len(cells)) >= max(2, block.columns - 1)
     ]
-    return median(pitches) if pitches else inf
+    if pitches:
+        return median(pitches)
+    return inf
 
 
 def _goes_on(block: Block, at: int, pitch: float) -> bool:
-    """Whether a line belongs to the row of the line above, which is no further off than `pitch` if so."""
+    """Whether a line belongs to the row of the line above, which is no further off than `pitch`
+    if so.
+    """
     cells = block.cells[at]
     if all(_is_drawn_on(block, at, column) for column in cells):
         return True
@@ -313,7 +365,9 @@ def _goes_on(block: Block, at: int, pitch: float) -> bool:
 
 
 def _is_drawn_on(block: Block, at: int, column: int) -> bool:
-    """Whether a segment is drawn right behind the one above it, before the next cell of the row above."""
+    """Whether a segment is drawn right behind the one above it, before the next cell of the row
+    above.
+    """
     above = block.cells[at - 1].get(column)
     if above is None or block.is_drawn_by_column or block.cells[at][column].first != above.last + 1:
         return False

@@ -1,1 +1,3 @@
-"""Runs of text whose font or position changes what their letters mean: symbol fonts, superscripts."""
+"""Runs of text whose font or position changes what their letters mean: symbol fonts,
+superscripts.
+"""

@@ -1,4 +1,5 @@
-"""Word's and PowerPoint's XML with the symbols that its symbol fonts show, which its letters do not say.
+"""Word's and PowerPoint's XML with the symbols that its symbol fonts show, which its letters do
+not say.
 
 ECMA-376 part 1: 17.3.3.30 (`w:sym`), 17.3.2.26 (`w:rFonts`), 21.1.2.3 (`a:latin`, `a:sym`).
 """
@@ -28,7 +29,15 @@ _PARTS = re.compile(
 )
 _MARKS = (
     *(b"<w:sym", b"\xef\x80", b"\xef\x81", b"\xef\x82", b"\xef\x83", b"&#xF0", b"&#xf0", b"&#61"),
-    *(b'"Symbol', b'"Wingdings', b'"Webdings', b"Dingbats", b'"Monotype Sorts', b'"MT Extra', b'"Marlett'),
+    *(
+        b'"Symbol',
+        b'"Wingdings',
+        b'"Webdings',
+        b"Dingbats",
+        b'"Monotype Sorts',
+        b'"MT Extra',
+        b'"Marlett',
+    ),
 )
 """What a part with symbols holds one of."""
 _RAISED_STYLE = b'w:vertAlign w:val="superscript"'
@@ -40,7 +49,9 @@ _FONT_KINDS = ("ascii", "hAnsi", "cs")
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """By id of a style of Word: its symbol font, and which styles raise their text; `named`: how a part names one of these."""
+    """By id of a style of Word: its symbol font, and which styles raise their text; `named`: how
+    a part names one of these.
+    """
 
     fonts: Mapping[str, str] = field(default_factory=dict)
     raised: frozenset[str] = frozenset()
@@ -80,7 +91,10 @@ def _rewrite_word(root: Any, styles: Styles) -> None:
             if node.tag == f"{_W}sym":
                 _replace_sym(node)
             elif node.tag in (f"{_W}t", f"{_W}delText") and node.text:
-                node.text = shown_in(font, node.text) if font else without_private(node.text)
+                if font:
+                    node.text = shown_in(font, node.text)
+                else:
+                    node.text = without_private(node.text)
         if properties is not None and _value(properties, "rStyle") in styles.raised:
             _raise(properties)
 
@@ -94,8 +108,14 @@ def _replace_sym(node: Any) -> None:
     node.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
     if not re.fullmatch(r"[0-9a-fA-F]{1,6}", code):
         return
-    char = chr(int(code, 16)) if int(code, 16) <= 0x10FFFF else ""
-    text = shown_in(font, char) if font else without_private(char)
+    if int(code, 16) <= 0x10FFFF:
+        char = chr(int(code, 16))
+    else:
+        char = ""
+    if font:
+        text = shown_in(font, char)
+    else:
+        text = without_private(char)
     node.text = text if text.isprintable() else ""
 
 
@@ -113,12 +133,19 @@ def _font_of_run(run: Any, properties: Any, styles: Styles) -> str:
     paragraph = run.getparent()
     while paragraph is not None and paragraph.tag != f"{_W}p":
         paragraph = paragraph.getparent()
-    of_paragraph = paragraph.find(f"{_W}pPr") if paragraph is not None else None
-    return styles.fonts.get(_value(of_paragraph, "pStyle"), "") if of_paragraph is not None else ""
+    if paragraph is not None:
+        of_paragraph = paragraph.find(f"{_W}pPr")
+    else:
+        of_paragraph = None
+    if of_paragraph is not None:
+        return styles.fonts.get(_value(of_paragraph, "pStyle"), "")
+    return ""
 
 
 def _symbol_font_of(names: list[str], run: Any) -> str:
-    """The font of a run: that of Latin letters; any that it names where all its letters are private ones."""
+    """The font of a run: that of Latin letters; any that it names where all its letters are
+    private ones.
+    """
     font = symbol_font(names[0])
     if font:
         return font
@@ -142,18 +169,27 @@ def _raise(properties: Any) -> None:
 
 
 def read_styles(package: ZipFile, body: bytes) -> Styles:
-    """The styles of a Word file that are in symbol fonts or raise their text; none where its `body` uses no style."""
+    """The styles of a Word file that are in symbol fonts or raise their text; none where its
+    `body` uses no style.
+    """
     if b"Style w:val=" not in body or _STYLES not in package.namelist():
         return Styles()
     sheet = package.read(_STYLES)
-    used = _RUN_STYLE.findall(body) if _RAISED_STYLE in sheet else []
+    if _RAISED_STYLE in sheet:
+        used = _RUN_STYLE.findall(body)
+    else:
+        used = []
     raises = any(not style.endswith(_REFERENCES) for style in used)
     if not raises and not any(mark in sheet for mark in _MARKS):
         return Styles()
-    styles = {str(one.get(f"{_W}styleId") or ""): one for one in root_of(sheet).iterchildren(f"{_W}style")}
+    styles = {
+        str(one.get(f"{_W}styleId") or ""): one for one in root_of(sheet).iterchildren(f"{_W}style")
+    }
     fonts = {name: font for name in styles if (font := _font_of_style(name, styles))}
     raised = frozenset(
-        name for name, style in styles.items() if _is_raised(style) and not name.encode().endswith(_REFERENCES)
+        name
+        for name, style in styles.items()
+        if _is_raised(style) and not name.encode().endswith(_REFERENCES)
     )
     named = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
     return Styles(fonts, raised, named)
@@ -179,7 +215,9 @@ def _is_raised(style: Any) -> bool:
 
 def _value(parent: Any, name: str) -> str:
     found = parent.find(f"{_W}{name}")
-    return "" if found is None else str(found.get(f"{_W}val") or "")
+    if found is None:
+        return ""
+    return str(found.get(f"{_W}val") or "")
 
 
 def _rewrite_slide(root: Any) -> None:
@@ -205,5 +243,10 @@ def _is_one_sign(text: str) -> bool:
 
 
 def _typeface(properties: Any, kind: str) -> str:
-    found = properties.find(f"{_A}{kind}") if properties is not None else None
-    return "" if found is None else str(found.get("typeface") or "")
+    if properties is not None:
+        found = properties.find(f"{_A}{kind}")
+    else:
+        found = None
+    if found is None:
+        return ""
+    return str(found.get("typeface") or "")

@@ -1,7 +1,8 @@
-"""Word 97 files with the symbols that their symbol fonts show, which office_oxide takes for letters ([MS-DOC] 2.4.1, 2.6.1).
+"""Word 97 files with the symbols that their symbol fonts show, which office_oxide takes for
+letters ([MS-DOC] 2.4.1, 2.6.1).
 
-A symbol takes the place of its letter where the file stores 16 bits a character. Where it stores 8, a letter that the file
-does not use stands in for the symbol until the text has been read.
+A symbol takes the place of its letter where the file stores 16 bits a character. Where it stores 8,
+a letter that the file does not use stands in for the symbol until the text has been read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from engine.corpus.formats.runs.symbols import shown_in, symbol_font, without_pr
 _STREAM = "WordDocument"
 _MAGIC = 0xA5EC
 _PAGE = 512
-_SYMBOL, _FONT = 0x6A09, 0x4A4F
+_SYMBOL = 0x6A09
+_FONT = 0x4A4F
 _LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
 """Bytes of what follows a property's number, by its three highest bits; 6 says it itself."""
 _MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|[\x00-\xff]\xf0")
@@ -34,7 +36,9 @@ _STAND_INS = [
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Letters with the same properties, as places in the stream: their symbol font, and the symbol that stands in each place."""
+    """Letters with the same properties, as places in the stream: their symbol font, and the
+    symbol that stands in each place.
+    """
 
     start: int
     end: int
@@ -53,7 +57,9 @@ class _Piece:
 
 @dataclass(slots=True)
 class ShownSymbols:
-    """A Word 97 file whose symbols are characters; `stand_ins`: letters of its text to be replaced once it is read."""
+    """A Word 97 file whose symbols are characters; `stand_ins`: letters of its text to be
+    replaced once it is read.
+    """
 
     content: bytes
     stand_ins: dict[str, str] = field(default_factory=dict)
@@ -66,7 +72,10 @@ class ShownSymbols:
 
 
 def with_shown_symbols(content: bytes) -> ShownSymbols:
-    """A Word 97 file with what its symbol fonts show. A damaged one, and one without symbols, stays as it is."""
+    """A Word 97 file with what its symbol fonts show.
+
+    A damaged one, and one without symbols, stays as it is.
+    """
     try:
         file = compound_of(content)
         stream = file.read(_STREAM)
@@ -129,7 +138,9 @@ def _read_runs(stream: bytes, places: bytes, fonts: Mapping[int, str]) -> Iterat
 
 
 def _symbol_in(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
-    """The symbol font that some properties name, and the symbol that they put in a letter's place."""
+    """The symbol font that some properties name, and the symbol that they put in a letter's
+    place.
+    """
     font = ""
     symbol = ""
     at = 0
@@ -143,7 +154,10 @@ def _symbol_in(properties: bytes, fonts: Mapping[int, str]) -> tuple[str, str]:
             font = fonts.get(struct.unpack_from("<H", properties, operand)[0], "")
         elif kind == _SYMBOL and operand + 4 <= len(properties):
             number, code = struct.unpack_from("<HH", properties, operand)
-            shown = shown_in(fonts[number], chr(code)) if number in fonts else without_private(chr(code))
+            if number in fonts:
+                shown = shown_in(fonts[number], chr(code))
+            else:
+                shown = without_private(chr(code))
             symbol = shown if shown.isprintable() and shown else " "
         at = operand + length
     return font, symbol
@@ -200,10 +214,14 @@ def _overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Run, _P
 
 
 def _take_letter(shown: str, free: list[str]) -> str:
-    """What is written for a symbol where it does not fit: itself, a letter that the file does not use, or a blank."""
+    """What is written for a symbol where it does not fit: itself, a letter that the file does
+    not use, or a blank.
+    """
     if shown.encode("cp1252", "ignore"):
         return shown
-    return free.pop(0) if free else " "
+    if free:
+        return free.pop(0)
+    return " "
 
 
 def _unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:

@@ -1,4 +1,6 @@
-"""OpenDocument's XML with superscripts and symbol fonts as the characters that they show (ODF 1.3 part 3, 20.391 and 20.192)."""
+"""OpenDocument's XML with superscripts and symbol fonts as the characters that they show (ODF
+1.3 part 3, 20.391 and 20.192).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _BEFORE = 20  # characters
 
 
 def with_shown_characters(content: bytes) -> bytes:
-    """A `content.xml` in which raised digits are superscripts and letters of symbol fonts symbols; else as it is."""
+    """A `content.xml` in which raised digits are superscripts and letters of symbol fonts
+    symbols; else as it is.
+    """
     if not _MAY_CHANGE.search(content):
         return content
     from lxml import etree
@@ -28,7 +32,10 @@ def with_shown_characters(content: bytes) -> bytes:
     root = root_of(content)
     fonts: dict[str, str] = {}
     raised: set[str] = set()
-    faces = {face.get(f"{_STYLE}name"): face.get(f"{_SVG}font-family") for face in root.iter(f"{_STYLE}font-face")}
+    faces = {
+        face.get(f"{_STYLE}name"): face.get(f"{_SVG}font-family")
+        for face in root.iter(f"{_STYLE}font-face")
+    }
     for style in root.iter(f"{_STYLE}style"):
         properties = style.find(f"{_STYLE}text-properties")
         if properties is None:
@@ -43,13 +50,20 @@ def with_shown_characters(content: bytes) -> bytes:
         style_name = span.get(f"{_TEXT}style-name")
         font = fonts.get(style_name, "")
         if span.text and (font or style_name in raised):
-            span.text = shown_in(font, span.text) if font else as_superscript(span.text, _text_before(span))
+            if font:
+                span.text = shown_in(font, span.text)
+            else:
+                span.text = as_superscript(span.text, _text_before(span))
             changed = True
-    return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True)) if changed else content
+    if changed:
+        return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
+    return content
 
 
 def _font_of(properties: Any, faces: Mapping[str, str]) -> str:
-    """The symbol font that some properties name, themselves or by a face; empty for a font of letters."""
+    """The symbol font that some properties name, themselves or by a face; empty for a font of
+    letters.
+    """
     family = properties.get(f"{_FORMAT}font-family")
     face = properties.get(f"{_STYLE}font-name")
     return symbol_font(family or faces.get(face) or face or "")

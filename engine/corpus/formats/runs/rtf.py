@@ -1,7 +1,8 @@
 """RTF rewritten so that a reader of its plain text finds the words that Word shows.
 
-xberg puts a blank behind each group that a letter follows (`{\\b lock}ing`), and knows neither symbol fonts nor superscripts. Here
-the letters behind a group get a group of their own, and symbols and superscripts become `\\u` escapes. RTF 1.9.1 is the source.
+xberg puts a blank behind each group that a letter follows (`{\\b lock}ing`), and knows neither
+symbol fonts nor superscripts. Here the letters behind a group get a group of their own, and symbols
+and superscripts become `\\u` escapes. RTF 1.9.1 is the source.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from engine.corpus.formats.runs.superscripts import as_superscript
 from engine.corpus.formats.runs.symbols import shown_in, symbol_font, without_private
 
 _TOKEN = re.compile(
-    rb"\\(?P<word>[A-Za-z]{1,32})(?P<number>-?\d{1,10})? ?|\\'(?P<byte>[0-9a-fA-F]{2})|\\(?P<sign>[^A-Za-z])"
+    rb"\\(?P<word>[A-Za-z]{1,32})(?P<number>-?\d{1,10})?"
+    rb" ?|\\'(?P<byte>[0-9a-fA-F]{2})|\\(?P<sign>[^A-Za-z])"
     rb"|(?P<brace>[{}])|(?P<text>[^\\{}]+)",
     re.DOTALL,
 )
@@ -25,8 +27,26 @@ _MAX_FONT_TABLE_LENGTH = 2**18
 _DEFAULT_FONT = re.compile(rb"\\deff(\d{1,5})")
 _VERBATIM = frozenset(
     (
-        *(b"fonttbl", b"colortbl", b"stylesheet", b"info", b"pict", b"filetbl", b"listtable", b"listoverridetable"),
-        *(b"revtbl", b"rsidtbl", b"objdata", b"generator", b"themedata", b"datastore", b"fldinst", b"bkmkstart"),
+        *(
+            b"fonttbl",
+            b"colortbl",
+            b"stylesheet",
+            b"info",
+            b"pict",
+            b"filetbl",
+            b"listtable",
+            b"listoverridetable",
+        ),
+        *(
+            b"revtbl",
+            b"rsidtbl",
+            b"objdata",
+            b"generator",
+            b"themedata",
+            b"datastore",
+            b"fldinst",
+            b"bkmkstart",
+        ),
         *(b"bkmkend", b"xmlnstbl", b"latentstyles", b"template", b"fontemb", b"fontfile"),
     )
 )
@@ -34,11 +54,22 @@ _VERBATIM = frozenset(
 _TEXT_WITHIN = frozenset((b"shptxt", b"fldrslt", b"result"))
 """Groups of text that stand in others whose content is none."""
 _CHARACTERS = frozenset(
-    (b"emdash", b"endash", b"bullet", b"lquote", b"rquote", b"ldblquote", b"rdblquote", b"enspace", b"emspace")
+    (
+        b"emdash",
+        b"endash",
+        b"bullet",
+        b"lquote",
+        b"rquote",
+        b"ldblquote",
+        b"rdblquote",
+        b"enspace",
+        b"emspace",
+    )
 )
 _RAISED = re.compile(rb"\\(?:super|up\d*)\b|\\u(?:-3[89]\d\d|-40\d\d|61[4-6]\d\d)")
 _JOINED = re.compile(
-    rb"\}(?:\\(?!(?:par|pard|cell|row|sect|line|tab|page|trowd|plain|listid|htmlrtf)\b)[a-z]++(?:-?\d++)? ?)*+[\r\n]*"
+    rb"\}(?:\\(?!(?:par|pard|cell|row|sect|line|tab|page|trowd|plain|listid|htmlrtf)\b)[a-z]++(?:-?\d++)?"
+    rb" ?)*+[\r\n]*"
     rb"(?:[^\\{}\s;]|\\'|\\(?:em|en)dash|\\[lr]d?b?l?quote)"
 )
 """Letters behind a group, with nothing between them that parts words."""
@@ -69,7 +100,9 @@ _MAX_GROUPS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What holds in a group: its font, how many characters stand in for one, whether its text is raised or none at all."""
+    """What holds in a group: its font, how many characters stand in for one, whether its text is
+    raised or none at all.
+    """
 
     font: int
     stand_ins: int = 1
@@ -92,7 +125,9 @@ class _Rewriting:
     follows_group: bool = False
 
     def write_run(self) -> None:
-        """Write the letters that were collected, in a group of their own where one ended before them."""
+        """Write the letters that were collected, in a group of their own where one ended before
+        them.
+        """
         if self.run:
             letters = b"".join(self.run)
             self.written.append(b"{%b}" % letters if self.follows_group else letters)
@@ -111,18 +146,29 @@ class _Rewriting:
         self._remember(text)
 
     def _remember(self, text: str) -> None:
-        self.before = text if len(text) >= _BEFORE else (self.before + text)[-_BEFORE:]
+        if len(text) >= _BEFORE:
+            self.before = text
+        else:
+            self.before = (self.before + text)[-_BEFORE:]
 
 
 def rewrite(content: bytes) -> bytes:
-    """An RTF file with letters behind groups in groups, and with symbols and superscripts as the characters that it shows."""
+    """An RTF file with letters behind groups in groups, and with symbols and superscripts as the
+    characters that it shows.
+    """
     fonts = _read_fonts(content)
     body = max(0, content.find(b"\\pard"))
-    uses_fonts = any(int(number) in fonts for number in set(_USED_FONT.findall(content, body))) if fonts else False
+    if fonts:
+        uses_fonts = any(int(number) in fonts for number in set(_USED_FONT.findall(content, body)))
+    else:
+        uses_fonts = False
     if not uses_fonts and not _RAISED.search(content, body) and not _JOINED.search(content, body):
         return content
     default = _DEFAULT_FONT.search(content)
-    font = int(default[1]) if default else 0
+    if default:
+        font = int(default[1])
+    else:
+        font = 0
     rewriting = _Rewriting(fonts, font, _State(font))
     position = 0
     while token := _TOKEN.match(content, position):
@@ -204,7 +250,9 @@ def _add_byte(to: _Rewriting, token: re.Match[bytes]) -> None:
 
 
 def _add_run(to: _Rewriting, letters: bytes, text: str) -> None:
-    """Add some letters of the file, which are `text` in Latin-1, as its font and its height show them."""
+    """Add some letters of the file, which are `text` in Latin-1, as its font and its height show
+    them.
+    """
     if font := to.fonts.get(to.state.font):
         to.add_text(shown_in(font, text))
         return
@@ -229,12 +277,19 @@ def _add_sign(to: _Rewriting, token: re.Match[bytes]) -> None:
 
 
 def _add_escape(to: _Rewriting, token: re.Match[bytes]) -> None:
-    code = (
-        int(token["number"] or 0) & 0xFFFF if (token["number"] or b"").startswith(b"-") else int(token["number"] or 0)
-    )
-    char = chr(code) if code <= 0x10FFFF else ""
+    if (token["number"] or b"").startswith(b"-"):
+        code = int(token["number"] or 0) & 0xFFFF
+    else:
+        code = int(token["number"] or 0)
+    if code <= 0x10FFFF:
+        char = chr(code)
+    else:
+        char = ""
     font = to.fonts.get(to.state.font)
-    shown = shown_in(font, char) if font else without_private(char)
+    if font:
+        shown = shown_in(font, char)
+    else:
+        shown = without_private(char)
     if shown == char:
         to.skipped = 0
         to.add_as_written(token[0], char)
@@ -253,7 +308,10 @@ def _is_skipped(to: _Rewriting) -> bool:
 
 def _state_after(word: bytes, digits: bytes | None, to: _Rewriting) -> _State:
     state = to.state
-    number = int(digits) if digits else None
+    if digits:
+        number = int(digits)
+    else:
+        number = None
     if word in _VERBATIM:
         return replace(state, is_verbatim=True)
     if word in _TEXT_WITHIN:
@@ -277,8 +335,12 @@ def _state_after(word: bytes, digits: bytes | None, to: _Rewriting) -> _State:
 
 def _escape_of(char: str, stand_ins: bytes) -> bytes:
     if char.isascii():
-        return b"\\" + char.encode() if char in "\\{}" else char.encode()
-    return b"\\u%d " % ord(char) + stand_ins if not stand_ins else b"\\u%d" % ord(char) + stand_ins
+        if char in "\\{}":
+            return b"\\" + char.encode()
+        return char.encode()
+    if not stand_ins:
+        return b"\\u%d " % ord(char) + stand_ins
+    return b"\\u%d" % ord(char) + stand_ins
 
 
 def _read_fonts(content: bytes) -> dict[int, str]:

@@ -1,4 +1,6 @@
-"""Superscripts as characters: `warranty` with a raised 1 is `warranty¹`, 10 with a raised 6 is `10⁶`, not warranty1 and 106."""
+"""Superscripts as characters: `warranty` with a raised 1 is `warranty¹`, 10 with a raised 6 is
+`10⁶`, not warranty1 and 106.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ _ROMAN = re.compile(r"[IVXLCDM]{4,}$")
 def as_superscript(raised: str, before: str) -> str:
     """What a raised text is written as behind the text `before` it.
 
-    Digits become superscripts. So does a single letter behind a word, which is the mark of a note. Other letters belong to
-    what they follow, as in 1st and Mme, and stay as they are, unless they would hide a word.
+    Digits become superscripts. So does a single letter behind a word, which is the mark of a note.
+    Other letters belong to what they follow, as in 1st and Mme, and stay as they are, unless they
+    would hide a word.
     """
     text = raised.strip()
     if not text or not text[0].isascii() or before.endswith("["):

@@ -1,4 +1,7 @@
-"""What the letters of symbol fonts show: `W` in Symbol is Ω, and U+F0FE in Wingdings ☑. The table is assets/fonts/symbols.tsv."""
+"""What the letters of symbol fonts show: `W` in Symbol is Ω, and U+F0FE in Wingdings ☑.
+
+The table is assets/fonts/symbols.tsv.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,8 @@ def symbol_font(name: str) -> str:
 def shown_in(font: str, text: str) -> str:
     """A text as a symbol font shows it; what the font's table lacks is left out.
 
-    `font` is as `symbol_font` gives it. Characters beyond the 256 of such a font stay: another font shows them.
+    `font` is as `symbol_font` gives it. Characters beyond the 256 of such a font stay: another font
+    shows them.
     """
     table = _tables().get(font, {})
     return "".join(_character(table, char) for char in text)
@@ -56,7 +60,9 @@ def shown_in(font: str, text: str) -> str:
 
 def without_private(text: str) -> str:
     """A text without letters of a symbol font that nothing names."""
-    return text if text.isascii() else PRIVATE_LETTER.sub("", text)
+    if text.isascii():
+        return text
+    return PRIVATE_LETTER.sub("", text)
 
 
 def _character(table: Mapping[int, str], char: str) -> str:
@@ -65,7 +71,9 @@ def _character(table: Mapping[int, str], char: str) -> str:
         code -= PRIVATE
     if code > 0xFF:
         return char
-    return char if chr(code).isspace() and code == ord(char) else table.get(code, "")
+    if chr(code).isspace() and code == ord(char):
+        return char
+    return table.get(code, "")
 
 
 @cache

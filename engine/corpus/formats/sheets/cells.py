@@ -1,4 +1,6 @@
-"""Workbooks of Excel 2007 and later, with each number written as its cell shows it, before anything else reads them."""
+"""Workbooks of Excel 2007 and later, with each number written as its cell shows it, before
+anything else reads them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from engine.corpus.formats.sheets.number_formats import GENERAL, choose_code
 from engine.corpus.formats.sheets.shown import find_added_text, find_hidden_digits, show_number
 
 ALL_DIGITS = "\ufdd0"
-"""Parts what a cell shows from all digits of its number where it shows fewer. No text holds it: it is no character."""
+"""Parts what a cell shows from all digits of its number where it shows fewer.
+
+No text holds it: it is no character.
+"""
 SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
 _STRINGS = re.compile(r"xl/sharedStrings\.xml", re.IGNORECASE)
 _ESCAPED_PARTS = re.compile(r"xl/(?:comments|threadedComments/)[^/]*\.xml", re.IGNORECASE)
@@ -41,27 +46,35 @@ _KNOWN = 65_536  # numbers with their formats whose texts are kept
 
 
 def with_shown_cells(content: bytes) -> bytes:
-    """A workbook whose numbers are texts as Excel shows them, without the escapes of ECMA-376 part 1, 22.9.2.19. Where a cell
-    shows fewer digits of a number than it has, all follow after `ALL_DIGITS`. What is damaged stays as it is.
+    """A workbook whose numbers are texts as Excel shows them, without the escapes of ECMA-376
+    part 1, 22.9.2.19. Where a cell shows fewer digits of a number than it has, all follow after
+    `ALL_DIGITS`. What is damaged stays as it is.
     """
     changed: dict[str, bytes] = {}
     try:
         package = package_of(content)
-        writer = _CellWriter(_read_codes(package), _read_strings(package), from_1904=_counts_from_1904(package))
+        writer = _CellWriter(
+            _read_codes(package), _read_strings(package), from_1904=_counts_from_1904(package)
+        )
         for name in package.namelist():
             is_sheet = SHEET.fullmatch(name)
             if not is_sheet and not _STRINGS.fullmatch(name) and not _ESCAPED_PARTS.fullmatch(name):
                 continue
             with suppress(*DAMAGED):
                 part = package.read(name)
-                new = part if _ESCAPED_PARTS.fullmatch(name) else _as_lines(part)
+                if _ESCAPED_PARTS.fullmatch(name):
+                    new = part
+                else:
+                    new = _as_lines(part)
                 if b"_x" in new:
                     new = _ESCAPES_IN_PART.sub(_unescape_part, new)
                 if is_sheet:
                     new = writer.rewrite(new)
                 if new != part:
                     changed[name] = new
-        return with_parts(package, changed, without=_UNREAD) if changed else content
+        if changed:
+            return with_parts(package, changed, without=_UNREAD)
+        return content
     except (*DAMAGED, KeyError):
         return content
 
@@ -69,16 +82,22 @@ def with_shown_cells(content: bytes) -> bytes:
 def _as_lines(part: bytes) -> bytes:
     """A part of cells with blanks in place of the line ends in them: a cell is one line."""
     part = part.translate(_BLANKS)
-    return _BREAKS.sub(b" ", part) if b"&#" in part or b"_x00" in part else part
+    if b"&#" in part or b"_x00" in part:
+        return _BREAKS.sub(b" ", part)
+    return part
 
 
 def unescape_characters(text: str) -> str:
     """A text of an office file in which `_x000D_` stands for the character of that number."""
-    return _ESCAPES.sub(lambda found: _unescape(found[0]), text) if "_x" in text else text
+    if "_x" in text:
+        return _ESCAPES.sub(lambda found: _unescape(found[0]), text)
+    return text
 
 
 def split_rows(rows: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """The rows of a sheet; after one with numbers that are shown in part, a row with all their digits, in the same columns."""
+    """The rows of a sheet; after one with numbers that are shown in part, a row with all their
+    digits, in the same columns.
+    """
     for row in rows:
         if not any(ALL_DIGITS in cell for cell in row):
             yield row
@@ -92,36 +111,53 @@ def show_cell(value: float, code: str, *, from_1904: bool = False) -> str:
     """What a cell shows of a number, and after `ALL_DIGITS` those of a number that it shortens."""
     digits = find_hidden_digits(value, code)
     shown = show_number(value, code, from_1904=from_1904)
-    return f"{shown}{ALL_DIGITS}{digits}" if digits else shown
+    if digits:
+        return f"{shown}{ALL_DIGITS}{digits}"
+    return shown
 
 
 class _CellWriter:
-    """Writes the numbers of a workbook's sheets, and its texts where a format adds to them. `codes`: the number formats of its cell
-    styles. `strings`: the XML of its texts.
+    """Writes the numbers of a workbook's sheets, and its texts where a format adds to them.
+
+    `codes`: the number formats of its cell styles. `strings`: the XML of its texts.
     """
 
     def __init__(self, codes: Sequence[str], strings: Sequence[bytes], *, from_1904: bool) -> None:
         self._codes = codes
         self._strings = strings
-        self._added = {style: added for style, code in enumerate(codes) if (added := find_added_text(code))}
+        self._added = {
+            style: added for style, code in enumerate(codes) if (added := find_added_text(code))
+        }
         self._from_1904 = from_1904
         self._show = lru_cache(_KNOWN)(self._write)
 
     def rewrite(self, sheet: bytes) -> bytes:
         """The XML of a sheet with its numbers as texts."""
         sheet = _CELL.sub(self._replace, sheet)
-        return _TEXT_CELL.sub(self._add_to_text, sheet) if self._added and self._strings else sheet
+        if self._added and self._strings:
+            return _TEXT_CELL.sub(self._add_to_text, sheet)
+        return sheet
 
     def _add_to_text(self, found: re.Match[bytes]) -> bytes:
         attributes, number = found.groups()
         style = _STYLE.search(attributes)
-        added = self._added.get(int(style[1])) if style else None
+        if style:
+            added = self._added.get(int(style[1]))
+        else:
+            added = None
         if added is None or int(number) >= len(self._strings):
             return found[0]
         text = self._strings[int(number)]
         runs = text if b"<r>" in text else b"<r>%b</r>" % text
-        before, after = (b'<r><t xml:space="preserve">%b</t></r>' % escape(piece).encode() for piece in added)
-        return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (_TEXT_TYPE.sub(b"", attributes), before, runs, after)
+        before, after = (
+            b'<r><t xml:space="preserve">%b</t></r>' % escape(piece).encode() for piece in added
+        )
+        return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (
+            _TEXT_TYPE.sub(b"", attributes),
+            before,
+            runs,
+            after,
+        )
 
     def _replace(self, found: re.Match[bytes]) -> bytes:
         prefix, attributes, raw = found.groups()
@@ -129,12 +165,26 @@ class _CellWriter:
         text = self._show(raw, int(style[1]) if style else 0)
         if text is None:
             return found[0]
-        kept = _TYPE.sub(b"", attributes) if b"t" in attributes else attributes
-        return b'<%bc%b t="inlineStr"><%bis><%bt>%b</%bt></%bis>' % (prefix, kept, prefix, prefix, text, prefix, prefix)
+        if b"t" in attributes:
+            kept = _TYPE.sub(b"", attributes)
+        else:
+            kept = attributes
+        return b'<%bc%b t="inlineStr"><%bis><%bt>%b</%bt></%bis>' % (
+            prefix,
+            kept,
+            prefix,
+            prefix,
+            text,
+            prefix,
+            prefix,
+        )
 
     def _write(self, raw: bytes, style: int) -> bytes | None:
         """The text of a number; None for one that is shown as it stands, or is none."""
-        code = self._codes[style] if style < len(self._codes) else GENERAL
+        if style < len(self._codes):
+            code = self._codes[style]
+        else:
+            code = GENERAL
         if code == GENERAL and _AS_IT_STANDS.fullmatch(raw):
             return None
         try:
@@ -151,7 +201,10 @@ def _read_codes(package: ZipFile) -> list[str]:
     formats = root.iterfind("{*}numFmts/{*}numFmt")
     codes = {one.get("numFmtId"): one.get("formatCode") for one in formats}
     styles = [one.get("numFmtId") or "0" for one in root.iterfind("{*}cellXfs/{*}xf")]
-    return [choose_code(int(number) if number.isdecimal() else 0, codes.get(number)) for number in styles]
+    return [
+        choose_code(int(number) if number.isdecimal() else 0, codes.get(number))
+        for number in styles
+    ]
 
 
 def _read_strings(package: ZipFile) -> list[bytes]:
@@ -161,13 +214,19 @@ def _read_strings(package: ZipFile) -> list[bytes]:
         return []
     with suppress(*DAMAGED):
         strings = _as_lines(package.read(part))
-        return [_ESCAPES_IN_PART.sub(_unescape_part, found[1] or b"") for found in _STRING.finditer(strings)]
+        return [
+            _ESCAPES_IN_PART.sub(_unescape_part, found[1] or b"")
+            for found in _STRING.finditer(strings)
+        ]
     return []
 
 
 def _counts_from_1904(package: ZipFile) -> bool:
     root = _read_xml(package, _BOOK)
-    settings = None if root is None else root.find("{*}workbookPr")
+    if root is None:
+        settings = None
+    else:
+        settings = root.find("{*}workbookPr")
     return settings is not None and settings.get("date1904") in ("1", "true")
 
 

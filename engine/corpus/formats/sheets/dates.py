@@ -38,7 +38,10 @@ _KNOWN = 4096  # days whose texts are kept
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What a section writes. `units`: seconds since the count began, times 10 ** `places`; `weekday`: 0 is Sunday."""
+    """What a section writes.
+
+    `units`: seconds since the count began, times 10 ** `places`; `weekday`: 0 is Sunday.
+    """
 
     year: int
     month: int
@@ -57,7 +60,9 @@ class _Moment:
     def hour(self) -> int:
         """The hour of the day, on a clock of twelve hours where the section writes AM or PM."""
         hour = self.seconds // 3600 % 24
-        return ((hour + 11) % 12 + 1) if self.is_half_day else hour
+        if self.is_half_day:
+            return (hour + 11) % 12 + 1
+        return hour
 
 
 def show_date(value: float, section: Section, *, from_1904: bool = False) -> str | None:
@@ -72,7 +77,9 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
     tokens = section.tokens
     has_day = any(token.kind == "date" and token.text[0] == "d" for token in tokens)
     places = _count_places(tokens)
-    moment = _moment_of(abs(value), places, section.has_time, from_1904, is_half_day=section.has("noon"))
+    moment = _moment_of(
+        abs(value), places, section.has_time, from_1904, is_half_day=section.has("noon")
+    )
     names = _names_of(section.language)
     pieces = ["-"] if value < 0 else []
     at = 0
@@ -97,25 +104,44 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
 def _count_places(tokens: Sequence[Token]) -> int:
     """How many places of a second are written, as in `ss.000`."""
     for at, token in enumerate(tokens):
-        if token.kind in ("date", "elapsed") and token.text[0] == "s" and [*tokens, None][at + 1 : at + 2] != [None]:
+        if (
+            token.kind in ("date", "elapsed")
+            and token.text[0] == "s"
+            and [*tokens, None][at + 1 : at + 2] != [None]
+        ):
             rest = tokens[at + 1 :]
             if rest[0].kind == "point":
-                length = next((n for n, one in enumerate(rest[1:]) if one.kind != "digit"), len(rest) - 1)
+                length = next(
+                    (n for n, one in enumerate(rest[1:]) if one.kind != "digit"), len(rest) - 1
+                )
                 return min(length, 6)
     return 0
 
 
-def _moment_of(value: float, places: int, has_time: bool, from_1904: bool, *, is_half_day: bool) -> _Moment:
-    """Where a time is written, the number is rounded to its last place; a day alone is not rounded up to the next one."""
-    units = floor(value * _SECONDS * 10**places + 0.5) if has_time else floor(value) * _SECONDS
+def _moment_of(
+    value: float, places: int, has_time: bool, from_1904: bool, *, is_half_day: bool
+) -> _Moment:
+    """Where a time is written, the number is rounded to its last place; a day alone is not
+    rounded up to the next one.
+    """
+    if has_time:
+        units = floor(value * _SECONDS * 10**places + 0.5)
+    else:
+        units = floor(value) * _SECONDS
     days = units // (_SECONDS * 10**places) + (_FROM_1904 if from_1904 else 0)
     if days == _LEAP_DAY:
-        year, month, day = 1900, 2, 29
+        year = 1900
+        month = 2
+        day = 29
     elif not days:
-        year, month, day = 1900, 1, 0
+        year = 1900
+        month = 1
+        day = 0
     else:
         when = date(1899, 12, 30 + (days < _LEAP_DAY)) + timedelta(min(days, _MAX_DAYS - 1))
-        year, month, day = when.year, when.month, when.day
+        year = when.year
+        month = when.month
+        day = when.day
     return _Moment(year, month, day, (days + 6) % 7, units, places, is_half_day)
 
 
@@ -133,7 +159,9 @@ def _show_elapsed(text: str, moment: _Moment) -> str:
 
 def _show_noon(text: str, moment: _Moment) -> str:
     before, _, after = text.upper().partition("/")
-    return after if moment.seconds // 3600 % 24 >= 12 else before
+    if moment.seconds // 3600 % 24 >= 12:
+        return after
+    return before
 
 
 def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: bool) -> str:
@@ -141,12 +169,16 @@ def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: boo
     length = len(text)
     match text[0]:
         case "y":
-            return f"{moment.year % 100:02}" if length < 3 else str(moment.year)
+            if length < 3:
+                return f"{moment.year % 100:02}"
+            return str(moment.year)
         case "e":
             return str(moment.year)
         case "b":
             year = moment.year + _BUDDHIST
-            return f"{year % 100:02}" if length < 3 else str(year)
+            if length < 3:
+                return f"{year % 100:02}"
+            return str(year)
         case "m":
             return _show_month(length, moment.month, names, has_day=has_day)
         case "d":
@@ -165,8 +197,13 @@ def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool)
         return f"{month:0{length}}"
     if length == 3:
         return names.short_months[month - 1]
-    full = names.months_of_day if has_day and names.months_of_day else names.months
-    return full[month - 1][:1] if length == 5 else full[month - 1]
+    if has_day and names.months_of_day:
+        full = names.months_of_day
+    else:
+        full = names.months
+    if length == 5:
+        return full[month - 1][:1]
+    return full[month - 1]
 
 
 def _show_day(length: int, moment: _Moment, names: CalendarNames) -> str:

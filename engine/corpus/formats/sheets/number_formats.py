@@ -1,5 +1,5 @@
-"""Number formats of spreadsheets, as ECMA-376 part 1, 18.8.30 and 18.8.31 define them: a code such as `#,##0.00 "kg"` is read
-here, and `showing` and `calendar` write numbers and dates by it.
+"""Number formats of spreadsheets, as ECMA-376 part 1, 18.8.30 and 18.8.31 define them: a code
+such as `#,##0.00 "kg"` is read here, and `showing` and `calendar` write numbers and dates by it.
 """
 
 from __future__ import annotations
@@ -69,8 +69,11 @@ BUILT_IN = {
     80: "[h]:mm:ss",
     81: "mm:ss.0",
 }
-"""Formats that a file names by a number alone. Of 14 and 22 the user's own country decides how a day is written, which no file
-says: they are written as in ISO 8601."""
+"""Formats that a file names by a number alone.
+
+Of 14 and 22 the user's own country decides how a day is written, which no file says: they are
+written as in ISO 8601.
+"""
 
 GENERAL = "General"
 _OF_COUNTRY = (14, 22)
@@ -86,7 +89,9 @@ _SECTION = re.compile(r'(?:"[^"]*"?|\\.?|[_*].?|\[[^\]]*\]?|[^;"\\_*\[])*', re.D
 _CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", re.IGNORECASE)
 _ELAPSED = re.compile(r"h+|m+|s+", re.IGNORECASE)
 # the shape of a section with a letter for each token: literals, then digits, then literals
-_PLAIN = re.compile(r"l*(?P<number>(?P<whole>#+,##0|#,###|#*0|#+|0{2,})(?:\.(?P<places>0*#*))?(?P<scale>,*))l*")
+_PLAIN = re.compile(
+    r"l*(?P<number>(?P<whole>#+,##0|#,###|#*0|#+|0{2,})(?:\.(?P<places>0*#*))?(?P<scale>,*))l*"
+)
 _OF_NUMBERS = ("digit", "point", "comma")
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne}
 _MAX_SECTIONS = 4
@@ -95,8 +100,10 @@ _MAX_LENGTH = 1024  # of a code; Excel takes no more than 255
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a code. `kind`: literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed, noon.
-    In dates `n` is a minute.
+    """A piece of a code.
+
+    `kind`: literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed,
+    noon. In dates `n` is a minute.
     """
 
     kind: str
@@ -127,9 +134,11 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PlainNumber:
-    """A section of the usual shape, such as `#,##0.0#" kg"`, which is written many times faster than others.
+    """A section of the usual shape, such as `#,##0.0#" kg"`, which is written many times faster
+    than others.
 
-    `shift`: by which power of ten the number is multiplied. `min_digits` before the point, `min_places` and `max_places` after it.
+    `shift`: by which power of ten the number is multiplied. `min_digits` before the point,
+        `min_places` and `max_places` after it.
     """
 
     before: str
@@ -144,8 +153,11 @@ class PlainNumber:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Section:
-    """One of the up to four parts of a code. `language`: a Windows locale as it is written there, empty if none is named.
-    `is_date`: whether it writes a day or a time, `has_time`: whether a time. `plain`: the same, where it has the usual shape.
+    """One of the up to four parts of a code.
+
+    `language`: a Windows locale as it is written there, empty if none is named. `is_date`: whether
+    it writes a day or a time, `has_time`: whether a time. `plain`: the same, where it has the usual
+    shape.
     """
 
     tokens: tuple[Token, ...]
@@ -190,7 +202,10 @@ class NumberFormat:
 
 
 def choose_code(number: int, code: str | None) -> str:
-    """The code of the format with a number. The file's own `code` holds, but for a day as the user's country writes it."""
+    """The code of the format with a number.
+
+    The file's own `code` holds, but for a day as the user's country writes it.
+    """
     built_in = BUILT_IN.get(number, GENERAL)
     if not code:
         return built_in
@@ -236,7 +251,10 @@ def _parse_section(part: str) -> Section:
             language = locale or language
         elif kind == "bracket":
             compared = _CONDITION.fullmatch(text.strip())
-            condition = Condition(compared[1], float(compared[2])) if compared else condition
+            if compared:
+                condition = Condition(compared[1], float(compared[2]))
+            else:
+                condition = condition
             tokens += [Token("elapsed", text.lower())] * bool(_ELAPSED.fullmatch(text))
         elif kind in ("date", "noon"):
             tokens.append(Token(kind, text.lower() if text.isascii() else text))
@@ -249,12 +267,17 @@ def _build_section(tokens: Sequence[Token], condition: Condition | None, languag
     if not any(token.kind in ("date", "elapsed") for token in tokens):
         return Section(tuple(tokens), condition, language, plain=_find_plain(tokens))
     marked = _mark_minutes(tokens)
-    has_time = any(token.kind == "elapsed" or (token.kind == "date" and token.text[0] in "hns") for token in marked)
+    has_time = any(
+        token.kind == "elapsed" or (token.kind == "date" and token.text[0] in "hns")
+        for token in marked
+    )
     return Section(tuple(marked), condition, language, is_date=True, has_time=has_time)
 
 
 def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens, with `n` in place of each `m` that means minutes: after hours, or before seconds."""
+    """The tokens, with `n` in place of each `m` that means minutes: after hours, or before
+    seconds.
+    """
     marked = list(tokens)
     parts = [at for at, token in enumerate(tokens) if token.kind in ("date", "elapsed")]
     for order, at in enumerate(parts):
@@ -262,7 +285,10 @@ def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
         if tokens[at].kind != "date" or text not in ("m", "mm"):
             continue
         former = tokens[parts[order - 1]].text[0] if order else ""
-        following = tokens[parts[order + 1]].text[0] if order + 1 < len(parts) else ""
+        if order + 1 < len(parts):
+            following = tokens[parts[order + 1]].text[0]
+        else:
+            following = ""
         if former == "h" or following == "s":
             marked[at] = Token("date", text.replace("m", "n"))
     return marked
@@ -272,11 +298,15 @@ def _letter_of(token: Token) -> str:
     """What stands for a token in `_PLAIN`."""
     if token.kind in _OF_NUMBERS:
         return token.text
-    return "l" if token.kind in ("literal", "percent") else "x"
+    if token.kind in ("literal", "percent"):
+        return "l"
+    return "x"
 
 
 def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
-    """The usual shape of a section: its digits together, with at most one point, and nothing else between literals."""
+    """The usual shape of a section: its digits together, with at most one point, and nothing
+    else between literals.
+    """
     shape = _PLAIN.fullmatch("".join(map(_letter_of, tokens)))
     if shape is None:
         return None

@@ -1,4 +1,6 @@
-"""Workbooks of Excel 5 to 2003 (.xls, MS-XLS): their numbers, which office_oxide gives without the formats of their cells."""
+"""Workbooks of Excel 5 to 2003 (.xls, MS-XLS): their numbers, which office_oxide gives without
+the formats of their cells.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,19 @@ class _Book:
 
     def show(self, value: float, style: int) -> str:
         """A number as a cell of this style shows it."""
-        number = self.styles[style] if style < len(self.styles) else 0
+        if style < len(self.styles):
+            number = self.styles[style]
+        else:
+            number = 0
         code = choose_code(number, self.codes.get(number))
         return show_cell(value, code, from_1904=self.from_1904)
 
 
 def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> None:
-    """Put the numbers of a workbook into its sheets as they are shown. Those of a damaged one stay as they are."""
+    """Put the numbers of a workbook into its sheets as they are shown.
+
+    Those of a damaged one stay as they are.
+    """
     data = b""
     with suppress(ValueError):
         compound = compound_of(content)
@@ -77,7 +85,9 @@ def _put(rows: Sequence[Mapping[str, Any]], data: bytes, start: int, book: _Book
 
 
 def _read_records(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
-    """(kind, content) of the records from `start` to the end of that part, without what other parts are put inside it."""
+    """(kind, content) of the records from `start` to the end of that part, without what other
+    parts are put inside it.
+    """
     at = start
     depth = 0
     while at + 4 <= len(data):
@@ -99,9 +109,13 @@ def _read_book(data: bytes) -> _Book:
     book = _Book()
     for kind, content in _read_records(data, 0):
         if kind == _SHEET:
-            book.sheets.append((struct.unpack_from("<I", content)[0], _read_text(content[6:], 1, is_97)))
+            book.sheets.append(
+                (struct.unpack_from("<I", content)[0], _read_text(content[6:], 1, is_97))
+            )
         elif kind == _FORMAT:
-            book.codes[struct.unpack_from("<H", content)[0]] = _read_text(content[2:], 2 if is_97 else 1, is_97)
+            book.codes[struct.unpack_from("<H", content)[0]] = _read_text(
+                content[2:], 2 if is_97 else 1, is_97
+            )
         elif kind == _STYLE:
             book.styles.append(struct.unpack_from("<H", content, 2)[0])
         elif kind == _CALENDAR:
@@ -137,7 +151,9 @@ def _read_numbers(data: bytes, start: int) -> Iterator[tuple[int, int, int, floa
 
 
 def _unpack(packed: int) -> float:
-    """A number in 30 bits (MS-XLS 2.5.122): a whole one or the first bits of another, perhaps times a hundred."""
+    """A number in 30 bits (MS-XLS 2.5.122): a whole one or the first bits of another, perhaps
+    times a hundred.
+    """
     if packed & 2:
         value = float((packed >> 2) - (1 << 30 if packed & 0x8000_0000 else 0))
     else:

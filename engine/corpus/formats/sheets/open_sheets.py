@@ -1,4 +1,6 @@
-"""Sheets of OpenDocument (.ods), which keep what each cell shows beside its value (ODF 1.3 part 3, 9.1.4)."""
+"""Sheets of OpenDocument (.ods), which keep what each cell shows beside its value (ODF 1.3 part
+3, 9.1.4).
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,15 @@ _CELL = re.compile(
     rb"<((?:\w+:)?(?:covered-)?table-cell)\b([^>]*\boffice:value-type=[^>]*(?<!/))>"
     rb"(?=\s*(?:<office:annotation\b|<text:p\b[^>]*(?<!/)>))"
 )
-_VALUE = re.compile(rb"\s(?:office|calcext):(?:value-type|(?:date-|time-|boolean-)?value)\s*=\s*([\"']).*?\1")
+_VALUE = re.compile(
+    rb"\s(?:office|calcext):(?:value-type|(?:date-|time-|boolean-)?value)\s*=\s*([\"']).*?\1"
+)
 
 
 def with_shown_values(content: bytes) -> bytes:
-    """The XML of a workbook whose cells are texts as they are shown; one without such a text keeps its value. Cells that are said
-    to be alike a thousand times and more come once, as xberg would make them all.
+    """The XML of a workbook whose cells are texts as they are shown; one without such a text
+    keeps its value. Cells that are said to be alike a thousand times and more come once, as
+    xberg would make them all.
     """
     return _CELL.sub(_as_text, _MANY.sub(b"1", content))
 

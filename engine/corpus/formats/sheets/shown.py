@@ -18,28 +18,40 @@ _PRECISION = ".15g"  # of what a spreadsheet calculates with
 
 
 def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
-    """The text of a cell that holds a number and has the format `code`, with single spaces. Whole numbers are rounded half away
-    from zero. `from_1904`: the workbook counts its days from 1904 on.
+    """The text of a cell that holds a number and has the format `code`, with single spaces.
+
+    Whole numbers are rounded half away from zero. `from_1904`: the workbook counts its days from
+    1904 on.
     """
     format = parse_format(code)
     section, is_signed = format.section_for(value)
     if section.is_date:
         text = show_date(value, section, from_1904=from_1904)
         return " ".join((show_general(value) if text is None else text).split())
-    text = _write(value, section) if section.plain is None else _write_plain(value, section.plain)
+    if section.plain is None:
+        text = _write(value, section)
+    else:
+        text = _write_plain(value, section.plain)
     return " ".join(f"{'-' if is_signed else ''}{text}".split())
 
 
 def find_added_text(code: str) -> tuple[str, str] | None:
-    """What a format puts before and after a text in its cell, such as `@" pcs"`; None for one that adds nothing."""
+    """What a format puts before and after a text in its cell, such as `@" pcs"`; None for one
+    that adds nothing.
+    """
     section = parse_format(code).text
-    kinds = [] if section is None else [token.kind for token in section.tokens]
+    if section is None:
+        kinds = []
+    else:
+        kinds = [token.kind for token in section.tokens]
     if section is None or kinds.count("text") != 1:
         return None
     at = kinds.index("text")
     before = "".join(token.text for token in section.tokens[:at])
     after = "".join(token.text for token in section.tokens[at + 1 :])
-    return (before, after) if before.strip() or after.strip() else None
+    if before.strip() or after.strip():
+        return (before, after)
+    return None
 
 
 def find_hidden_digits(value: float, code: str) -> str:
@@ -47,11 +59,15 @@ def find_hidden_digits(value: float, code: str) -> str:
     if not value.is_integer() or not 10**_MAX_GENERAL <= abs(value) < _MAX_EXACT:
         return ""
     section, _ = parse_format(code).section_for(value)
-    return str(int(value)) if section.has("general", "text") and not section.is_date else ""
+    if section.has("general", "text") and not section.is_date:
+        return str(int(value))
+    return ""
 
 
 def show_general(value: float) -> str:
-    """A number in the format General: in at most eleven characters, or with six digits and an exponent."""
+    """A number in the format General: in at most eleven characters, or with six digits and an
+    exponent.
+    """
     text = format(value, _PRECISION)
     if len(text) <= _MAX_GENERAL and "e" not in text:
         return text if value else "0"
@@ -75,7 +91,9 @@ def show_general(value: float) -> str:
 def _plain(number: Decimal) -> str:
     """A number without an exponent and without zeros at its end."""
     text = format(number, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    if "." in text:
+        return text.rstrip("0").rstrip(".")
+    return text
 
 
 def _rounded(number: Decimal, places: int) -> Decimal:
@@ -87,7 +105,9 @@ def _write(value: float, section: Section) -> str:
     tokens = section.tokens
     if section.has("general", "text"):
         general = show_general(abs(value))
-        return "".join(general if token.kind in ("general", "text") else token.text for token in tokens)
+        return "".join(
+            general if token.kind in ("general", "text") else token.text for token in tokens
+        )
     if not section.has("digit"):
         return "".join(token.text for token in tokens)
     number = abs(Decimal(format(value, _PRECISION)))
@@ -117,7 +137,10 @@ def _write_plain(value: float, plain: PlainNumber) -> str:
 def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
     kinds = [token.kind for token in tokens]
     last_digit = len(kinds) - 1 - kinds[::-1].index("digit")
-    point = kinds.index("point") if "point" in kinds else len(kinds)
+    if "point" in kinds:
+        point = kinds.index("point")
+    else:
+        point = len(kinds)
     thousands = _count_commas(kinds, last_digit + 1)
     if point < last_digit and kinds[point - 1 :: -1][:1] == ["comma"]:
         before = kinds[:point][::-1]
@@ -126,7 +149,9 @@ def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
     number = _rounded(number.scaleb(-3 * thousands), places)
     whole, _, decimals = format(number, "f").partition(".")
     first_digit = kinds.index("digit")
-    is_grouped = "comma" in kinds[first_digit : min(point, last_digit)] and _groups(kinds[: min(point, last_digit + 1)])
+    is_grouped = "comma" in kinds[first_digit : min(point, last_digit)] and _groups(
+        kinds[: min(point, last_digit + 1)]
+    )
     written = _write_whole(whole.lstrip("0"), tokens[:point], is_grouped=is_grouped)
     return written + _write_places(decimals, tokens[point:])
 
@@ -146,7 +171,9 @@ def _groups(kinds: Sequence[str]) -> bool:
 
 
 def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> str:
-    """The part before the point, from right to left; its first place takes all digits that are left."""
+    """The part before the point, from right to left; its first place takes all digits that are
+    left.
+    """
     left = sum(token.kind == "digit" for token in tokens)
     if not left:
         return "".join(token.text for token in tokens if token.kind != "comma") + digits
@@ -188,21 +215,35 @@ def _write_places(decimals: str, tokens: Sequence[Token]) -> str:
 
 
 def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
-    """`0.00E+00`; with several places before the point the exponent is a multiple of their number."""
+    """`0.00E+00`; with several places before the point the exponent is a multiple of their
+    number.
+    """
     kinds = [token.kind for token in tokens]
     at = kinds.index("exponent")
     mantissa = tokens[:at]
     rest = tokens[at + 1 :]
-    point = kinds.index("point") if "point" in kinds[:at] else at
+    if "point" in kinds[:at]:
+        point = kinds.index("point")
+    else:
+        point = at
     step = max(1, kinds[:point].count("digit"))
     places = kinds[point:at].count("digit")
-    exponent = number.adjusted() // step * step if number else 0
+    if number:
+        exponent = number.adjusted() // step * step
+    else:
+        exponent = 0
     if _rounded(number.scaleb(-exponent), places) >= 10**step:
         exponent += step
     scaled = number.scaleb(-exponent)
-    shown = _write_decimal(scaled, mantissa) if "digit" in kinds[:at] else _plain(_rounded(scaled, places))
+    if "digit" in kinds[:at]:
+        shown = _write_decimal(scaled, mantissa)
+    else:
+        shown = _plain(_rounded(scaled, places))
     length = _run_length(rest, "digit")
-    sign = "-" if exponent < 0 else tokens[at].text[1].replace("-", "")
+    if exponent < 0:
+        sign = "-"
+    else:
+        sign = tokens[at].text[1].replace("-", "")
     tail = "".join(token.text for token in rest[length:])
     return f"{shown}{tokens[at].text[0]}{sign}{abs(exponent):0{length or 1}}{tail}"
 
@@ -225,7 +266,10 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
         return ""
     whole_tokens = tokens[:start]
     has_whole = any(token.kind == "digit" for token in whole_tokens)
-    whole = int(number) if has_whole else 0
+    if has_whole:
+        whole = int(number)
+    else:
+        whole = 0
     part = Fraction(number) - whole
     if below.isdecimal() and int(below):
         under = int(below)
@@ -245,7 +289,9 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
 
 
 def _convergent(number: Fraction, most: int) -> tuple[int, int]:
-    """The last convergent of the continued fraction of a number whose denominator is at most `most`, as Excel chooses it."""
+    """The last convergent of the continued fraction of a number whose denominator is at most
+    `most`, as Excel chooses it.
+    """
     above = 1
     former_above = 0
     under = 0

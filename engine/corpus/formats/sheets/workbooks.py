@@ -1,5 +1,5 @@
-"""Workbooks of any size through office_oxide, which gives the cells of a sheet as a table, but of no more than 10,000 rows, all as
-wide as the widest. Its plain text has no such bounds.
+"""Workbooks of any size through office_oxide, which gives the cells of a sheet as a table, but
+of no more than 10,000 rows, all as wide as the widest. Its plain text has no such bounds.
 """
 
 from __future__ import annotations
@@ -17,24 +17,31 @@ _MAX_CELLS = 2**20  # of a thousand bytes each
 
 
 def represented(workbook: Any, content: bytes) -> str:
-    """JSON of a workbook as office_oxide represents it; where it is too large for that, each sheet is one table with its rows as
-    `plain`, a list of texts for each. Raises as office_oxide does, and as `package_of`.
+    """JSON of a workbook as office_oxide represents it; where it is too large for that, each
+    sheet is one table with its rows as `plain`, a list of texts for each. Raises as office_oxide
+    does, and as `package_of`.
     """
     plain = workbook.plain_text()
     lines = plain.split("\n")
     width = max(1 + line.rstrip("\t").count("\t") for line in lines)
-    said = str(workbook.to_ir_json()) if len(lines) * width <= _MAX_CELLS else _ROWS_LOST
+    if len(lines) * width <= _MAX_CELLS:
+        said = str(workbook.to_ir_json())
+    else:
+        said = _ROWS_LOST
     if _ROWS_LOST not in said:
         return said
     package = package_of(content)
     sheets = filter(SHEET.fullmatch, package.namelist())
     bare = with_parts(package, {name: _CELLS.sub(b"", package.read(name)) for name in sheets})
     found = json.loads(type(workbook).from_bytes(bare, "xlsx").to_ir_json())
-    sections, rest = found["sections"], f"\n\n{plain}\n"
+    sections = found["sections"]
+    rest = f"\n\n{plain}\n"
     for section, following in zip(sections, [*sections[1:], {}], strict=True):
         # a sheet's name stands before its rows, and a blank line before that
         rest = rest.removeprefix(f"\n\n{section.get('title')}\n")
         own, _, left = f"\n{rest}".partition(name := f"\n\n{following.get('title', chr(0))}\n")
-        section["elements"] = [{"type": "table", "plain": [line.split("\t") for line in own.split("\n")]}]
+        section["elements"] = [
+            {"type": "table", "plain": [line.split("\t") for line in own.split("\n")]}
+        ]
         rest = f"{name}{left}"
     return json.dumps(found)

@@ -1,4 +1,6 @@
-"""Archives of tar and 7-Zip, and compressed files: read as ZIP archives are, within the same limits."""
+"""Archives of tar and 7-Zip, and compressed files: read as ZIP archives are, within the same
+limits.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,10 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 
 def tar(
-    files: Mapping[str, bytes], *more: tarfile.TarInfo, form: int = tarfile.PAX_FORMAT, encoding: str = "utf-8"
+    files: Mapping[str, bytes],
+    *more: tarfile.TarInfo,
+    form: int = tarfile.PAX_FORMAT,
+    encoding: str = "utf-8",
 ) -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=form, encoding=encoding) as archive:
@@ -76,9 +81,13 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     return member
 
 
-def packed_by_7z(files: Mapping[str, bytes], password: str | None = None, *, hide_names: bool = False) -> bytes:
+def packed_by_7z(
+    files: Mapping[str, bytes], password: str | None = None, *, hide_names: bool = False
+) -> bytes:
     content = io.BytesIO()
-    with py7zr.SevenZipFile(content, "w", password=password, header_encryption=hide_names) as archive:
+    with py7zr.SevenZipFile(
+        content, "w", password=password, header_encryption=hide_names
+    ) as archive:
         for name, data in files.items():
             archive.writestr(data, name)
     return content.getvalue()
@@ -117,7 +126,10 @@ def test_archives_are_read_in_confinement(tmp_path: Path, name: str) -> None:
 
 
 def test_archives_inside_archives_are_read(tmp_path: Path) -> None:
-    inner = {"x.tar.gz": gzip.compress(tar({"a.txt": b"The tern."})), "y.7z": packed_by_7z({"b.txt": b"The eider."})}
+    inner = {
+        "x.tar.gz": gzip.compress(tar({"a.txt": b"The tern."})),
+        "y.7z": packed_by_7z({"b.txt": b"The eider."}),
+    }
     for name, content in {"a.tar": tar(inner), "b.7z": packed_by_7z(inner)}.items():
         assert sorted_out(opened(tmp_path, name, content)) == ({"x.tar.gz/a.txt", "y.7z/b.txt"}, {})
 
@@ -131,7 +143,9 @@ def test_archives_inside_archives_are_read(tmp_path: Path) -> None:
         ("note.txt.zst", zstd.compress),
     ],
 )
-def test_a_file_that_is_compressed_alone_is_read(tmp_path: Path, name: str, pack: Callable[[bytes], bytes]) -> None:
+def test_a_file_that_is_compressed_alone_is_read(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
+) -> None:
     (found,) = opened(tmp_path, name, pack(b"The tern."))
     assert isinstance(found, ReadDocument)
     assert (found.member, found.text) == ("note.txt", "The tern.")
@@ -157,7 +171,9 @@ def test_links_devices_and_names_that_lead_out_are_left_out(tmp_path: Path) -> N
     }
 
 
-@pytest.mark.parametrize(("encoding", "name"), [("cp1252", "Prüfbericht Größe.txt"), ("utf-8", "Größe 资料.txt")])
+@pytest.mark.parametrize(
+    ("encoding", "name"), [("cp1252", "Prüfbericht Größe.txt"), ("utf-8", "Größe 资料.txt")]
+)
 def test_names_in_old_archives_of_tar_are_legible(tmp_path: Path, encoding: str, name: str) -> None:
     content = tar({name: b"The tern."}, form=tarfile.GNU_FORMAT, encoding=encoding)
     assert sorted_out(opened(tmp_path, "a.tar", content))[0] == {name}
@@ -167,7 +183,9 @@ def test_names_in_old_archives_of_tar_are_legible(tmp_path: Path, encoding: str,
 def test_locked_archives_of_7z_are_opened_by_a_known_password(
     tmp_path: Path, passwords: Callable[..., None], hide_names: bool
 ) -> None:
-    content = packed_by_7z({"a.txt": b"The tern.", "b.txt": b"The eider."}, "secret", hide_names=hide_names)
+    content = packed_by_7z(
+        {"a.txt": b"The tern.", "b.txt": b"The eider."}, "secret", hide_names=hide_names
+    )
     for known in ((), ("wrong",)):
         passwords(*known)
         with pytest.raises(UnreadableFileError) as closed:
@@ -200,14 +218,21 @@ def test_what_comes_before_a_damage_is_read(tmp_path: Path, ending: str) -> None
         ("a.7z", packed_by_7z({".x": b"y"}), "empty"),
     ],
 )
-def test_damaged_and_empty_archives_say_so(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
+def test_damaged_and_empty_archives_say_so(
+    tmp_path: Path, name: str, content: bytes, kind: str
+) -> None:
     with pytest.raises(UnreadableFileError) as failed:
         opened(tmp_path, name, content)
     assert failed.value.kind == kind
 
 
 def test_archives_with_the_ending_of_another_kind_are_read(tmp_path: Path) -> None:
-    kinds = {"a.zip": packed_by_7z, "b.7z": tar, "c.tar": lambda files: gzip.compress(tar(files)), "d.tgz": tar}
+    kinds = {
+        "a.zip": packed_by_7z,
+        "b.7z": tar,
+        "c.tar": lambda files: gzip.compress(tar(files)),
+        "d.tgz": tar,
+    }
     for name, pack in kinds.items():
         assert sorted_out(opened(tmp_path, name, pack({"a.txt": b"The tern."})))[0] == {"a.txt"}
     zipped = office.zipped({"a.txt": "The tern."})
@@ -224,13 +249,23 @@ def test_bombs_are_refused(tmp_path: Path) -> None:
     assert sorted_out(opened(tmp_path, "a.txt.gz", alone)) == (set(), {"a.txt": "too large"})
 
 
-def test_files_that_are_too_large_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_too_large_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in (members, tarballs, seven_zip):
         monkeypatch.setattr(module, "MAX_MEMBER", 100)
     monkeypatch.setattr(seven_zip, "AT_ONCE", 100)
-    files = {"a.txt": b"The tern.", "b.txt": b"x" * 101, "c.txt": b"The eider." * 9, "d.txt": b"The gull."}
+    files = {
+        "a.txt": b"The tern.",
+        "b.txt": b"x" * 101,
+        "c.txt": b"The eider." * 9,
+        "d.txt": b"The gull.",
+    }
     for name, content in {"a.tar": tar(files), "a.7z": packed_by_7z(files)}.items():
-        assert sorted_out(opened(tmp_path, name, content)) == ({"a.txt", "c.txt", "d.txt"}, {"b.txt": "too large"})
+        assert sorted_out(opened(tmp_path, name, content)) == (
+            {"a.txt", "c.txt", "d.txt"},
+            {"b.txt": "too large"},
+        )
 
 
 def test_members_with_one_name_are_all_read(tmp_path: Path) -> None:
@@ -238,5 +273,9 @@ def test_members_with_one_name_are_all_read(tmp_path: Path) -> None:
     with py7zr.SevenZipFile(content, "w") as archive:
         for bird in (b"The tern.", b"The eider.", b"The gull."):
             archive.writestr(bird, "a.txt")
-    texts = {one.text for one in opened(tmp_path, "a.7z", content.getvalue()) if isinstance(one, ReadDocument)}
+    texts = {
+        one.text
+        for one in opened(tmp_path, "a.7z", content.getvalue())
+        if isinstance(one, ReadDocument)
+    }
     assert texts == {"The tern.", "The eider.", "The gull."}

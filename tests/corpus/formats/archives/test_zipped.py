@@ -35,11 +35,14 @@ def names_in(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("encoding", "names"),
     [
-        ("gb18030", ["资料/会议记录.txt", "报告.txt"]), ("cp932", ["ソフト.txt", "資料.txt"]), ("cp866", ["Отчёт.txt", "фото.txt"]),
-        ("utf-8", ["näher.txt", "报告.txt"]), ("cp437", ["näher.txt", "Größe.txt"]),
+        ("gb18030", ["资料/会议记录.txt", "报告.txt"]),
+        ("cp932", ["ソフト.txt", "資料.txt"]),
+        ("cp866", ["Отчёт.txt", "фото.txt"]),
+        ("utf-8", ["näher.txt", "报告.txt"]),
+        ("cp437", ["näher.txt", "Größe.txt"]),
         ("cp850", ["São.txt", "Année.txt", "Größe.txt"]),
     ],
-)  # fmt: skip
+)
 def test_names_are_read_in_the_code_page_that_they_are_written_in(
     tmp_path: Path, encoding: str, names: list[str]
 ) -> None:
@@ -57,11 +60,15 @@ SHOWN = {
 @pytest.mark.shared
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the shared data sets are missing")
 def test_names_in_archives_of_other_programs_are_legible() -> None:
-    reported = {name: [found.member for found in everything_in(SAMPLES / name, "zip")] for name in SHOWN}
+    reported = {
+        name: [found.member for found in everything_in(SAMPLES / name, "zip")] for name in SHOWN
+    }
     assert reported == SHOWN
 
 
-def test_an_archive_whose_end_names_a_wrong_disk_is_read_where_all_of_it_is_there(tmp_path: Path) -> None:
+def test_an_archive_whose_end_names_a_wrong_disk_is_read_where_all_of_it_is_there(
+    tmp_path: Path,
+) -> None:
     content = bytearray(office.zipped({"a.txt": "The pelican.", "b.txt": "The heron."}))
     content[content.rfind(b"PK\x05\x06") + 4] = 3
     (tmp_path / "a.zip").write_bytes(content)

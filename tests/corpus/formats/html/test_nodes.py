@@ -17,17 +17,67 @@ from engine.corpus.formats.html.nodes import Element, parsed
 
 SHARED = Path(__file__).resolve().parents[5] / "shared" / "data" / "office"
 NAMES = (
-    "html", "head", "body", "title", "p", "div", "b", "a", "table", "tr", "td", "ul", "li", "pre", "script", "style", "template",
-    "ruby", "rt", "svg", "text", "textarea", "select", "option", "o:p", "nav", "form", "noscript", "frameset",
-)  # fmt: skip
+    "html",
+    "head",
+    "body",
+    "title",
+    "p",
+    "div",
+    "b",
+    "a",
+    "table",
+    "tr",
+    "td",
+    "ul",
+    "li",
+    "pre",
+    "script",
+    "style",
+    "template",
+    "ruby",
+    "rt",
+    "svg",
+    "text",
+    "textarea",
+    "select",
+    "option",
+    "o:p",
+    "nav",
+    "form",
+    "noscript",
+    "frameset",
+)
 WHOLE = (
-    "<br>", "<img alt='x'>", "<!-- no text -->", "<?php echo 1 ?>", "<![CDATA[data]]>", "<!DOCTYPE html>", "&amp;", "&nbsp;",
-    "&#x41;", "&bogus;", "<p", "</", "<", ">", "<a href='x", "<div hidden>", "<p class='a  b' id=c>", "text", " ", "\n",
-    "Größe 漢字", "\ufffd", "<?xml version='1.0'?>", "\ufeff",
-)  # fmt: skip
+    "<br>",
+    "<img alt='x'>",
+    "<!-- no text -->",
+    "<?php echo 1 ?>",
+    "<![CDATA[data]]>",
+    "<!DOCTYPE html>",
+    "&amp;",
+    "&nbsp;",
+    "&#x41;",
+    "&bogus;",
+    "<p",
+    "</",
+    "<",
+    ">",
+    "<a href='x",
+    "<div hidden>",
+    "<p class='a  b' id=c>",
+    "text",
+    " ",
+    "\n",
+    "Größe 漢字",
+    "\ufffd",
+    "<?xml version='1.0'?>",
+    "\ufeff",
+)
 PIECES = st.one_of(
-    st.sampled_from([f"<{name}>" for name in NAMES]), st.sampled_from([f"</{name}>" for name in NAMES]), st.sampled_from(WHOLE)
-)  # fmt: skip
+    st.sampled_from([f"<{name}>" for name in NAMES]),
+    st.sampled_from([f"</{name}>" for name in NAMES]),
+    st.sampled_from(WHOLE),
+)
 
 
 def parts_of(element: Element) -> Iterator[Any]:
@@ -36,7 +86,10 @@ def parts_of(element: Element) -> Iterator[Any]:
         if isinstance(inner, str):
             yield inner
         else:
-            yield inner.name, {name: " ".join(value.split()) for name, value in inner.attributes.items()}
+            yield (
+                inner.name,
+                {name: " ".join(value.split()) for name, value in inner.attributes.items()},
+            )
             yield from parts_of(inner)
             yield "end", inner.name
 
@@ -46,7 +99,10 @@ def parts_of_soup(tag: Any) -> Iterator[Any]:
         if type(inner) in (NavigableString, CData):
             yield str(inner)
         elif not isinstance(inner, NavigableString):
-            values = {name: value if isinstance(value, str) else " ".join(value) for name, value in inner.attrs.items()}
+            values = {
+                name: value if isinstance(value, str) else " ".join(value)
+                for name, value in inner.attrs.items()
+            }
             yield inner.name, {name: " ".join(value.split()) for name, value in values.items()}
             yield from parts_of_soup(inner)
             yield "end", inner.name
@@ -94,6 +150,8 @@ def test_real_pages_have_the_elements_and_words_that_beautiful_soup_finds() -> N
     compared = 0
     for path in sorted(SHARED.rglob("*.htm*")):
         source = path.read_bytes().decode("utf-8", "replace").replace("\0", "\ufffd")
-        assert joined(parts_of(parsed(source).root)) == joined(parts_of_soup(soup_of(source))), path.name
+        assert joined(parts_of(parsed(source).root)) == joined(parts_of_soup(soup_of(source))), (
+            path.name
+        )
         compared += 1
     assert compared > 25

@@ -77,7 +77,10 @@ def test_declarations_that_never_end_are_passed_over(page: bytes) -> None:
     ("page", "encoding"),
     [
         (b'<html><head><meta charset="KOI8-R">', "koi8-r"),
-        (b'<META http-equiv=Content-Type content="text/html; charset=windows-1252">', "windows-1252"),
+        (
+            b'<META http-equiv=Content-Type content="text/html; charset=windows-1252">',
+            "windows-1252",
+        ),
         (b"<meta name=author content=x><meta\n charset = 'utf-8' />", "utf-8"),
         (b'\n<?xml version="1.0" encoding="ISO-8859-2"?><html>', "iso-8859-2"),
         (b"<script>" + b"x" * 100_000 + b"</script><meta charset=utf-8>", "utf-8"),
@@ -122,27 +125,41 @@ def test_all_that_a_page_shows_is_text_but_what_it_calls_navigation() -> None:
 
 def test_a_title_in_the_header_of_an_article_is_a_heading() -> None:
     found = read("<article><header><h2><a>The pelican</a></h2></header><p>It rests.</p></article>")
-    assert [(heading.start, heading.level, heading.title) for heading in found.headings] == [(0, 2, "The pelican")]
+    assert [(heading.start, heading.level, heading.title) for heading in found.headings] == [
+        (0, 2, "The pelican")
+    ]
 
 
 @pytest.mark.parametrize(
     ("page", "text"),
     [
         ("<ol><li>Berths<li>Pilots</ol><ol><li>Fees</ol>", "1. Berths\n2. Pilots\n1. Fees"),
-        ("<ol start=3><li>a<li value=7>b<li>c<ul><li>u</ul><ol type=a><li>d<li>e</ol></ol>", "3. a\n7. b\n8. c\n- u\na. d\nb. e"),
+        (
+            "<ol start=3><li>a<li value=7>b<li>c<ul><li>u</ul><ol type=a><li>d<li>e</ol></ol>",
+            "3. a\n7. b\n8. c\n- u\na. d\nb. e",
+        ),
         ("<ol type=I start=x><li>a<li>b</ol><ol start=0><li>c", "I. a\nII. b\n0. c"),
-        ("<ol><li><h2>Scope</h2><p>It rests.</p></li><li><p>Fees</p><p>are due.</p></li></ol>",
-         "1. Scope\n\nIt rests.\n\n2. Fees\n\nare due."),
+        (
+            "<ol><li><h2>Scope</h2><p>It rests.</p></li><li><p>Fees</p><p>are due.</p></li></ol>",
+            "1. Scope\n\nIt rests.\n\n2. Fees\n\nare due.",
+        ),
         ("<ol><li></li><li><div></div>b</ol><p>after</p>", "2. b\n\nafter"),
         ("<ul><li></li></ul><p>after</p>", "after"),
         ("<ul><li><h3>Tern</h3></ul><h3></h3><p>after</p>", "Tern\n\nafter"),
     ],
-)  # fmt: skip
-def test_items_of_lists_are_reported_with_what_a_page_shows_before_them(page: str, text: str) -> None:
+)
+def test_items_of_lists_are_reported_with_what_a_page_shows_before_them(
+    page: str, text: str
+) -> None:
     assert shown_text(page) == text
 
 
 def test_headings_in_numbered_lists_are_called_with_their_numbers() -> None:
     document = read("<ol><li><h2>Scope</h2><p>It rests.</p><li><h2>Fees</h2></ol>")
-    assert [(heading.level, heading.title) for heading in document.headings] == [(2, "1. Scope"), (2, "2. Fees")]
-    assert all(document.text.startswith(heading.title, heading.start) for heading in document.headings)
+    assert [(heading.level, heading.title) for heading in document.headings] == [
+        (2, "1. Scope"),
+        (2, "2. Fees"),
+    ]
+    assert all(
+        document.text.startswith(heading.title, heading.start) for heading in document.headings
+    )

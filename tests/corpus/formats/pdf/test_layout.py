@@ -30,14 +30,20 @@ def page_of(drawn: Iterable[str], *, more: str = "", rotate: int = 0) -> str:
     content = office.pdf("The pelican.")
     shown = f"BT /F1 12 Tf {''.join(drawn)} ET {more}".encode()
     old = content[content.index(b"BT /F1") : content.index(b" ET") + 3]
-    content = content.replace(old, shown).replace(b"/Length %d" % len(old), b"/Length %d" % len(shown))
+    content = content.replace(old, shown).replace(
+        b"/Length %d" % len(old), b"/Length %d" % len(shown)
+    )
     if rotate:
         content = content.replace(b"/MediaBox", b"/Rotate %d/MediaBox" % rotate)
-    (document,) = (found for found in READER.read(Path("a.pdf"), content) if isinstance(found, ReadDocument))
+    (document,) = (
+        found for found in READER.read(Path("a.pdf"), content) if isinstance(found, ReadDocument)
+    )
     return document.text
 
 
-def table(rows: Sequence[Sequence[str]], pitch: float = 20) -> list[tuple[tuple[float, float], str]]:
+def table(
+    rows: Sequence[Sequence[str]], pitch: float = 20
+) -> list[tuple[tuple[float, float], str]]:
     """What is drawn for the cells of a table, row by row."""
     return [
         ((LEFT[column], 700 - pitch * at), cell)
@@ -58,7 +64,9 @@ def test_the_cells_of_a_row_stand_in_one_line() -> None:
 
 def test_rows_are_kept_where_the_file_draws_columns() -> None:
     by_column = sorted(table(ROWS), key=lambda cell: cell[0][0])
-    text = page_of((text_at(place, cell) for place, cell in by_column), more=rules(range(635, 720, 20)))
+    text = page_of(
+        (text_at(place, cell) for place, cell in by_column), more=rules(range(635, 720, 20))
+    )
     assert text.split("\n") == [" | ".join(row) for row in ROWS]
 
 
@@ -78,7 +86,13 @@ def test_a_cell_of_several_lines_is_drawn_before_the_next() -> None:
             ((290, 672), "4"),
             ((360, 672), "Ada Quay"),
         ),
-        *(((72, 644), "South quay"), ((200, 644), "9 m"), ((290, 644), "2"), ((360, 644), "Bo"), ((360, 632), "Mole")),
+        *(
+            ((72, 644), "South quay"),
+            ((200, 644), "9 m"),
+            ((290, 644), "2"),
+            ((360, 644), "Bo"),
+            ((360, 632), "Mole"),
+        ),
     ]
     text = page_of(text_at(place, cell) for place, cell in drawn)
     assert text.split("\n") == [
@@ -96,7 +110,9 @@ def test_rules_say_where_a_row_ends() -> None:
         drawn += [((200, top), "for ships of"), ((360, top), "open by"), ((72, top - 6), name)]
         drawn += [((200, top - 12), f"{9 + at} m and inspec-"), ((360, top - 12), "day")]
         drawn += [((200, top - 24), "ted yearly")]
-    text = page_of((text_at(place, cell) for place, cell in drawn), more=rules((716, 670, 630, 590)))
+    text = page_of(
+        (text_at(place, cell) for place, cell in drawn), more=rules((716, 670, 630, 590))
+    )
     assert text.split("\n") == [
         "North quay | for ships of 9 m and inspected yearly | open by day",
         "South quay | for ships of 10 m and inspected yearly | open by day",
@@ -144,7 +160,11 @@ COLUMNS = (
 
 
 def drawn_line_by_line() -> list[str]:
-    return [text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at]) for at in range(4) for column in range(2)]
+    return [
+        text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at])
+        for at in range(4)
+        for column in range(2)
+    ]
 
 
 def test_columns_that_are_drawn_line_by_line_are_read_one_after_the_other() -> None:
@@ -154,13 +174,20 @@ def test_columns_that_are_drawn_line_by_line_are_read_one_after_the_other() -> N
 
 def test_columns_that_are_drawn_one_after_the_other_stay_so() -> None:
     text = page_of(
-        text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at]) for column in range(2) for at in range(4)
+        text_at((72 + 260 * column, 700 - 14 * at), COLUMNS[column][at])
+        for column in range(2)
+        for at in range(4)
     )
     assert text == "\n".join(COLUMNS[0] + COLUMNS[1]).replace("be-\nfore ", "before ")
 
 
 TURNS = {90: "0 1 -1 0", 270: "0 -1 1 0", 180: "-1 0 0 -1"}
-LINES = ("The heron moors at noon.", "Berths are inspected by the freight", "elevator and its inspec-", "tion.")
+LINES = (
+    "The heron moors at noon.",
+    "Berths are inspected by the freight",
+    "elevator and its inspec-",
+    "tion.",
+)
 
 
 @pytest.mark.parametrize("rotate", [0, 90, 180, 270])
@@ -173,13 +200,16 @@ def test_turned_text_is_read_line_by_line(rotate: int, turn: int) -> None:
         180: lambda at: (500, 100 + 20 * at),
     }
     drawn = [
-        f"{TURNS[turn]} {places[turn](at)[0]} {places[turn](at)[1]} Tm ({line}) Tj " for at, line in enumerate(LINES)
+        f"{TURNS[turn]} {places[turn](at)[0]} {places[turn](at)[1]} Tm ({line}) Tj "
+        for at, line in enumerate(LINES)
     ]
     text = page_of(drawn, rotate=rotate)
     assert text.replace("\n", " ").replace("inspec- tion", "inspection") == " ".join(LINES).replace(
         "inspec- tion", "inspection"
     )
-    assert text.startswith("The heron moors at noon.\nBerths are inspected by the freight\nelevator")
+    assert text.startswith(
+        "The heron moors at noon.\nBerths are inspected by the freight\nelevator"
+    )
 
 
 def test_a_turned_table_keeps_its_rows() -> None:
@@ -200,7 +230,9 @@ def test_the_files_of_users(name: str) -> None:
     path = SHARED / "faults" / "06-rotated-page" / "docs" / name
     (document,) = (found for found in READER.read(path) if isinstance(found, ReadDocument))
     lines = document.text.split("\n")
-    assert lines[:2] == [f"Landscape row at height {height} Rightcell {height}" for height in (560, 500)]
+    assert lines[:2] == [
+        f"Landscape row at height {height} Rightcell {height}" for height in (560, 500)
+    ]
     assert lines[-2] == "Two column sentence about the freight"
     assert lines[-1].startswith("elevator and its inspec")
 
@@ -223,6 +255,8 @@ EXPECTED = {
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EXPECTED)
 def test_tables_of_real_files(name: str) -> None:
-    path = SHARED / "office" / "markitdown" / "packages" / "markitdown" / "tests" / "test_files" / name
+    path = (
+        SHARED / "office" / "markitdown" / "packages" / "markitdown" / "tests" / "test_files" / name
+    )
     (document,) = (found for found in READER.read(path) if isinstance(found, ReadDocument))
     assert [row for row in EXPECTED[name] if row not in document.text.split("\n")] == []

@@ -13,13 +13,18 @@ from engine.corpus.formats.pdf import PdfReader
 from engine.corpus.formats.pdf.outline import Bookmark, headings_of
 
 TEXT = (
-    "Contents\nBerths 1\n\n1. Berths\nThe pelican boards.\nSee Berths.\n\nKapitel 2 Pilots and\ntheir ships\nThe heron."
+    "Contents\nBerths 1\n\n1. Berths\nThe pelican boards.\nSee Berths.\n\nKapitel 2 Pilots"
+    " and\ntheir ships\nThe heron."
 )
 PAGES = (Page(0, 1, "page 1"), Page(19, 2, "page 2"), Page(62, 4, "page 4"))
 
 
 def test_pages_of_the_example_begin_where_it_says() -> None:
-    assert [TEXT[page.start :].split(" ")[0] for page in PAGES] == ["Contents\nBerths", "1.", "Kapitel"]
+    assert [TEXT[page.start :].split(" ")[0] for page in PAGES] == [
+        "Contents\nBerths",
+        "1.",
+        "Kapitel",
+    ]
 
 
 @pytest.mark.parametrize("title", ["Berths", "1 Berths", "1. Berths", "berths", "A.1 Berths"])
@@ -51,16 +56,29 @@ def test_equal_titles_are_found_one_after_the_other_and_headings_come_in_order()
     pages = (Page(0, 1, "page 1"),)
     bookmarks = [Bookmark(1, "Aims", 1), Bookmark(1, "Scope", 1)]
     assert headings_of(bookmarks, text, pages) == (Heading(16, 1, "Aims"),)
-    assert headings_of(bookmarks[::-1] * 2, text, pages) == (Heading(0, 1, "Scope"), Heading(16, 1, "Aims"))
+    assert headings_of(bookmarks[::-1] * 2, text, pages) == (
+        Heading(0, 1, "Scope"),
+        Heading(16, 1, "Aims"),
+    )
 
 
 def test_many_bookmarks_on_a_long_page_take_no_long_time() -> None:
     text = "word " * 200_000
     started = time.process_time()
-    assert headings_of([Bookmark(1, "word word nothing", 1)] * 10_000, text, (Page(0, 1, "page 1"),)) == ()
+    assert (
+        headings_of([Bookmark(1, "word word nothing", 1)] * 10_000, text, (Page(0, 1, "page 1"),))
+        == ()
+    )
     assert time.process_time() - started < 5
     started = time.process_time()
-    assert headings_of([Bookmark(1, f"word {n}", 1) for n in range(10_000)], text[:999], (Page(0, 1, "page 1"),)) == ()
+    assert (
+        headings_of(
+            [Bookmark(1, f"word {n}", 1) for n in range(10_000)],
+            text[:999],
+            (Page(0, 1, "page 1"),),
+        )
+        == ()
+    )
     assert time.process_time() - started < 1.5
 
 
@@ -70,9 +88,15 @@ def test_the_outline_of_a_file() -> None:
     entries = (
         b"20 0 obj\n<</First 21 0 R/Last 22 0 R/Count 2>>\nendobj\n"
         b"21 0 obj\n<</Title(1 Berths)/Parent 20 0 R/Next 22 0 R/Dest[4 0 R/Fit]>>\nendobj\n"
-        b"22 0 obj\n<</Title(Pilots)/Parent 20 0 R/Prev 21 0 R/Next 21 0 R/Dest[6 0 R/Fit]>>\nendobj\n"  # goes in a circle
+        b"22 0 obj\n<</Title(Pilots)/Parent 20 0 R/Prev 21 0 R/Next 21 0 R/Dest[6 0"
+        b" R/Fit]>>\nendobj\n"  # goes in a circle
     )
-    (document,) = PdfReader().read(Path("a.pdf"), content.replace(b"xref\n", entries + b"xref\n", 1))
+    (document,) = PdfReader().read(
+        Path("a.pdf"), content.replace(b"xref\n", entries + b"xref\n", 1)
+    )
     assert isinstance(document, ReadDocument)
-    assert document.headings == (Heading(0, 1, "1 Berths"), Heading(document.text.index("Pilots"), 1, "Pilots"))
+    assert document.headings == (
+        Heading(0, 1, "1 Berths"),
+        Heading(document.text.index("Pilots"), 1, "Pilots"),
+    )
     assert document.title == "Harbour plan"

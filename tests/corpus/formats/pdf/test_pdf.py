@@ -1,4 +1,6 @@
-"""PDF files: pages, what they say of themselves, pages that are damaged, and text that runs from right to left."""
+"""PDF files: pages, what they say of themselves, pages that are damaged, and text that runs from
+right to left.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_metadata_of_a_pdf() -> None:
 def test_a_title_that_a_program_wrote_for_none_is_left_out() -> None:
     title = b"Harbour plan".hex().encode()
     (document,) = read(
-        office.pdf("The pelican.").replace(b"/Title<" + title, b"/Title<" + b"(anonymous)".hex().encode())
+        office.pdf("The pelican.").replace(
+            b"/Title<" + title, b"/Title<" + b"(anonymous)".hex().encode()
+        )
     )
     assert isinstance(document, ReadDocument)
     assert document.title == "A"
@@ -61,7 +65,9 @@ def test_a_title_that_a_program_wrote_for_none_is_left_out() -> None:
 
 def test_a_date_that_is_none_and_one_of_no_calendar_are_left_out() -> None:
     (document,) = read(
-        office.pdf("The pelican.").replace(b"D:20310304050607Z".hex().encode(), b"D:20311399".hex().encode())
+        office.pdf("The pelican.").replace(
+            b"D:20310304050607Z".hex().encode(), b"D:20311399".hex().encode()
+        )
     )
     assert isinstance(document, ReadDocument)
     assert document.created is None
@@ -82,12 +88,19 @@ def test_a_damaged_page_is_reported_and_the_others_are_read() -> None:
     assert document.text == "The pelican.\n\nThe tern."
     assert [page.name for page in document.pages] == ["page 1", "page 3"]
     assert isinstance(left, LeftOut)
-    assert (left.member, left.state, left.kind, numbers(left.reason)) == ("page 2", "quarantined", "damaged", [1, 3])
+    assert (left.member, left.state, left.kind, numbers(left.reason)) == (
+        "page 2",
+        "quarantined",
+        "damaged",
+        [1, 3],
+    )
 
 
 def test_pages_that_a_pdf_claims_and_does_not_have_take_no_long_time() -> None:
     started = time.process_time()
-    document, left = read(office.pdf("The pelican.", "The heron.").replace(b"/Count 2", b"/Count 200000"))
+    document, left = read(
+        office.pdf("The pelican.", "The heron.").replace(b"/Count 2", b"/Count 200000")
+    )
     assert time.process_time() - started < 5
     assert isinstance(document, ReadDocument)
     assert document.text == "The pelican.\n\nThe heron."
@@ -100,17 +113,31 @@ def test_of_a_pdf_that_is_cut_what_is_there_is_read() -> None:
     document, rest = read(content[: content.index(b"xref")])
     assert isinstance(document, ReadDocument)
     assert isinstance(rest, LeftOut)
-    assert (document.text, rest.state, rest.kind) == ("The pelican.\n\nThe heron.", "quarantined", "damaged")
+    assert (document.text, rest.state, rest.kind) == (
+        "The pelican.\n\nThe heron.",
+        "quarantined",
+        "damaged",
+    )
     document, page, other = read(content[: content.index(b"6 0 obj")])
     assert isinstance(document, ReadDocument)
     assert isinstance(page, LeftOut)
-    assert (document.text, page.member, page.kind, other) == ("The pelican.", "page 2", "damaged", rest)
+    assert (document.text, page.member, page.kind, other) == (
+        "The pelican.",
+        "page 2",
+        "damaged",
+        rest,
+    )
 
 
-def test_a_pdf_that_is_cut_is_damaged_where_its_catalog_is_not_there_or_its_lock_not_known() -> None:
+def test_a_pdf_that_is_cut_is_damaged_where_its_catalog_is_not_there_or_its_lock_not_known() -> (
+    None
+):
     content = office.pdf("The pelican.")
     locked = office.locked_pdf()
-    for cut in (content[: content.index(b"xref")].replace(b"/Catalog", b"/Cattle!"), locked[: locked.index(b"xref")]):
+    for cut in (
+        content[: content.index(b"xref")].replace(b"/Catalog", b"/Cattle!"),
+        locked[: locked.index(b"xref")],
+    ):
         with unreadable("damaged"):
             read(cut)
 
@@ -122,10 +149,16 @@ def test_a_pdf_of_damaged_pages_alone_is_damaged() -> None:
 
 
 def test_half_a_sign_in_the_metadata_of_a_pdf_costs_only_that() -> None:
-    half = office.pdf("The pelican boards.").replace(b"Harbour plan".hex().encode(), b"FEFF0050D83D004100420043")
+    half = office.pdf("The pelican boards.").replace(
+        b"Harbour plan".hex().encode(), b"FEFF0050D83D004100420043"
+    )
     (document,) = read(half)
     assert isinstance(document, ReadDocument)
-    assert (document.title, document.author, document.text) == ("A", "Ada Quay", "The pelican boards.")
+    assert (document.title, document.author, document.text) == (
+        "A",
+        "Ada Quay",
+        "The pelican boards.",
+    )
 
 
 def test_half_a_sign_in_the_name_of_a_file_attached_to_a_pdf_does_not_lose_the_file() -> None:
@@ -152,7 +185,9 @@ def recognising() -> Iterator[list[bytes]]:
 
 
 def test_damaged_pages_are_not_given_to_ocr(recognising: list[bytes]) -> None:
-    torn = office.pdf("The pelican.", "The heron.").replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
+    torn = office.pdf("The pelican.", "The heron.").replace(
+        b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1
+    )
     document, left = read(torn)
     assert isinstance(document, ReadDocument)
     assert isinstance(left, LeftOut)
@@ -191,7 +226,10 @@ def test_glyphs_that_stand_for_nothing_leave_no_control_characters() -> None:
 
 def test_a_word_that_a_line_end_parts() -> None:
     """PDFium leaves out the hyphen and the line's end, and gives a sign of its own."""
-    with opened(office.pdf("The har-\nbour of North-\nSouth.")) as document, page_of(document, 0) as page:
+    with (
+        opened(office.pdf("The har-\nbour of North-\nSouth.")) as document,
+        page_of(document, 0) as page,
+    ):
         reported = text_of(page)
     assert reported == "The har\x02bour of North\x02South."
     (read_document,) = read(office.pdf("The har-\nbour of North-\nSouth."))
@@ -233,7 +271,9 @@ def with_notes(*notes: bytes) -> bytes:
     """A page that says `The pelican.`, with these notes on it, fields of a form among them."""
     places = b" ".join(b"%d 0 R" % number for number in range(20, 20 + len(notes)))
     content = office.pdf("The pelican.")
-    content = content.replace(b"<</Type/Catalog", b"<</Type/Catalog/AcroForm<</Fields[%s]>>" % places)
+    content = content.replace(
+        b"<</Type/Catalog", b"<</Type/Catalog/AcroForm<</Fields[%s]>>" % places
+    )
     content = content.replace(b"<</Type/Page/", b"<</Type/Page/Annots[%s]/" % places)
     objects = b"".join(
         b"%d 0 obj\n<</Type/Annot/Rect[9 9 90 30]%s>>\nendobj\n" % (number, note)
@@ -257,7 +297,8 @@ def test_what_was_filled_into_a_form_is_read_with_the_names_of_its_fields() -> N
     assert isinstance(document, ReadDocument)
     assert (
         document.text
-        == "The pelican.\n\nBerth code: PHX-121\nName of the pilot: Ada Quay\nShip: Tern\nbird: The pelican."
+        == "The pelican.\n\nBerth code: PHX-121\nName of the pilot: Ada Quay\nShip: Tern\nbird: The"
+        " pelican."
     )
     assert [page.start for page in document.pages] == [0]
 
@@ -266,20 +307,29 @@ def test_what_was_chosen_in_lists_is_reported_as_it_is_shown_there() -> None:
     (document,) = read(
         with_notes(
             b"/Subtype/Widget/FT/Ch/Ff 2097152/T(Ships)/Opt[(Heron)(Tern)(Gull)]/V[(Heron)(Gull)]",
-            b"/Subtype/Widget/FT/Ch/Ff 131072/T(Nr. of the port)/Opt[[(DE)(Germany)][(FR)(France)]]/V(FR)",
+            b"/Subtype/Widget/FT/Ch/Ff 131072/T(Nr. of the"
+            b" port)/Opt[[(DE)(Germany)][(FR)(France)]]/V(FR)",
             b"/Subtype/Widget/FT/Ch/Ff 393216/T(Berth)/Opt[(North)(South)]/V(PHX-121)",
         )
     )
     assert isinstance(document, ReadDocument)
-    assert document.text == "The pelican.\n\nShips: Heron, Gull\nNr. of the port: France\nBerth: PHX-121"
+    assert (
+        document.text
+        == "The pelican.\n\nShips: Heron, Gull\nNr. of the port: France\nBerth: PHX-121"
+    )
 
 
 def test_long_lists_that_are_shown_often_take_no_long_time() -> None:
     choices = b"".join(b"(berth %d)" % number for number in range(2000))
     kids = b" ".join(b"%d 0 R" % number for number in range(20, 2020))
-    field = b"3000 0 obj\n<</FT/Ch/T(Berth)/V(berth 5)/Opt[%s]/Kids[%s]>>\nendobj\n" % (choices, kids)
+    field = b"3000 0 obj\n<</FT/Ch/T(Berth)/V(berth 5)/Opt[%s]/Kids[%s]>>\nendobj\n" % (
+        choices,
+        kids,
+    )
     content = with_notes(*[b"/Subtype/Widget/Parent 3000 0 R"] * 2000)
-    content = content.replace(b"/Fields[", b"/Fields[3000 0 R ").replace(b"xref\n", field + b"xref\n", 1)
+    content = content.replace(b"/Fields[", b"/Fields[3000 0 R ").replace(
+        b"xref\n", field + b"xref\n", 1
+    )
     started = time.process_time()
     (document,) = read(content)
     assert time.process_time() - started < 5
@@ -287,7 +337,9 @@ def test_long_lists_that_are_shown_often_take_no_long_time() -> None:
     assert document.text == "The pelican.\n\nBerth: berth 5"
 
 
-def test_where_notes_take_too_long_the_text_is_kept_and_that_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_notes_take_too_long_the_text_is_kept_and_that_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(pdf_beside, "PATIENCE", 0.0)
     document, left = read(with_notes(*[b"/Subtype/Text/Contents(Who signs this?)"] * 3000))
     assert isinstance(document, ReadDocument)
@@ -310,7 +362,10 @@ def test_comments_are_read_and_links_are_not() -> None:
 
 
 def test_rich_text_of_a_text_box_is_read_where_it_says_more_than_its_plain_text() -> None:
-    rich = b'<?xml version="1.0"?><body xmlns="http://www.w3.org/1999/xhtml"><p>Mind the <b>gang</b>way</p></body>'
+    rich = (
+        b'<?xml version="1.0"?><body xmlns="http://www.w3.org/1999/xhtml"><p>Mind the'
+        b" <b>gang</b>way</p></body>"
+    )
     (document,) = read(
         with_notes(
             b"/Subtype/FreeText/RC(%s)" % rich,
@@ -318,12 +373,16 @@ def test_rich_text_of_a_text_box_is_read_where_it_says_more_than_its_plain_text(
             b"/Subtype/FreeText/Contents(short)/RC 3000 0 R",
         ).replace(
             b"xref\n",
-            b"3000 0 obj\n<</Length 35>>stream\n<p>short, but the rich text is long</p>\nendstream\nendobj\nxref\n",
+            b"3000 0 obj\n<</Length 35>>stream\n<p>short, but the rich text is"
+            b" long</p>\nendstream\nendobj\nxref\n",
             1,
         )
     )
     assert isinstance(document, ReadDocument)
-    assert document.text == "The pelican.\n\nMind the gangway\nWho signs?\nshort\nshort, but the rich text is long"
+    assert (
+        document.text
+        == "The pelican.\n\nMind the gangway\nWho signs?\nshort\nshort, but the rich text is long"
+    )
 
 
 def test_a_comment_that_repeats_words_of_its_page_is_reported_once() -> None:
@@ -334,7 +393,9 @@ def test_a_comment_that_repeats_words_of_its_page_is_reported_once() -> None:
     )
     shown = b"The pelican boards) Tj 0 -20 Td (the har-) Tj 0 -20 Td (bour ferry PHX-121."
     (document,) = read(
-        content.replace(b"The pelican.", shown).replace(b"/Length 47", b"/Length %d" % (35 + len(shown)))
+        content.replace(b"The pelican.", shown).replace(
+            b"/Length 47", b"/Length %d" % (35 + len(shown))
+        )
     )
     assert isinstance(document, ReadDocument)
     assert document.text == "The pelican boards\nthe harbour ferry PHX-121.\n\nPHX-12\nab"
@@ -351,9 +412,16 @@ def test_a_form_on_a_page_without_text_is_text() -> None:
 
 def meaning(shown: str, signs: dict[str, str]) -> str:
     """The text of a PDF which says that some of its glyphs stand for other signs than theirs."""
-    reported = "\n".join(f"<{ord(glyph):02X}><{sign.encode('utf-16-be').hex()}>" for glyph, sign in signs.items())
-    table = f"begincmap 1 begincodespacerange <00><FF> endcodespacerange {len(signs)} beginbfchar\n{reported}\nendbfchar endcmap"
-    content = office.pdf(shown, extra=b"<</Length %d>>stream\n%s\nendstream" % (len(table), table.encode()))
+    reported = "\n".join(
+        f"<{ord(glyph):02X}><{sign.encode('utf-16-be').hex()}>" for glyph, sign in signs.items()
+    )
+    table = (
+        f"begincmap 1 begincodespacerange <00><FF> endcodespacerange {len(signs)}"
+        f" beginbfchar\n{reported}\nendbfchar endcmap"
+    )
+    content = office.pdf(
+        shown, extra=b"<</Length %d>>stream\n%s\nendstream" % (len(table), table.encode())
+    )
     (document,) = read(content.replace(b"/Helvetica", b"/Helvetica/ToUnicode 8 0 R"))
     assert isinstance(document, ReadDocument)
     return document.text
@@ -365,6 +433,12 @@ def test_signs_of_two_halves_cost_only_themselves_beside_letters_from_right_to_l
     assert meaning("ACB", signs) == "בא"
 
 
-def test_what_stands_beyond_the_edges_of_a_page_is_not_reported_beside_letters_from_right_to_left() -> None:
+def test_what_stands_beyond_the_edges_of_a_page_is_not_reported_beside_letters_from_right_to_left() -> (  # noqa: E501
+    None
+):
     lines = "\n".join(["AB", *["pelican"] * 40])
-    assert meaning(lines, {}).count("pelican") == meaning(lines, {"A": "א", "B": "ב"}).count("pelican") == 35
+    assert (
+        meaning(lines, {}).count("pelican")
+        == meaning(lines, {"A": "א", "B": "ב"}).count("pelican")
+        == 35
+    )

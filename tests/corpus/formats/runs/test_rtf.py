@@ -9,7 +9,9 @@ from fixtures.text_runs import read, rtf
 
 from engine.corpus.formats.runs.rtf import rewrite
 
-SHARED = Path(__file__).resolve().parents[5] / "shared" / "data" / "faults" / "14-rtf-mid-word" / "docs"
+SHARED = (
+    Path(__file__).resolve().parents[5] / "shared" / "data" / "faults" / "14-rtf-mid-word" / "docs"
+)
 RIGHT = {
     "a_word_runs.rtf": "The interlock switch and the Kranführer of site PX-4411. Contract ends.",
     "b_toggle.rtf": "The interlock switch, defective.",
@@ -53,7 +55,13 @@ def test_bytes_of_a_picture_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"{\\rtf1 {\\b x}y" * 3000, b"}" * 5000 + b"\\pard}x", b"{\\rtf1\\pard\\u", b"\\bin9999999999 "]
+    "content",
+    [
+        b"{\\rtf1 {\\b x}y" * 3000,
+        b"}" * 5000 + b"\\pard}x",
+        b"{\\rtf1\\pard\\u",
+        b"\\bin9999999999 ",
+    ],
 )
 def test_damaged_files_are_rewritten_without_an_error(content: bytes) -> None:
     assert isinstance(rewrite(content), bytes)

@@ -14,7 +14,14 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats.opening import everything_in
 from engine.corpus.formats.runs.superscripts import as_superscript
 
-SHARED = Path(__file__).resolve().parents[5] / "shared" / "data" / "faults" / "03-footnote-marks" / "docs"
+SHARED = (
+    Path(__file__).resolve().parents[5]
+    / "shared"
+    / "data"
+    / "faults"
+    / "03-footnote-marks"
+    / "docs"
+)
 
 
 @pytest.mark.parametrize(
@@ -48,12 +55,15 @@ def raised(text: str) -> str:
 
 
 def test_superscripts_of_word(tmp_path: Path) -> None:
-    body = f"<w:p>{run('The sure')}{run('ty')}{raised('1')}{run(' covers 10')}{raised('6')}{run(' on the 1')}{raised('st')}</w:p>"
+    body = f"<w:p>{run('The sure')}{run('ty')}{raised('1')}{run(' covers 10')}{raised('6')}{run(' on the 1')}{raised('st')}</w:p>"  # noqa: E501
     assert read(tmp_path / "a.docx", docx(body)) == "The surety¹ covers 10⁶ on the 1st"
 
 
 def test_a_style_may_raise_text(tmp_path: Path) -> None:
-    styles = '<w:style w:type="character" w:styleId="Mark"><w:rPr><w:vertAlign w:val="superscript"/></w:rPr></w:style>'
+    styles = (
+        '<w:style w:type="character" w:styleId="Mark"><w:rPr><w:vertAlign'
+        ' w:val="superscript"/></w:rPr></w:style>'
+    )
     body = f"<w:p>{run('surety')}{run('2', style='Mark')}</w:p>"
     assert read(tmp_path / "a.docx", docx(body, styles)) == "surety²"
 
@@ -61,9 +71,16 @@ def test_a_style_may_raise_text(tmp_path: Path) -> None:
 def test_superscripts_of_powerpoint(tmp_path: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(office.pptx())) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    runs = 'pelican</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>1</a:t></a:r><a:r><a:t> boards at dawn.</a:t></a:r>'
-    slide = files["ppt/slides/slide1.xml"].decode().replace("pelican boards at dawn.</a:t></a:r>", runs)
-    assert "pelican¹ boards" in read(tmp_path / "a.pptx", office.zipped({**files, "ppt/slides/slide1.xml": slide}))
+    runs = (
+        'pelican</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>1</a:t></a:r><a:r><a:t> boards at'
+        " dawn.</a:t></a:r>"
+    )
+    slide = (
+        files["ppt/slides/slide1.xml"].decode().replace("pelican boards at dawn.</a:t></a:r>", runs)
+    )
+    assert "pelican¹ boards" in read(
+        tmp_path / "a.pptx", office.zipped({**files, "ppt/slides/slide1.xml": slide})
+    )
 
 
 def test_superscripts_of_epub(tmp_path: Path) -> None:
@@ -80,13 +97,18 @@ def test_superscripts_of_open_document(tmp_path: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(office.odt())) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     style = (
-        '<office:automatic-styles><style:style xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0" '
-        'style:name="T1" style:family="text"><style:text-properties style:text-position="super 58%"/></style:style>'
-        "</office:automatic-styles><office:body>"
+        "<office:automatic-styles><style:style"
+        ' xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0" style:name="T1"'
+        ' style:family="text"><style:text-properties style:text-position="super'
+        ' 58%"/></style:style></office:automatic-styles><office:body>'
     )
     content = files["content.xml"].decode().replace("<office:body>", style)
-    content = content.replace("The pelican", 'The pelican<text:span text:style-name="T1">1</text:span>')
-    assert "The pelican¹ boards" in read(tmp_path / "a.odt", office.zipped({**files, "content.xml": content}))
+    content = content.replace(
+        "The pelican", 'The pelican<text:span text:style-name="T1">1</text:span>'
+    )
+    assert "The pelican¹ boards" in read(
+        tmp_path / "a.odt", office.zipped({**files, "content.xml": content})
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,8 +154,9 @@ def everything_in_bytes(content: bytes, path: Path) -> list[ReadDocument]:
 
 def test_superscripts_of_pdf() -> None:
     drawn = (
-        "(The surety) Tj /F1 7 Tf 4 Ts (1) Tj /F1 12 Tf 0 Ts ( covers ) Tj (10) Tj /F1 7 Tf 4 Ts (6) Tj /F1 12 Tf 0 Ts "
-        "( cells and the log) Tj (2) Tj ( of H) Tj /F1 7 Tf -2 Ts (2) Tj /F1 12 Tf 0 Ts (O.) Tj"
+        "(The surety) Tj /F1 7 Tf 4 Ts (1) Tj /F1 12 Tf 0 Ts ( covers ) Tj (10) Tj /F1 7 Tf 4 Ts"
+        " (6) Tj /F1 12 Tf 0 Ts ( cells and the log) Tj (2) Tj ( of H) Tj /F1 7 Tf -2 Ts (2) Tj /F1"
+        " 12 Tf 0 Ts (O.) Tj"
     )
     assert pdf(drawn) == "The surety¹ covers 10⁶ cells and the log2 of H2O."
 
@@ -147,7 +170,9 @@ def test_a_mark_before_its_word() -> None:
 def test_the_files_of_users(tmp_path: Path) -> None:
     texts: dict[str, str] = {}
     for path in SHARED.iterdir():
-        (document,) = everything_in(path, {".txt": "txt", ".md": "md"}.get(path.suffix, path.suffix[1:]))
+        (document,) = everything_in(
+            path, {".txt": "txt", ".md": "md"}.get(path.suffix, path.suffix[1:])
+        )
         assert isinstance(document, ReadDocument)
         texts[path.name] = document.text
     assert texts["sup.html"] == "The surety¹ covers the bearings² and the H2O valves."

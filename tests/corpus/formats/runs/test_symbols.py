@@ -1,4 +1,6 @@
-"""Letters of symbol fonts are the symbols that they show, in every format of Word and PowerPoint, and in web pages."""
+"""Letters of symbol fonts are the symbols that they show, in every format of Word and
+PowerPoint, and in web pages.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from engine.corpus.formats.runs.symbols import shown_in, symbol_font
 PRIVATE_LE = "\uf0a3"
 PRIVATE_BULLET = "\uf0b7"
 PRIVATE_TICK = "\uf0fe"
-SHARED = Path(__file__).resolve().parents[5] / "shared" / "data" / "faults" / "02-symbol-fonts" / "docs"
+SHARED = (
+    Path(__file__).resolve().parents[5] / "shared" / "data" / "faults" / "02-symbol-fonts" / "docs"
+)
 
 
 def symbol(font: str, code: str) -> str:
@@ -63,22 +67,24 @@ def test_names_of_symbol_fonts(name: str, font: str) -> None:
 
 def test_symbols_of_word(tmp_path: Path) -> None:
     body = (
-        f"<w:p>{run('220 k')}{symbol('Symbol', 'F057')}{run(', 25 ')}{symbol('Symbol', '6D')}{run('m, load ')}"
-        f"{run(PRIVATE_LE, 'Symbol')}{run(' 800 kg ')}{run('W', 'Symbol')}{symbol('Wingdings', 'F0FE')}</w:p>"
-        f"<w:p>{symbol('Unknown Font', 'F041')}{run(PRIVATE_BULLET + ' bullet')}{symbol('Symbol', 'zz')}</w:p>"
+        f"<w:p>{run('220 k')}{symbol('Symbol', 'F057')}{run(', 25 ')}{symbol('Symbol', '6D')}{run('m, load ')}"  # noqa: E501
+        f"{run(PRIVATE_LE, 'Symbol')}{run(' 800 kg ')}{run('W', 'Symbol')}{symbol('Wingdings', 'F0FE')}</w:p>"  # noqa: E501
+        f"<w:p>{symbol('Unknown Font', 'F041')}{run(PRIVATE_BULLET + ' bullet')}{symbol('Symbol', 'zz')}</w:p>"  # noqa: E501
     )
     assert read(tmp_path / "a.docx", docx(body)) == "220 kΩ, 25 μm, load ≤ 800 kg Ω☑\n\nbullet"
 
 
 def test_a_style_may_name_the_font_and_a_paragraph_the_style(tmp_path: Path) -> None:
     styles = (
-        '<w:style w:type="character" w:styleId="Greek"><w:rPr><w:rFonts w:ascii="Symbol"/></w:rPr></w:style>'
-        '<w:style w:type="character" w:styleId="Small"><w:basedOn w:val="Greek"/></w:style>'
-        '<w:style w:type="paragraph" w:styleId="Ticks"><w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr></w:style>'
+        '<w:style w:type="character" w:styleId="Greek"><w:rPr><w:rFonts'
+        ' w:ascii="Symbol"/></w:rPr></w:style><w:style w:type="character"'
+        ' w:styleId="Small"><w:basedOn w:val="Greek"/></w:style><w:style w:type="paragraph"'
+        ' w:styleId="Ticks"><w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr></w:style>'
     )
     body = (
         f"<w:p>{run('k')}{run('W', style='Small')}</w:p>"
-        f'<w:p><w:pPr><w:pStyle w:val="Ticks"/></w:pPr>{run(PRIVATE_TICK)}{run("done", "Arial")}</w:p>'
+        "<w:p><w:pPr><w:pStyle"
+        f' w:val="Ticks"/></w:pPr>{run(PRIVATE_TICK)}{run("done", "Arial")}</w:p>'
     )
     assert read(tmp_path / "a.docx", docx(body, styles)) == "kΩ\n\n☑done"
 
@@ -99,7 +105,11 @@ def test_symbols_of_powerpoint(tmp_path: Path) -> None:
         '<a:r><a:rPr><a:sym typeface="Wingdings"/></a:rPr><a:t>déjà</a:t></a:r>'
         "<a:r><a:t>\uf041end</a:t></a:r>"
     )
-    slide = files["ppt/slides/slide1.xml"].decode().replace("<a:t>The pelican boards at dawn.</a:t></a:r>", runs)
+    slide = (
+        files["ppt/slides/slide1.xml"]
+        .decode()
+        .replace("<a:t>The pelican boards at dawn.</a:t></a:r>", runs)
+    )
     text = read(tmp_path / "a.pptx", office.zipped({**files, "ppt/slides/slide1.xml": slide}))
     assert "Send→Ωdéjàend" in text
 
@@ -108,21 +118,24 @@ def test_symbols_of_open_document(tmp_path: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(office.odt())) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     style = (
-        '<office:automatic-styles><style:style xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0" '
-        'style:name="T1" style:family="text"><style:text-properties style:font-name="Wingdings"/></style:style>'
-        "</office:automatic-styles><office:body>"
+        "<office:automatic-styles><style:style"
+        ' xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0" style:name="T1"'
+        ' style:family="text"><style:text-properties'
+        ' style:font-name="Wingdings"/></style:style></office:automatic-styles><office:body>'
     )
     content = files["content.xml"].decode().replace("<office:body>", style)
-    content = content.replace("The pelican", 'The <text:span text:style-name="T1">\uf0fe</text:span> pelican')
+    content = content.replace(
+        "The pelican", 'The <text:span text:style-name="T1">\uf0fe</text:span> pelican'
+    )
     text = read(tmp_path / "a.odt", office.zipped({**files, "content.xml": content}))
     assert "The ☑ pelican boards" in text
 
 
 def test_symbols_of_web_pages(tmp_path: Path) -> None:
     page = (
-        '<p>k<font face="Symbol">W</font> <span style="font-family:Wingdings">J</span> '
-        "<span style='font-family:Symbol'>a<span style='font:7.0pt \"Times New Roman\"'>a</span></span> "
-        '<span style="font-family: Arial, Symbol">a</span></p>'
+        '<p>k<font face="Symbol">W</font> <span style="font-family:Wingdings">J</span> <span'
+        " style='font-family:Symbol'>a<span style='font:7.0pt \"Times New"
+        ' Roman"\'>a</span></span> <span style="font-family: Arial, Symbol">a</span></p>'
     )
     assert read(tmp_path / "a.html", page.encode()) == "kΩ ☺ αa a"
 
@@ -145,8 +158,13 @@ def test_symbols_of_rtf(tmp_path: Path, written: bytes, text: str) -> None:
 
 
 def doc(text: str, runs: list[tuple[int, int, bytes]], width: int = 2) -> bytes:
-    """A Word 97 file whose letters from one to another have properties; fonts 0 and 1 are Symbol and Wingdings."""
-    body = text.encode("utf-16-le") if width == 2 else text.encode("cp1252")
+    """A Word 97 file whose letters from one to another have properties; fonts 0 and 1 are Symbol
+    and Wingdings.
+    """
+    if width == 2:
+        body = text.encode("utf-16-le")
+    else:
+        body = text.encode("cp1252")
     names = b"".join(
         bytes((len(name) + 39,)) + bytes(39) + name
         for name in (one.encode("utf-16-le") for one in ("Symbol\0", "Wingdings\0"))
@@ -159,7 +177,11 @@ def doc(text: str, runs: list[tuple[int, int, bytes]], width: int = 2) -> bytes:
     formatted = struct.pack("<II", 1024, 1024 + len(body)) + struct.pack("<I", page_at)
     table = fonts + pieces + formatted
     page = bytearray(512)
-    bounds = [1024, *(1024 + width * at for start, end, _ in runs for at in (start, end)), 1024 + len(body)]
+    bounds = [
+        1024,
+        *(1024 + width * at for start, end, _ in runs for at in (start, end)),
+        1024 + len(body),
+    ]
     struct.pack_into(f"<{len(bounds)}I", page, 0, *bounds)
     at = 510
     for number, (_, _, properties) in enumerate(runs):
@@ -179,7 +201,9 @@ def doc(text: str, runs: list[tuple[int, int, bytes]], width: int = 2) -> bytes:
     struct.pack_into("<II", fib, 0x01A2, len(fonts), len(pieces))
     struct.pack_into("<II", fib, 0x00FA, len(fonts) + len(pieces), len(formatted))
     stream = (bytes(fib) + body).ljust(page_at * 512, b"\0") + bytes(page)
-    return compound_file({"WordDocument": stream.ljust(8192, b"\0"), "1Table": table.ljust(4096, b"\0")})
+    return compound_file(
+        {"WordDocument": stream.ljust(8192, b"\0"), "1Table": table.ljust(4096, b"\0")}
+    )
 
 
 IN_SYMBOL = struct.pack("<HH", 0x4A4F, 0)
@@ -192,7 +216,9 @@ ALARM = struct.pack("<HHH", 0x6A09, 1, 0xF025)  # beyond 16 bits
 @pytest.mark.parametrize("width", [1, 2])
 def test_symbols_of_word_97(tmp_path: Path, width: int) -> None:
     runs = [(5, 6, OHM), (9, 10, DEGREE), (12, 13, ALARM), (17, 18, IN_SYMBOL)]
-    text = read(tmp_path / "a.doc", doc("220 k(, 9( ((, 2 mm.\rThe heron moors at noon.\r", runs, width))
+    text = read(
+        tmp_path / "a.doc", doc("220 k(, 9( ((, 2 mm.\rThe heron moors at noon.\r", runs, width)
+    )
     assert text == "220 kΩ, 9° (\U0001f56d, 2 μm.\n\nThe heron moors at noon."
 
 
@@ -204,10 +230,17 @@ def test_private_letters_of_word_97(tmp_path: Path) -> None:
 @pytest.mark.shared
 def test_the_files_of_users(tmp_path: Path) -> None:
     texts = {path.name: read(tmp_path / path.name, path.read_bytes()) for path in SHARED.iterdir()}
-    assert texts["sentence.docx"] == "The shunt has 220 kΩ and the filter passes 25 μm. Load ≤ 800 kg."
-    assert texts["rtfsym.rtf"] == "Shunt 220 kΩ and filter 25 μm, load ≤ 800 kg, pua ≤ end, box ☑ done."
+    assert (
+        texts["sentence.docx"] == "The shunt has 220 kΩ and the filter passes 25 μm. Load ≤ 800 kg."
+    )
+    assert (
+        texts["rtfsym.rtf"]
+        == "Shunt 220 kΩ and filter 25 μm, load ≤ 800 kg, pua ≤ end, box ☑ done."
+    )
     for name in ("sym.docx", "wing.docx"):
-        lines = [line for line in texts[name].split("\n") if " want " in line and "lt_plain" not in line]
+        lines = [
+            line for line in texts[name].split("\n") if " want " in line and "lt_plain" not in line
+        ]
         assert len(lines) == (17 if name == "sym.docx" else 7)
         for line in lines:
             wanted = line.partition(" want ")[2][0]

@@ -1,4 +1,7 @@
-"""Numbers by the codes of their cells' formats. The texts are what Excel shows, in single spaces."""
+"""Numbers by the codes of their cells' formats.
+
+The texts are what Excel shows, in single spaces.
+"""
 
 from __future__ import annotations
 
@@ -241,7 +244,9 @@ STRANGE = (
 )
 
 
-@pytest.mark.parametrize(("code", "value", "shown"), [*FIFTY, *SECTIONS, *NUMBERS, *SCIENTIFIC, *FRACTIONS, *DATES])
+@pytest.mark.parametrize(
+    ("code", "value", "shown"), [*FIFTY, *SECTIONS, *NUMBERS, *SCIENTIFIC, *FRACTIONS, *DATES]
+)
 def test_a_number_is_shown_by_its_code(code: str, value: float, shown: str) -> None:
     assert show_number(value, code) == shown
 
@@ -271,7 +276,9 @@ def test_the_format_general_has_eleven_characters(value: float, shown: str) -> N
         (49, 4711, "4711"),
     ],
 )
-def test_formats_without_a_code_are_those_of_the_standard(number: int, value: float, shown: str) -> None:
+def test_formats_without_a_code_are_those_of_the_standard(
+    number: int, value: float, shown: str
+) -> None:
     assert show_number(value, BUILT_IN[number]) == shown
 
 
@@ -290,14 +297,20 @@ def test_a_code_of_the_file_holds_but_for_days_as_the_users_country_writes_them(
 def test_digits_that_the_format_general_hides_are_found() -> None:
     assert find_hidden_digits(4006381333931.0, "General") == "4006381333931"
     assert find_hidden_digits(4006381333931.0, '@" pcs"') == "4006381333931"
-    assert [find_hidden_digits(4006381333931.0, code) for code in ("0", "#,##0", "0.00E+00", "yyyy")] == [""] * 4
-    assert [find_hidden_digits(value, "General") for value in (12345678901.0, 1e15, 1234567890123.5)] == [""] * 3
+    assert [
+        find_hidden_digits(4006381333931.0, code) for code in ("0", "#,##0", "0.00E+00", "yyyy")
+    ] == [""] * 4
+    assert [
+        find_hidden_digits(value, "General") for value in (12345678901.0, 1e15, 1234567890123.5)
+    ] == [""] * 3
 
 
 def test_a_format_may_add_to_a_text() -> None:
     assert find_added_text('@" pcs"') == ("", " pcs")
     assert find_added_text('0;0;0;"No. "@') == ("No. ", "")
-    assert [find_added_text(code) for code in ("0.00", "General", ";;;", "@", "_(@_)", "@@")] == [None] * 6
+    assert [find_added_text(code) for code in ("0.00", "General", ";;;", "@", "_(@_)", "@@")] == [
+        None
+    ] * 6
 
 
 @pytest.mark.parametrize("value", [0.0, -1e300, 1e300, 1e-300, 2958465.9999999, 59.99999999])

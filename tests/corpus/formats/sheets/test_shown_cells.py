@@ -1,4 +1,6 @@
-"""Cells of .xlsx, .xls and .ods files, read as a user's are: the text is what their program shows."""
+"""Cells of .xlsx, .xls and .ods files, read as a user's are: the text is what their program
+shows.
+"""
 
 from __future__ import annotations
 
@@ -50,21 +52,38 @@ CLEAN = [
 
 
 def styles(codes: Sequence[str]) -> str:
-    formats = "".join(f'<numFmt numFmtId="{164 + at}" formatCode={quoteattr(code)}/>' for at, code in enumerate(codes))
+    formats = "".join(
+        f'<numFmt numFmtId="{164 + at}" formatCode={quoteattr(code)}/>'
+        for at, code in enumerate(codes)
+    )
     cells = "".join(f'<xf numFmtId="{164 + at}"/>' for at in range(len(codes)))
-    return f'<styleSheet xmlns="{MAIN}"><numFmts>{formats}</numFmts><cellXfs><xf numFmtId="0"/>{cells}</cellXfs></styleSheet>'
+    return (
+        f'<styleSheet xmlns="{MAIN}"><numFmts>{formats}</numFmts><cellXfs><xf'
+        f' numFmtId="0"/>{cells}</cellXfs></styleSheet>'
+    )
 
 
 def workbook(rows: str, codes: Sequence[str] = (), strings: str = "") -> bytes:
-    """A workbook whose first sheet has these rows; cell style n + 1 has code n, style 0 the format General."""
-    parts = {"xl/worksheets/sheet1.xml": f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'}
+    """A workbook whose first sheet has these rows; cell style n + 1 has code n, style 0 the
+    format General.
+    """
+    parts = {
+        "xl/worksheets/sheet1.xml": (
+            f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
+        )
+    }
     relations = f'<Relationship Id="r8" Type="{office.OFFICE}/styles" Target="styles.xml"/>'
     parts["xl/styles.xml"] = styles(codes)
     if strings:
         parts["xl/sharedStrings.xml"] = f'<sst xmlns="{MAIN}">{strings}</sst>'
-        relations += f'<Relationship Id="r9" Type="{office.OFFICE}/sharedStrings" Target="sharedStrings.xml"/>'
+        relations += (
+            f'<Relationship Id="r9" Type="{office.OFFICE}/sharedStrings"'
+            ' Target="sharedStrings.xml"/>'
+        )
     made = with_parts(office.xlsx(), parts)
-    return changed(made, "xl/_rels/workbook.xml.rels", "</Relationships>", f"{relations}</Relationships>")
+    return changed(
+        made, "xl/_rels/workbook.xml.rels", "</Relationships>", f"{relations}</Relationships>"
+    )
 
 
 def first_sheet(document: ReadDocument) -> list[str]:
@@ -87,7 +106,9 @@ def test_numbers_of_a_workbook_are_shown_by_their_formats(tmp_path: Path) -> Non
 
 
 def test_numbers_of_a_long_workbook_are_shown_by_their_formats(tmp_path: Path) -> None:
-    more = "".join(f'<row r="{row}"><c r="A{row}"><v>{row}</v></c></row>' for row in range(100, 10_200))
+    more = "".join(
+        f'<row r="{row}"><c r="A{row}"><v>{row}</v></c></row>' for row in range(100, 10_200)
+    )
     content = workbook(numbered_rows() + more, [code for code, _, _ in CELLS])
     lines = first_sheet(only(opened(tmp_path, "a.xlsx", content)))
     assert lines[: len(CELLS)] == [f"v{at} | {text}" for at, (_, _, text) in enumerate(CELLS)]
@@ -96,9 +117,10 @@ def test_numbers_of_a_long_workbook_are_shown_by_their_formats(tmp_path: Path) -
 
 def test_cells_with_other_names_and_attributes_are_shown_too(tmp_path: Path) -> None:
     sheet = (
-        f"<x:worksheet xmlns:x=\"{MAIN}\"><x:sheetData><x:row r='1'><x:c s='1' r='A1'><x:f/><x:v>\n7</x:v></x:c>"
-        '<x:c t = "n" s = "1" r="B1"><x:v>8</x:v></x:c><x:c r="C1" s="1"/><x:c r="D1" t="s" s="1"><x:v>0</x:v></x:c>'
-        '<x:c r="E1" t="b"><x:v>1</x:v></x:c></x:row></x:sheetData></x:worksheet>'
+        f"<x:worksheet xmlns:x=\"{MAIN}\"><x:sheetData><x:row r='1'><x:c s='1'"
+        ' r=\'A1\'><x:f/><x:v>\n7</x:v></x:c><x:c t = "n" s = "1" r="B1"><x:v>8</x:v></x:c><x:c'
+        ' r="C1" s="1"/><x:c r="D1" t="s" s="1"><x:v>0</x:v></x:c><x:c r="E1"'
+        ' t="b"><x:v>1</x:v></x:c></x:row></x:sheetData></x:worksheet>'
     )
     content = workbook("", ["000"], strings="<si><t>word</t></si>")
     content = with_parts(content, {"xl/worksheets/sheet1.xml": sheet})
@@ -108,29 +130,49 @@ def test_cells_with_other_names_and_attributes_are_shown_too(tmp_path: Path) -> 
 def test_texts_are_shown_with_what_their_formats_add(tmp_path: Path) -> None:
     strings = "<si><t>12</t></si><si><r><t>4</t></r><r><t>7_x0031_</t></r></si>"
     cells = "".join(
-        f'<c r="{column}1" s="{style}" t="s"><v>{text}</v></c>' for column, style, text in ("A10", "B11", "C21", "D20")
+        f'<c r="{column}1" s="{style}" t="s"><v>{text}</v></c>'
+        for column, style, text in ("A10", "B11", "C21", "D20")
     )
     content = workbook(f'<row r="1">{cells}</row>', ['@" pcs"', '0;0;0;"<No> "@'], strings)
-    assert first_sheet(only(opened(tmp_path, "a.xlsx", content))) == ["12 pcs | 471 pcs | <No> 471 | <No> 12"]
+    assert first_sheet(only(opened(tmp_path, "a.xlsx", content))) == [
+        "12 pcs | 471 pcs | <No> 471 | <No> 12"
+    ]
 
 
 def test_a_shortened_number_is_followed_by_all_its_digits(tmp_path: Path) -> None:
     def row(number: int, name: str, value: str) -> str:
-        name = name if name.startswith("<") else f"<is><t>{name}</t></is>"
-        return f'<row r="{number}"><c r="A{number}" t="inlineStr">{name}</c><c r="B{number}">{value}</c></row>'
+        if name.startswith("<"):
+            name = name
+        else:
+            name = f"<is><t>{name}</t></is>"
+        return (
+            f'<row r="{number}"><c r="A{number}" t="inlineStr">{name}</c><c'
+            f' r="B{number}">{value}</c></row>'
+        )
 
     rows = row(1, "Pen", "<v>4006381333931</v>") + row(2, "Ink", "<v>21</v>")
-    head = '<row r="0"><c r="A0" t="inlineStr"><is><t>Item</t></is></c><c r="B0" t="inlineStr"><is><t>EAN</t></is></c></row>'
+    head = (
+        '<row r="0"><c r="A0" t="inlineStr"><is><t>Item</t></is></c><c r="B0"'
+        ' t="inlineStr"><is><t>EAN</t></is></c></row>'
+    )
     text = first_sheet(only(opened(tmp_path, "a.xlsx", workbook(head + rows))))
-    assert text == ["Item | EAN", "Item: Pen | EAN: 4.00638E+12", "EAN: 4006381333931", "Item: Ink | EAN: 21"]
+    assert text == [
+        "Item | EAN",
+        "Item: Pen | EAN: 4.00638E+12",
+        "EAN: 4006381333931",
+        "Item: Ink | EAN: 21",
+    ]
 
 
 def test_characters_that_a_workbook_escapes_are_read(tmp_path: Path) -> None:
     strings = (
-        "<si><t>Line one_x000D_\nline two</t></si><si><t>Under_x005F_score</t></si><si><t>_x005F_x000D_</t></si>"
-        "<si><t>tab_x0009_and_x0026_ &amp;_xD83D__xDE00_</t></si><si><t>_x00_ _xGGGG_ a_x000Db</t></si>"
+        "<si><t>Line one_x000D_\nline"
+        " two</t></si><si><t>Under_x005F_score</t></si><si><t>_x005F_x000D_</t></si><si><t>tab_x0009_and_x0026_"  # noqa: E501
+        " &amp;_xD83D__xDE00_</t></si><si><t>_x00_ _xGGGG_ a_x000Db</t></si>"
     )
-    rows = "".join(f'<row r="{at + 1}"><c r="A{at + 1}" t="s"><v>{at}</v></c></row>' for at in range(5))
+    rows = "".join(
+        f'<row r="{at + 1}"><c r="A{at + 1}" t="s"><v>{at}</v></c></row>' for at in range(5)
+    )
     inline = '<row r="9"><c r="A9" t="inlineStr"><is><t>in_x000a_line</t></is></c></row>'
     found = first_sheet(only(opened(tmp_path, "a.xlsx", workbook(rows + inline, strings=strings))))
     assert list(filter(None, found)) == [
@@ -144,12 +186,16 @@ def test_characters_that_a_workbook_escapes_are_read(tmp_path: Path) -> None:
 
 
 def test_escapes_are_those_of_the_standard() -> None:
-    assert unescape_characters("a_x000D_b_x005F_x0041_ _x0041__x0042_ _x41_") == "a b_x0041_ AB _x41_"
+    assert (
+        unescape_characters("a_x000D_b_x005F_x0041_ _x0041__x0042_ _x41_") == "a b_x0041_ AB _x41_"
+    )
 
 
 def test_slides_and_titles_are_read_without_escapes(tmp_path: Path) -> None:
     old = "The pelican boards at dawn."
-    slide = changed(office.pptx(), "ppt/slides/slide1.xml", old, "The pelican_x000B_boards_x005F_now.")
+    slide = changed(
+        office.pptx(), "ppt/slides/slide1.xml", old, "The pelican_x000B_boards_x005F_now."
+    )
     assert "The pelican boards_now." in only(opened(tmp_path, "a.pptx", slide)).text
     named = changed(office.xlsx(), "docProps/core.xml", "Harbour plan", "Harbour_x000D_\nplan")
     assert only(opened(tmp_path, "a.xlsx", named)).title.split() == ["Harbour", "plan"]
@@ -160,11 +206,15 @@ def biff_number(row: int, column: int, style: int, number: float) -> bytes:
 
 
 def biff_label(row: int, column: int, text: str) -> bytes:
-    return office.biff_record(0x0204, struct.pack("<HHHHB", row, column, 0, len(text), 0) + text.encode("ascii"))
+    return office.biff_record(
+        0x0204, struct.pack("<HHHHB", row, column, 0, len(text), 0) + text.encode("ascii")
+    )
 
 
 def old_workbook(cells: bytes, codes: Sequence[str], *, from_1904: bool = False) -> bytes:
-    """An Excel 97 workbook of one sheet; cell style n + 1 has code n, style 0 the format General."""
+    """An Excel 97 workbook of one sheet; cell style n + 1 has code n, style 0 the format
+    General.
+    """
     begin = office.biff_record(0x0809, struct.pack("<HHHHII", 0x600, 5, 0, 0, 0, 0))
     begin += office.biff_record(0x22, struct.pack("<H", from_1904))
     for at, code in enumerate(codes):
@@ -188,11 +238,14 @@ def old_workbook(cells: bytes, codes: Sequence[str], *, from_1904: bool = False)
 
 def test_numbers_of_an_old_workbook_are_shown_by_their_formats(tmp_path: Path) -> None:
     cells = b"".join(
-        biff_label(at, 0, f"v{at}") + biff_number(at, 1, at + 1, number) for at, (_, number, _) in enumerate(CELLS)
+        biff_label(at, 0, f"v{at}") + biff_number(at, 1, at + 1, number)
+        for at, (_, number, _) in enumerate(CELLS)
     )
     content = old_workbook(cells, [code for code, _, _ in CELLS])
     document = only(opened(tmp_path, "a.xls", content))
-    assert document.text.split("\n")[2:] == [f"v{at} | {text}" for at, (_, _, text) in enumerate(CELLS)]
+    assert document.text.split("\n")[2:] == [
+        f"v{at} | {text}" for at, (_, _, text) in enumerate(CELLS)
+    ]
 
 
 def test_packed_numbers_and_those_of_formulas_are_shown_by_their_formats(tmp_path: Path) -> None:
@@ -213,17 +266,26 @@ def test_packed_numbers_and_those_of_formulas_are_shown_by_their_formats(tmp_pat
         + biff_number(4, 3, 1, 8)
     )
     text = only(opened(tmp_path, "a.xls", old_workbook(cells, ["000.00"]))).text
-    assert text.split("\n")[2:] == ["-005.00 | 007.25 | 000.50", "003.00 | 004.00", "006.13", "008.00"]
+    assert text.split("\n")[2:] == [
+        "-005.00 | 007.25 | 000.50",
+        "003.00 | 004.00",
+        "006.13",
+        "008.00",
+    ]
 
 
 def test_old_workbooks_may_be_long_and_count_from_1904(tmp_path: Path) -> None:
     cells = b"".join(biff_number(row, 0, 1 + (row == 10_500), row) for row in range(10_501))
-    text = only(opened(tmp_path, "a.xls", old_workbook(cells, ["00000", "d.m.yyyy €"], from_1904=True))).text
+    text = only(
+        opened(tmp_path, "a.xls", old_workbook(cells, ["00000", "d.m.yyyy €"], from_1904=True))
+    ).text
     assert text.split("\n")[-2:] == ["10499", "30.9.1932 €"]
 
 
 def test_an_old_workbook_of_damaged_records_keeps_its_words(tmp_path: Path) -> None:
-    cells = biff_label(0, 0, "pelican") + office.biff_record(0x0203, b"\0") + biff_label(1, 0, "heron")
+    cells = (
+        biff_label(0, 0, "pelican") + office.biff_record(0x0203, b"\0") + biff_label(1, 0, "heron")
+    )
     assert "pelican" in only(opened(tmp_path, "a.xls", old_workbook(cells, ["0"]))).text
 
 
@@ -240,7 +302,10 @@ def test_an_old_workbook_of_damaged_records_keeps_its_words(tmp_path: Path) -> N
 )
 def test_cells_of_open_sheets_say_what_they_show(tmp_path: Path, kind: str, shown: str) -> None:
     old = '<table:table-cell office:value-type="string"><text:p>9 m</text:p>'
-    new = f'<table:table-cell office:value-type="{kind}" calcext:value-type="x"><text:p>{shown}</text:p>'
+    new = (
+        f'<table:table-cell office:value-type="{kind}"'
+        f' calcext:value-type="x"><text:p>{shown}</text:p>'
+    )
     text = only(opened(tmp_path, "a.ods", changed(office.ods(), "content.xml", old, new))).text
     assert "South pelican" in text
     assert text.partition("\n\nPilots")[0].endswith(f" {escape(shown)}")
@@ -250,7 +315,9 @@ def test_cells_of_open_sheets_say_what_they_show(tmp_path: Path, kind: str, show
 @pytest.mark.skipif(not FAULTS.is_dir(), reason="the shared data sets are missing")
 @pytest.mark.parametrize("name", ["clean.xlsx", "clean_old.xls"])
 def test_cells_of_real_workbooks_read_as_excel_shows_them(name: str) -> None:
-    (document,) = everything_in(FAULTS / "01-xlsx-number-formats" / "docs" / name, name.partition(".")[2])
+    (document,) = everything_in(
+        FAULTS / "01-xlsx-number-formats" / "docs" / name, name.partition(".")[2]
+    )
     assert isinstance(document, ReadDocument)
     assert [line.partition(" | Value: ")[2] for line in document.text.split("\n")[3:]] == CLEAN
 
@@ -258,7 +325,9 @@ def test_cells_of_real_workbooks_read_as_excel_shows_them(name: str) -> None:
 @pytest.mark.shared
 @pytest.mark.skipif(not FAULTS.is_dir(), reason="the shared data sets are missing")
 def test_fifty_formats_read_as_excel_shows_them() -> None:
-    (document,) = everything_in(FAULTS / "01-xlsx-number-formats" / "with_answers" / "small.xlsx", "xlsx")
+    (document,) = everything_in(
+        FAULTS / "01-xlsx-number-formats" / "with_answers" / "small.xlsx", "xlsx"
+    )
     assert isinstance(document, ReadDocument)
     lines = [line for line in document.text.split("\n") if " expect" in line]
     pairs = [line.partition(" expect")[2].partition(" | Stored: ") for line in lines]
