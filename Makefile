@@ -15,12 +15,13 @@ export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 .PHONY: demo llm wheel wheelhouse test pytest test-slow window lint benchmarks screenshots clean
 
 # Its result needs no llama.cpp, so that is compiled afterwards. Whoever interrupts that, or has no compiler, has all the rest.
+# The shell outlives the interrupt by a second: make complains if its child is gone before it has handled the signal itself.
 demo: $(VENV)/.installed
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/engine demo
 	@if [ -e $(VENV)/.installed-llm ]; then exit 0; fi; echo; \
 	if [ -z "$(COMPILER)" ]; then echo "No C++ compiler was found: llama.cpp is left out. $(WITHOUT_LLM)"; exit 0; fi; \
 	echo "The demo is done. llama.cpp is an optional extra and installed last; Ctrl-C skips it."; \
-	trap 'echo; echo "llama.cpp is not installed. $(WITHOUT_LLM)"; exit 0' INT; \
+	trap 'sleep 1; echo; echo "llama.cpp is not installed. $(WITHOUT_LLM)"; exit 0' INT; \
 	{ $(INSTALL_LLM); } || echo "llama.cpp could not be installed. $(WITHOUT_LLM)"
 
 llm: $(VENV)/.installed-llm

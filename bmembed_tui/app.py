@@ -85,7 +85,7 @@ class BmembedApp(App[None]):
     CSS_PATH = Path(__file__).parent / "styles" / "app.tcss"
     COMMAND_PALETTE_BINDING = "ctrl+p"
     COMMANDS: ClassVar[set[Any]] = {_commands}
-    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012
         (0, "-short"),
         (30, "-tall"),
     ]

@@ -68,9 +68,8 @@ def _paged_command(file: Path, page: int) -> list[str]:
     """The command that opens a PDF at a page with the user's own viewer; empty where that viewer
     cannot.
     """
-    if (
-        sys.platform == "darwin"
-    ):  # Preview, the system's own viewer, cannot; Skim can, where it is there
+    # Preview, the system's own viewer, cannot; Skim can, where it is there
+    if sys.platform == "darwin":
         there = any(
             (folder / "Skim.app").is_dir()
             for folder in (Path("/Applications"), Path.home() / "Applications")

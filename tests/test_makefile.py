@@ -74,10 +74,9 @@ def test_the_result_comes_first_and_stands_whatever_becomes_of_llama_cpp(
 
 def test_an_interrupt_says_how_to_add_llama_cpp(demo: list[str], tmp_path: Path) -> None:
     (tmp_path / "pip").write_text(f"touch {tmp_path}/begun\nexec sleep 60")
-    demo[:0] = [
-        "env",
-        "--default-signal",
-    ]  # a shell's background processes ignore SIGINT, and other parents SIGCHLD
+    # A shell's background processes ignore SIGINT, and other parents SIGCHLD.
+    # Below `make --jobs`, a make takes itself for a part of that one.
+    demo[:0] = ["env", "--default-signal", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "-u", "MFLAGS"]
     running = subprocess.Popen(
         demo,
         cwd=ROOT,

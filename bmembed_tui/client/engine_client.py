@@ -207,9 +207,8 @@ class EngineClient:
         request = {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
         try:
             assert process.stdin is not None
-            with suppress(
-                ConnectionError, OSError
-            ):  # it has ended: whoever reads its answers says why
+            # it has ended: whoever reads its answers says why
+            with suppress(ConnectionError, OSError):
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 await process.stdin.drain()
             return await future

@@ -71,11 +71,7 @@ def step_state(
             return "done"
         return "to do"
     if step.key == "search":
-        if status.done("embed"):
-            return "done"
-        if status.built("embed"):
-            return "stale"
-        return _by_keywords(status)
+        return _search_state(status)
     if step.key == "queries" and status.done("generate") and status.counts.get("queries") == 0:
         return "none"
     if step.key == "index" and status.built("index") and not status.built("rank"):
@@ -86,6 +82,14 @@ def step_state(
     if "to do" in states:
         return "to do"
     return "stale"
+
+
+def _search_state(status: ProjectStatus) -> str:
+    if status.done("embed"):
+        return "done"
+    if status.built("embed"):
+        return "stale"
+    return _by_keywords(status)
 
 
 def _by_keywords(status: ProjectStatus) -> str:

@@ -46,9 +46,8 @@ class LogReader:
         with self.path.open("rb") as file:
             file.seek(self.offset)
             data = file.read(BATCH_BYTES)
-            while (
-                len(data) >= BATCH_BYTES and b"\n" not in data[-BATCH_BYTES:]
-            ):  # one very long line
+            # one very long line
+            while len(data) >= BATCH_BYTES and b"\n" not in data[-BATCH_BYTES:]:
                 more = file.read(BATCH_BYTES)
                 if not more:
                     break

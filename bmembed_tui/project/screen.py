@@ -50,7 +50,7 @@ class ProjectScreen(StepHost):
         *(STYLES / f"{step.key}.tcss" for step in STEPS),
     ]
     AUTO_FOCUS: ClassVar[str | None] = ""  # what is typed before the step is there is kept for it
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012
         (0, "-narrow"),
         (WIDE, "-wide"),
     ]

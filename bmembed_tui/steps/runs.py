@@ -159,18 +159,16 @@ class RunScreen(Screen[None]):
 
     def _state_changed(self, state: RunState) -> None:
         self.requested = ""
-        if (
-            state.running or not self._live
-        ):  # of what ended before the app looked on, the status shows already
+        # of what ended before the app looked on, the status shows already
+        if state.running or not self._live:
             self.draw_status()
         if not self._live:
             return
         self.is_settling = state.over
         self.load()
         measured = state.stage("evaluate").state in ("done", "skipped")
-        if (
-            self._following and state.current and not (state.current == "embed" and measured)
-        ):  # there the result is read
+        # there the result is read
+        if self._following and state.current and not (state.current == "embed" and measured):
             self.go(step_of(state.current))
         if not state.over:
             return
@@ -189,9 +187,8 @@ class RunScreen(Screen[None]):
 
         end = asyncio.get_running_loop().time() + RECORD_SECONDS
         error = state.error
-        while (
-            error is None and asyncio.get_running_loop().time() < end
-        ):  # it failed between two stages
+        # it failed between two stages
+        while error is None and asyncio.get_running_loop().time() < end:
             error = await asyncio.to_thread(error_of, self.project, folder)
             await asyncio.sleep(0.1)
         if not self.alive:

@@ -41,10 +41,7 @@ class ProjectTools:
         first = next(iter(self._projects.values()))
         with suppress(EngineError):  # a search says so
             first.prepare()
-        if len(self._projects) == 1:
-            self._timer = Timer(LOAD_AFTER, first.load)
-        else:
-            self._timer = None
+        self._timer = Timer(LOAD_AFTER, first.load) if len(self._projects) == 1 else None
         if self._timer:
             self._timer.daemon = True
             self._timer.start()

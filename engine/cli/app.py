@@ -282,10 +282,11 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
         if number == signal.SIGHUP:
+            # nobody reads them any more, and what is written there would be an error
             for stream in (
                 1,
                 2,
-            ):  # nobody reads them any more, and what is written there would be an error
+            ):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         print("Stopping at the next safe point …", file=sys.stderr)
 

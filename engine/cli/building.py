@@ -112,9 +112,8 @@ def run(
             code="options-conflict",
             command="run",
         )
-    if only is None:
-        named = ()
-    else:
+    named: tuple[str, ...] = ()
+    if only is not None:
         named = checked_stages(part.strip() for part in only.split(","))
     _run(name, named or (ORDER if every else SEARCH), force, detach, as_json, verbose)
 

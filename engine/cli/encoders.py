@@ -79,6 +79,15 @@ def _show_files(found: list[EncoderFile]) -> None:
             print(harmless(f"    {one.model}"))
 
 
+def _config_command(project: str, key: str, value: object) -> str:
+    setting = [project, f"encoder.{key}"]
+    if value is None:
+        words = ["unset", *setting]
+    else:
+        words = ["set", *setting, str(value)]
+    return f"engine config {shlex.join(words)}"
+
+
 def _show_comparison(found: EncoderComparison, project: str) -> None:
     from engine.core.messages.report import EVIDENCE
 
@@ -107,12 +116,7 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
         )
         print(f"    {trial.dimension} dimensions · {cost}")
         for key, value in trial.changes.items():
-            setting = (project, f"encoder.{key}")
-            if value is None:
-                words = ["unset", *setting]
-            else:
-                words = ["set", *setting, str(value)]
-            print(harmless(f"    engine config {shlex.join(words)}"))
+            print(harmless(f"    {_config_command(project, key, value)}"))
     if table is None:
         return
     print(

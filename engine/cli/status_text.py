@@ -114,9 +114,8 @@ def status_of(project: Project) -> Status:
 def _in_use(project: Project) -> InUse | None:
     from engine.core.errors import EngineError
 
-    with suppress(
-        EngineError
-    ):  # not evaluated yet, or a report that cannot be read: the stages say so
+    # not evaluated yet, or a report that cannot be read: the stages say so
+    with suppress(EngineError):
         found = project.report()
         return InUse(found.in_use, found.fusion_method, float(found.fusion.get("weight", 0.5)))
     return None
@@ -136,9 +135,8 @@ def _resumes_at(project: Project) -> ResumePoint | None:
     from engine.runs.progress import resume_point
 
     with closing(project.folder.store()) as store:
-        with suppress(
-            EngineError
-        ):  # such as rankings that are not there yet: nothing to resume, then
+        # such as rankings that are not there yet: nothing to resume, then
+        with suppress(EngineError):
             return resume_point(ProjectSnapshot(project.folder, project.settings(), store))
         return None
 

@@ -158,9 +158,8 @@ class Nodes(Generic[Shard, Result]):
             try:
                 version, authentication, problem = self._ray.get(answer)
             except self._ray.exceptions.RayError as error:
-                if _is_open(
-                    self._ray.get_runtime_context().gcs_address
-                ):  # then it cannot even answer
+                # then it cannot even answer
+                if _is_open(self._ray.get_runtime_context().gcs_address):
                     raise _open(node) from error
                 raise UsageError(
                     f"The node {node} of the cluster cannot work.",

@@ -230,9 +230,8 @@ class EventLog:
             "utf-8", "backslashreplace"
         )  # of a lone surrogate: JSON's own escape
         data = b"\n" + line if self._torn else line
-        with contextlib.suppress(
-            OSError
-        ):  # on a full disk an event may be lost, the run must not be
+        # on a full disk an event may be lost, the run must not be
+        with contextlib.suppress(OSError):
             written = os.write(self._file, data)
             self._torn = written < len(data) and (self._torn or written > 0)
 

@@ -68,13 +68,11 @@ def cgroup_cpus(
 def available_cores() -> tuple[int, str]:
     """As `usable_cores`, of this machine."""
     if hasattr(os, "sched_getaffinity"):
-        allowed = os.sched_getaffinity(0)
+        allowed = frozenset(os.sched_getaffinity(0))
     else:
-        allowed = range(os.cpu_count() or 1)
+        allowed = frozenset(range(os.cpu_count() or 1))
     cpuinfo = read_or_empty(Path("/proc/cpuinfo"))
-    return usable_cores(
-        cpuinfo, frozenset(allowed), cgroup_cpus(), os.environ.get("OMP_NUM_THREADS")
-    )
+    return usable_cores(cpuinfo, allowed, cgroup_cpus(), os.environ.get("OMP_NUM_THREADS"))
 
 
 def read_or_empty(path: Path) -> str:

@@ -269,10 +269,11 @@ def _languages(project: ProjectFolder, chosen: EncoderSettings) -> list[Finding]
     from engine.encoders.choosing.languages import language_finding
     from engine.encoders.kinds.chosen import encoder_source
 
+    # which `_model` and `_project` report
     with (
         suppress(EngineError),
         closing(project.store()) as store,
-    ):  # which `_model` and `_project` report
+    ):
         if found := language_finding(store, encoder_source(chosen)):
             return [found]
         return []

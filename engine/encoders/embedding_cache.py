@@ -151,10 +151,7 @@ class EmbeddingCache:
 
     def drop_others(self, keep: Collection[str]) -> int:
         """Delete the vectors of all encoders but `keep`; the number of encoders dropped."""
-        if self.folder.is_dir():
-            folders = self.folder.iterdir()
-        else:
-            folders = ()
+        folders = self.folder.iterdir() if self.folder.is_dir() else ()
         others = [
             path
             for path in folders

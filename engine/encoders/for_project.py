@@ -138,9 +138,8 @@ def load_encoder(
         width = open_cache(context).width_of(source.vectors_fingerprint(chosen.max_tokens))
         source = encoder_source(chosen, width)  # which is not asked for it
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
-    if isinstance(
-        encoder, AugmentedEncoder | GivenEncoder
-    ):  # each interpolation asks the black box the same again
+    # each interpolation asks the black box the same again
+    if isinstance(encoder, AugmentedEncoder | GivenEncoder):
         encoder.black_box = cached(context, encoder.black_box)
         return encoder
     if source.server:
@@ -157,10 +156,11 @@ def _forget_other_model(context: StageContext) -> None:
     cache = context.project.path / "cache"
     server = base_source(chosen).load(chosen.max_tokens)
     if isinstance(server, EndpointEncoder) and server.is_other(cache / server.fingerprint / PROBES):
+        # an encoder with a small model beside it has a fingerprint of its own
         for folder in (
             cache,
             cache / QUERIES,
-        ):  # an encoder with a small model beside it has a fingerprint of its own
+        ):
             EmbeddingCache(folder).drop_others(())
         context.warn(
             "The embedding server has another model now: all documents are embedded anew. 'engine"

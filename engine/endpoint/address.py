@@ -136,11 +136,11 @@ class Address:
                 failure = error
                 continue
             sock.settimeout(timeout)
+            connection: http.client.HTTPConnection
             if self.scheme == "https":
-                kind = http.client.HTTPSConnection
+                connection = http.client.HTTPSConnection(self.host, self.port)
             else:
-                kind = http.client.HTTPConnection
-            connection = kind(self.host, self.port)
+                connection = http.client.HTTPConnection(self.host, self.port)
             connection.sock = sock  # never to where the name leads later
             connection.auto_open = 0
             return connection

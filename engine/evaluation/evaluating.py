@@ -179,9 +179,8 @@ class Evaluation:
         questions = candidate.query_vectors(known.questions)
         forms = similarity.query_form(questions), similarity.chunk_form(passages)
         self.general[candidate.name] = answered(*forms, known.right)
-        if (
-            similarity.of_unit_vectors
-        ):  # other distances would be on another scale than those of base
+        # other distances would be on another scale than those of base
+        if similarity.of_unit_vectors:
             self.distances[candidate.name] = nearest_distances(vectors, passages)
             self.general_geometry[candidate.name] = geometry_of(passages)
             if found := general_similarities(known, questions, passages, self._sampling):

@@ -40,10 +40,7 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         made_of = snapshot.settings.queries
         backend = backend_of(snapshot)
         held_out = Counter()
-        if backend in IMPORTED:
-            items = imported_queries(snapshot.project)
-        else:
-            items = ()
+        items = imported_queries(snapshot.project) if backend in IMPORTED else ()
         held_out["model"] = made_of.per_chunk * len(chunks) * (backend in MODELS)
         held_out["imported"] = len({question_key(one.text) for one in items})
         share = chosen.heldout_share * DECIDING

@@ -307,10 +307,7 @@ class _Gate:
         asked = len(self._proving) + bool(preferences)
         self._level = LEVEL / max(1, asked)
         rungs = [one.evidence for one in trials]
-        if rungs:
-            self._shown = measured_on(rungs, reference)
-        else:
-            self._shown = None
+        self._shown = measured_on(rungs, reference) if rungs else None
         self._proofs = {one.name: self._find_proof(one.name) for one in candidates}
 
     def _rungs_that_may_prove(self) -> list[_Trial]:

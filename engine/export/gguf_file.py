@@ -47,10 +47,7 @@ def check_bert(model: ModelFolder) -> _Bert:
     pooler = next(
         (read_object(folder / "config.json") for kind, folder in modules if kind == "Pooling"), {}
     )
-    if model.pooling:
-        modes = (model.pooling,)
-    else:
-        modes = own_modes(pooler)
+    modes = (model.pooling,) if model.pooling else own_modes(pooler)
     prompts = read_prompts(model)
     parts = {
         name: (tokenizer.get(name) or {}).get("type")

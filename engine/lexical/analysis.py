@@ -309,10 +309,7 @@ class Analyzer:
             ]
             return [*short, *(word for words in found for word in words)], ()
         if figure := read_figure(compound):
-            if figure.digits == (compound,):
-                codes = ()
-            else:
-                codes = figure.codes
+            codes = figure.codes if figure.digits != (compound,) else ()
             return [*short, *words, *figure.words], codes
         if _PARTED.search(compound):
             more_words, more_codes = self._split_pieces(compound)

@@ -253,11 +253,10 @@ def _language(context: StageContext) -> str:
     for _, code, length in context.store.languages_but(""):
         lengths[code] += length
     # of BEIR sets, whose documents have none noted
-    if not lengths:
-        sample = context.store.sample_chunk_texts(SAMPLE)
+    if lengths:
+        detected, reason = main_language(lengths)
     else:
-        sample = ()
-    detected, reason = main_language(lengths) if lengths else detect_language(sample)
+        detected, reason = detect_language(context.store.sample_chunk_texts(SAMPLE))
     context.choose("language", detected, reason)
     return detected
 

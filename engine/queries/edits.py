@@ -100,14 +100,12 @@ def rewrite(project: ProjectFolder, store: Store, texts: Mapping[int, str | None
     wanted = {key: _one_line(text) for key, text in texts.items()}
     before = read_edits(project)
     try:
-        with (
-            store.transaction()
-        ):  # what is looked at stays as it is until the end, and a failure changes nothing
+        # what is looked at stays as it is until the end, and a failure changes nothing
+        with store.transaction():
             return _rewritten(project, store, wanted, before)
     except BaseException:
-        with suppress(
-            OSError, DatasetError
-        ):  # the last step of the transaction may have failed, too
+        # the last step of the transaction may have failed, too
+        with suppress(OSError, DatasetError):
             if read_edits(project) != before:
                 _write_edits(project, before)
         raise

@@ -73,11 +73,9 @@ def related_documents(
     labels: dict[int, tuple[object, ...]] = {}
     for one in documents:
         title = tuple(folded_words(without_marks(one.title)))
+        labels[one.id] = (keys[one.id], title)
         if one.external_id is None:
-            names = ((one.source, splitext(one.path)[0]),)
-        else:
-            names = ()
-        labels[one.id] = (keys[one.id], *names, title)
+            labels[one.id] = (keys[one.id], (one.source, splitext(one.path)[0]), title)
         titled[title].append(one.id)
     says_nothing = {
         title

@@ -158,9 +158,8 @@ class _Walk:
                 entry = early.pop(position, None)
                 if entry is None and (entry := self.ledger.get(self._key(position))) is not None:
                     self._count(entry, own=False)
-                if (
-                    entry is None and answers is None
-                ):  # the model is loaded when there is something to ask
+                # the model is loaded when there is something to ask
+                if entry is None and answers is None:
                     answers = self._answers(order)
                 while entry is None and answers is not None:
                     place, found = next(answers)
@@ -229,9 +228,8 @@ class _Walk:
         if not course.done.queries:
             self._fruitless += entry.is_final and (own or not self.context.forced)
             left = len(self._order) - course.done.chunks
-            if (
-                self._fruitless >= GIVE_UP and left > 0
-            ):  # what was answered before counts, too, unless the run was forced
+            # what was answered before counts, too, unless the run was forced
+            if self._fruitless >= GIVE_UP and left > 0:
                 raise no_usable_queries(
                     course.done.chunks, left, GIVE_UP, self._why, self.context.project.argument
                 )

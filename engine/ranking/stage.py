@@ -48,9 +48,8 @@ class RankStage(Stage):
             context.choose("k", k, f"the corpus has only {index.count} chunks")
         lists = []
         texts = [query.text for query in queries]
-        for found in index.search_many(
-            texts, k, bonus=False
-        ):  # the bonus for codes would make every target one-hot
+        # the bonus for codes would make every target one-hot
+        for found in index.search_many(texts, k, bonus=False):
             lists.append(found)
             if len(lists) % STEP == 0:
                 context.check_stop()

@@ -135,7 +135,7 @@ class Workload:
         else:
             masked = config.pretrain_steps * config.pretrain_chunks_per_step
         if config.method == "PT":
-            tuned = 0
+            tuned = 0.0
         else:
             tuned = config.steps * texts
         step = STEP + (again and both) + (OF_WEIGHTS if config.weights == "all" else 0)

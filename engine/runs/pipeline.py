@@ -203,9 +203,8 @@ class Run:
             if place == len(words):
                 self._estimate(walk[place:], forced)
             self.run_stage(stage, forced=stage in forced)
-            while (
-                "ingest" in words and stage == words[-1] and self._files_left()
-            ):  # what was read can be searched
+            # what was read can be searched
+            while "ingest" in words and stage == words[-1] and self._files_left():
                 for again in words:
                     self.run_stage(again, forced=False)
             if stage == "index":
@@ -247,9 +246,8 @@ class Run:
     def _end(self, state: str, seconds: float, error: dict[str, str]) -> None:
         self._log(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
         self._log.close()
-        with suppress(
-            OSError
-        ):  # a full disk must not hide the error that is on its way to the user
+        # a full disk must not hide the error that is on its way to the user
+        with suppress(OSError):
             self._record(state, error)
         follow(self.project)
         self.relay()
@@ -295,10 +293,11 @@ class Run:
         from engine.encoders.kinds.chosen import encoder_source
         from engine.lexical.stage import renew_languages
 
+        # of an encoder that only later stages want
         with (
             closing(self.project.store()) as store,
             suppress(EngineError),
-        ):  # of an encoder that only later stages want
+        ):
             renew_languages(store, self._stopping)
             if found := language_finding(store, encoder_source(self.project.settings().encoder)):
                 self._emit(
@@ -414,7 +413,7 @@ class Run:
         except (ValueError, IndexError):
             # without the head of the cluster, or its node here, Ray ends the process
             if cluster_address() and code == 1:
-                error = lost(how_it_ended(code))
+                error: EngineError = lost(how_it_ended(code))
             else:
                 error = crash(stage, code, self.folder)
         self._report_failure(stage, error)

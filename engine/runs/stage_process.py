@@ -97,9 +97,8 @@ def work(
 
 def peak_memory_mb() -> float:
     """Highest resident memory of this process so far, in MB (10^6 bytes)."""
-    if (
-        sys.platform == "linux"
-    ):  # its ru_maxrss begins with what the parent had when it started this process
+    # its ru_maxrss begins with what the parent had when it started this process
+    if sys.platform == "linux":
         with (
             suppress(OSError, StopIteration),
             Path("/proc/self/status").open(encoding="ascii", errors="replace") as file,

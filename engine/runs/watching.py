@@ -106,9 +106,8 @@ class SourceFolders:
 
     def identities(self) -> dict[Path, tuple[int, int]]:
         """Folder → its identity on the disk, which another one in its place does not have."""
-        with suppress(
-            errors.SettingsError
-        ):  # who brings the project in line says what is wrong with them
+        # who brings the project in line says what is wrong with them
+        with suppress(errors.SettingsError):
             self._paths = self.project.sources(self.project.settings())
         found = {}
         for folder in (path.parent if path.is_file() else path for path in self._paths):
@@ -295,7 +294,8 @@ def watch_folders(sources: SourceFolders, dirty: threading.Event, stop: threadin
         except (
             OSError,
             RuntimeError,
-        ):  # a folder is gone, and may come back; or a change has a name that is not UTF-8
+        ):
+            # a folder is gone, and may come back; or a change has a name that is not UTF-8
             dirty.set()
             stop.wait(GLANCE_SECONDS)
 

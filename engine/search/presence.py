@@ -30,9 +30,8 @@ class Presence:
 
     def has(self, document: Document) -> bool:
         """Whether the file of a document is there, or cannot be reached."""
-        if (
-            document.format == "beir" or "\\" in document.path
-        ):  # rows of a set; a name that is not UTF-8
+        # rows of a set; a name that is not UTF-8
+        if document.format == "beir" or "\\" in document.path:
             return True
         state = self._state(self.project / document.source, document.path)
         if state is None:

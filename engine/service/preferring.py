@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from engine.core.records import Query
     from engine.evaluation.lists.preferences import Origin
     from engine.evaluation.lists.systems import SystemPair
+    from engine.service.judging_queue import ToJudge
     from engine.service.system_lists import SystemLists
 
 
@@ -244,6 +245,7 @@ class Comparing:
         from engine.service.judging_queue import KnownAnswers, gather, named, worth_judging
         from engine.service.pooling import FocusedPooler, open_pooler
 
+        queries: Iterable[ToJudge]
         if request.query is None:
             queries = worth_judging(project)
         else:

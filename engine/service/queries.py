@@ -31,10 +31,7 @@ def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.Q
     from engine.queries.rules.tokens import fold
 
     wanted = fold(request.text or "")
-    if wanted:
-        matches = lambda candidate: wanted in fold(candidate)
-    else:
-        matches = None
+    matches = (lambda text: wanted in fold(text)) if wanted else None
     offset = request.offset
     limit = min(request.limit, MAX_PAGE_LENGTH)
     kind = request.kind

@@ -83,7 +83,8 @@ def _edited(text: str, section: str, key: str, value: Any) -> str:
             KeyError,
             AttributeError,
             SettingsError,
-        ):  # tomlkit's own errors are ValueErrors
+        ):
+            # tomlkit's own errors are ValueErrors
             continue
     raise SettingsError(
         f"{section}.{key} could not be changed in project.toml.",

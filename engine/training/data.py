@@ -201,6 +201,7 @@ class BatchSampler:
             ]
         else:
             graded = []
+        others: npt.NDArray[np.integer[Any]]
         if grades:
             others = pad_rows([[*one] for one in graded], -1, np.int64)
         else:
@@ -262,9 +263,8 @@ class BatchSampler:
         queries = self._lists.queries[chosen]
         evidence = self._data.positives[queries]
         needed = members[members >= 0]
-        if (
-            self._config.similarity == "lorentz"
-        ):  # entailment is between a query and its evidence chunk
+        # entailment is between a query and its evidence chunk
+        if self._config.similarity == "lorentz":
             needed = np.concatenate([needed, evidence])
         chunks = np.unique(needed)
         rows, places = np.nonzero(members >= 0)

@@ -78,13 +78,9 @@ class _Training(Loop):
         else:
             base = None
         # the vectors that chunks keep where queries alone are trained
-        if base and self.config.adapter_scope == "queries":
-            self.fixed = base[1]
-        else:
-            self.fixed = None
-        if (
-            self.config.similarity == "lorentz"
-        ):  # not before: the teacher's vectors are those of the untouched encoder
+        self.fixed = base[1] if base and self.config.adapter_scope == "queries" else None
+        # not before: the teacher's vectors are those of the untouched encoder
+        if self.config.similarity == "lorentz":
             sample = self.data.queries[:_SCALED_BY], self.data.chunks[:_SCALED_BY]
             self.student.text_model.geometry = self.peers.decide(
                 self.student.geometry(self.config.curvature, *sample)

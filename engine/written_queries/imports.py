@@ -170,9 +170,8 @@ def restore_marked(project: ProjectFolder, store: Store) -> None:
     path = project.path / "imports" / MARKS_FILE
     if not path.is_file():
         return
-    with project.locked(
-        JUDGING, wait=JUDGING_SECONDS
-    ):  # a mark made just now is in both or in neither
+    # a mark made just now is in both or in neither
+    with project.locked(JUDGING, wait=JUDGING_SECONDS):
         kept = {query.key: query for query in read_judgments(path)}
         known = {
             query.key: replace(query, id=0)

@@ -242,9 +242,8 @@ def test_a_killed_child_ends_the_run_with_a_clear_error(
 ) -> None:
     project = Path(shutil.copytree(before["train"], tmp_path / "project"))
     earlier = set((project / "runs").iterdir())
-    with ProjectFolder(project).locked(
-        "stage"
-    ):  # the stage waits for it: it cannot end before it is killed
+    # the stage waits for it: it cannot end before it is killed
+    with ProjectFolder(project).locked("stage"):
         run = started(project, "index", "--force")
         newest = new_run(run, project, earlier, lambda folder: (folder / "stage.json").exists())
         os.kill(json.loads((newest / "stage.json").read_text())["pid"], signal.SIGKILL)

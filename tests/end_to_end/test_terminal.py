@@ -76,9 +76,8 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
         engine_here("run", str(project.path), "--only", "ingest,index")
         found.start(str(project.path))
         found.until("Keywords only")
-        for _ in range(
-            30
-        ):  # in the search field a digit is typed, and Escape with a digit right behind it is Alt
+        # in the search field a digit is typed, and Escape with a digit right behind it is Alt
+        for _ in range(30):
             found.press("Escape")
             time.sleep(1)
             found.press("3")

@@ -289,10 +289,11 @@ def test_a_large_file_gets_its_graph_when_the_index_becomes_large(
     monkeypatch.setattr(module, "GRAPH_FROM", 50)
     index, _, _ = build(tmp_path / "0", 64)
     assert index.manifest["graphs"] == {}
+    # 94 rows, then 114, of which 50 become one file
     for folder, key, rows in (
         ("1", 1000, 30),
         ("2", 2000, 20),
-    ):  # 94 rows, then 114, of which 50 become one file
+    ):
         (tmp_path / folder).mkdir()
         grown = index.updated(
             tmp_path / folder, np.arange(key, key + rows), unit(rows, seed=rows), []

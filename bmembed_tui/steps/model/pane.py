@@ -249,10 +249,9 @@ Everything else about training is in the settings."""  # noqa: E501
             note.update(format_topic(answer.findings, "model"))
             return
         self._show_findings(answer.findings)
-        if key == "encoder.vectors":
-            changes = {key: path}
-        else:
-            changes = {key: path, **ALONE}
+        changes: dict[str, str | None] = {key: path}
+        if key != "encoder.vectors":
+            changes |= ALONE
         if any(
             (value or "") != attrgetter(name)(self._settings) for name, value in changes.items()
         ):

@@ -53,7 +53,7 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "cancel", id="dialog.close")
     ]
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012
         (0, "-narrow"),
         (100, "-wide"),
     ]

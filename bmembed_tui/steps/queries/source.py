@@ -138,10 +138,9 @@ class QuerySource(Vertical):
         if self.query_one(ChangeLine).waiting:
             return
         found = await answer_or_error(self, self._ask(ReadSettings()), self.show_note)
+        queries = self._queries
         if found is not None:
             queries = validate(found.settings).queries
-        else:
-            queries = self._queries
         if queries is not None and (anew or queries != self._queries):
             self._show(queries)
         self._sample_at_first()

@@ -135,9 +135,8 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         except NotBuiltError:
             self._result = None
         except EngineError as error:
-            if (
-                self.is_attached and error.as_dict() != self._problem
-            ):  # it is read with every status
+            # it is read with every status
+            if self.is_attached and error.as_dict() != self._problem:
                 self._problem = error.as_dict()
                 self.host.show_error(error)
             return
@@ -254,9 +253,8 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
     def action_primary(self) -> None:
         if self.host.status.done("evaluate", "embed"):
             self.host.go("search")
-        elif (
-            self.host.going
-        ):  # a button that cannot be pressed would lose the focus, and Enter with it
+        elif self.host.going:
+            # a button that cannot be pressed would lose the focus, and Enter with it
             self.notify("Running. The result appears here.", markup=False)
         elif self.host.status.built("evaluate"):
             self.host.start_run(STAGES, follow=True)

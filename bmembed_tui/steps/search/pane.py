@@ -106,9 +106,8 @@ class SearchPane(HitActions):
         before = self._built
         self._built = {**self._built, "there": there}
         for stage in map(status.stage, ("index", "embed")):
-            if (
-                stage.state != "stale" or stage.stage not in before
-            ):  # what becomes stale is searched as before
+            # what becomes stale is searched as before
+            if stage.state != "stale" or stage.stage not in before:
                 self._built[stage.stage] = stage.state, stage.fingerprint
         if self._built != before:
             if not self._found_by_meaning:

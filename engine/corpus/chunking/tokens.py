@@ -42,10 +42,7 @@ class TokenCounter:
         self._tokenizer.no_padding()
         self.splitter = lru_cache(maxsize=64)(self._new_splitter)
         self._counted = lru_cache(maxsize=4096)(self._count)
-        if _counts_by_word(self._tokenizer):
-            self._words = _Words(self._count)
-        else:
-            self._words = None
+        self._words = _Words(self._count) if _counts_by_word(self._tokenizer) else None
 
     def count(self, text: str) -> int:
         """Tokens of a text. Words, or short texts, are remembered: they come again and again."""

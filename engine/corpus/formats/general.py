@@ -279,9 +279,8 @@ def _by_slide(
     number = 1
     for node, page in nodes:
         number = page or (node.get("number") if node["node_type"] == "slide" else None) or number
-        if (
-            node["node_type"] == "slide" and not is_titled
-        ):  # by its title, or by a name that nobody sees
+        # by its title, or by a name that nobody sees
+        if node["node_type"] == "slide" and not is_titled:
             continue
         _add(slides.setdefault(number, Builder()), node)
     return {at: slides[at].done().text for at in sorted(slides)}

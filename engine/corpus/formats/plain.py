@@ -132,9 +132,8 @@ def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
     what they are in.
     """
     codec = codec_of(label)
-    if (
-        _NAMES_WIDE.match(codec) and b"\0" not in data
-    ):  # the label itself was read a byte a character
+    # the label itself was read a byte a character
+    if _NAMES_WIDE.match(codec) and b"\0" not in data:
         return decoded(data, path)
     if data.isascii() and _ESCAPE.search(data):
         return decoded(data, path)

@@ -192,10 +192,11 @@ class Former:
         that has taken the name of another one may be as long and as old.
         """
         record = self.record_of(file)
+        # what was closed to us may be open now
         if record is None or record.state not in (
             "read",
             "quarantined",
-        ):  # what was closed to us may be open now
+        ):
             return True
         same = (record.size, record.mtime_ns, record.ctime_ns) == (
             file.size,

@@ -252,9 +252,8 @@ class Ingest:
                 file, looked.content_hash, "quarantined", why, self._chunking, error.kind
             )
             self._unreadable.append((unread, parts))
-            if former is None or not self._store.documents_of(
-                former.id
-            ):  # else it is left as it is until all are read
+            # else it is left as it is until all are read
+            if former is None or not self._store.documents_of(former.id):
                 self._store.put_parts(self._store.put_file(unread), parts)
             self._report_unread(unread, former)
         except OSError as error:

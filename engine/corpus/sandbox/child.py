@@ -229,7 +229,8 @@ class Child:
             except (
                 OSError,
                 ValueError,
-            ):  # the pool was closed at this moment, and the pipe with it
+            ):
+                # the pool was closed at this moment, and the pipe with it
                 raise self._death() from None
             if not ready:
                 raise WorkerDiedError(

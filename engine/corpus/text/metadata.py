@@ -70,16 +70,15 @@ def moment(text: str) -> float | None:
     year_first = words[:4].isdecimal()
     found = set()
     with suppress(ValueError, OverflowError):
+        # they differ where nothing names the year
         for year, day_first in (
             (2000, with_dots),
             (2001, not year_first),
-        ):  # they differ where nothing names the year
+        ):
             noon = datetime(year, 1, 1, _NOON, tzinfo=UTC)
             moment = parse(words, default=noon, dayfirst=day_first and not year_first)
             found.add(moment.replace(microsecond=0).timestamp())
-    if len(found) == 1:
-        return found.pop()
-    return None
+    return found.pop() if len(found) == 1 else None
 
 
 def first_moment(texts: Iterable[str]) -> float | None:

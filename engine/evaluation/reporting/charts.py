@@ -274,7 +274,7 @@ def _scale(
 
     if math.isclose(low, high):
         if whole:
-            room = 1
+            room = 1.0
         else:
             room = (abs(low) or 1) / 10
         low = low - room

@@ -170,9 +170,8 @@ def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]
         )
     if not gates_of(report):
         return ()
-    if all(
-        rung_of(report, mode) == "judged" for mode in unproved
-    ):  # more questions would hardly say anything else
+    # more questions would hardly say anything else
+    if all(rung_of(report, mode) == "judged" for mode in unproved):
         what = "Try another encoder, measured on your documents first"
         return (
             NextStep(

@@ -167,10 +167,7 @@ class StudyRun:
             open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
 
     def _report(self) -> dict[str, Any]:
-        if self.study.facts:
-            facts = FACTS[self.study.facts](self.project)
-        else:
-            facts = ()
+        facts = FACTS[self.study.facts](self.project) if self.study.facts else ()
         cells = []
         for cell in self.cells:
             twin = twin_of(self.cells, cell)
@@ -218,10 +215,9 @@ def study_cells(
             "Set it in project.toml and run 'engine adapt' first.",
             code="study-setting-of-the-data",
         )
-    if "small model" in study.needs:
-        beside = ("vectors",)
-    else:
-        beside = ("vectors", "small_model")
+    beside = ["vectors"]
+    if "small model" not in study.needs:
+        beside.append("small_model")
     fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
     fresh |= {f"encoder.{name}": None for name in beside if name in own.encoder.model_fields_set}
     if "sentence pairs" in study.needs and (pairs := pairs_file(project, own)):

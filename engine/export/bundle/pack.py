@@ -200,11 +200,12 @@ def _found(
     project: ProjectFolder, names: list[str], search_only: bool
 ) -> Iterator[tuple[str, Path]]:
     """The files, and the folders that have none, of what is bundled: its name, and where it is."""
-    if search_only:
-        reports = ()
-    else:
+    bundled = [*names]
+    if not search_only:
         reports = sorted(path.name for path in project.path.glob(f"reports/{KEPT}*"))
-    for name in (*names, *(f"reports/{one}" for one in reports), *(() if search_only else COPIED)):
+        bundled += [f"reports/{report}" for report in reports]
+        bundled += COPIED
+    for name in bundled:
         top = project.path / name
         if top.is_file():
             yield name, top

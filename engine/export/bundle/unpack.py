@@ -196,9 +196,8 @@ def unbundle(
 
 
 def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
-    for name in sorted(
-        files, key=lambda name: (name == SETTINGS, name)
-    ):  # without settings it is no project
+    # without settings it is no project
+    for name in sorted(files, key=lambda name: (name == SETTINGS, name)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as target:

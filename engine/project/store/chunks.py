@@ -213,9 +213,8 @@ class ChunkTables(ArtifactTables):
         sql = "SELECT id, text FROM chunks WHERE live AND id >= ? ORDER BY id LIMIT 1"
         places = range(first, last + 1, max(1, (last + 1 - first) // max(1, count)))
         found = dict(self._rows(sql, (place,))[0] for place in places)
-        if (
-            2 * len(found) < count
-        ):  # few chunks, or ids with gaps, as documents that are read again leave them
+        # few chunks, or ids with gaps, as documents that are read again leave them
+        if 2 * len(found) < count:
             ids = self.chunk_ids().tolist()
             return [
                 chunk.text

@@ -136,9 +136,8 @@ class Database:
             with guarded(self.path):
                 self._db.commit()
         except BaseException:
-            with suppress(
-                sqlite3.Error
-            ):  # a full disk may have rolled back already, or may stop even this
+            # a full disk may have rolled back already, or may stop even this
+            with suppress(sqlite3.Error):
                 self._db.rollback()
             raise
 

@@ -70,7 +70,6 @@ _FILE = tuple(column.name for column in fields(FileRecord))
 UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
 _UNREAD = str(UNREAD)
 LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
-    # what was once tried is listed as a file
     AND files.path = left_out.path AND files.state <> 'gone')"""  # noqa: E501
 AGAIN = -1  # when a file was changed that is to be read again
 

@@ -151,7 +151,6 @@ class QueryTables(ArtifactTables):
         rows = self._rows(
             """SELECT q.text, origin, chunk_id, document_id, start, end, document_id, target, q.id
             FROM document_queries q JOIN documents d ON d.id = document_id
-            # which documents read before may have
             WHERE live AND origin <> 'filename' ORDER BY path, source, q.id"""
         )
         return [DocumentQuery(*row) for row in rows]

@@ -46,10 +46,7 @@ def deduplicate(
             and same_things(about[other], about[position])
         )
         same = first.setdefault(fold(query.text), position)
-        if same in kept:
-            original = same
-        else:
-            original = next(near, None)
+        original = same if same in kept else next(near, None)
         if original is None:
             kept[position] = query
             for one in rarest:

@@ -304,10 +304,7 @@ class Endpoint:
                 f" {KEY_HINT}",
                 code="endpoint-refused",
             )
-        if exceeds_context(response.body):
-            kind = TooLongError
-        else:
-            kind = UnansweredError
+        kind = TooLongError if exceeds_context(response.body) else UnansweredError
         raise kind(f"HTTP {status}" + (f": {said}" if said else ""), refused=400 <= status < 500)
 
     def _given_up(self, reason: UnansweredError) -> StageError:

@@ -113,10 +113,11 @@ def test_a_key_searches_the_folder_that_the_app_was_started_in_and_takes_what_is
     async def story(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: pilot.app.screen.query(OptionList), "the first screen")
         await pilot.press("down")
+        # as fast as the terminal sends it; n makes a new project otherwise
         for key in (
             "enter",
             *"neap",
-        ):  # as fast as the terminal sends it; n makes a new project otherwise
+        ):
             pilot.app.post_message(Key(key, None))
         screen = await opened(pilot, "search")
         await until(pilot, lambda: ordered and isinstance(screen.focused, QueryInput), "the run")

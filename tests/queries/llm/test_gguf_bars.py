@@ -262,9 +262,8 @@ def through_a_bad_line(url: str) -> None:
     with spoiling(url, faults) as proxy:
         model = endpoint(proxy.url, seconds=5)
         for seed in range(2):
-            if (
-                len(proxy.met) < 2
-            ):  # a server that knows one form of the schema only is asked twice at first
+            # a server that knows one form of the schema only is asked twice at first
+            if len(proxy.met) < 2:
                 assert model.complete(
                     Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)
                 ).text

@@ -134,9 +134,8 @@ def _mails(file: BinaryIO) -> Iterator[bytes]:
     line = file.readline(_MAX_LINE_LENGTH)
     while line:
         after = file.readline(_MAX_LINE_LENGTH)
-        if (
-            blank and line.startswith(b"From ") and (not begun or is_header(after))
-        ):  # sentences begin so, too
+        # sentences begin so, too
+        if blank and line.startswith(b"From ") and (not begun or is_header(after)):
             if begun or is_mail(b"".join(lines)):
                 yield b"".join(lines)
             lines = []
@@ -318,9 +317,8 @@ def _attachments(
             mail = inner[0]
         else:
             mail = None
-        if (
-            isinstance(mail, email.message.Message) and not mail.keys()
-        ):  # some programs pack a whole mail as base64
+        # some programs pack a whole mail as base64
+        if isinstance(mail, email.message.Message) and not mail.keys():
             mail[_PACKED] = part.get(_PACKED, "")
             content = _payload(mail)
         else:

@@ -143,7 +143,7 @@ def _grow(
         left = _left_free(corridors, split[end], _MIN_CORRIDOR * size)
         kept = _inner(left)
         if len(split[end]) == 1:
-            least = len(_inner(corridors))
+            least = float(len(_inner(corridors)))
         else:
             least = _MIN_KEPT * len(_inner(corridors))
         if not kept or len(kept) < least:
