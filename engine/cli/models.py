@@ -68,6 +68,7 @@ def models(
     Only 'engine models get' connects to a hub, and only to fetch the model that you name.
     """
     from engine.core.errors import UsageError
+    from engine.service import model_list
     from engine.service import models as service
 
     if (action == "list") != (named is None) or (to is not None and action != "get"):
@@ -78,7 +79,7 @@ def models(
             " 'engine models remove NAME' or 'engine models verify NAME'.",
         )
     if named is None:
-        listed = service.list_all_models(context)
+        listed = model_list.list_all_models(context)
         print_json(listed) if as_json else _show(listed)
         return
     if action == "remove":

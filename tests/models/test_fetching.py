@@ -17,7 +17,8 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import resolve_model
 from engine.models import hub as hub_module
 from engine.models.installed import MANIFEST, PARTIAL, list_installed, read_installed
-from engine.service.models import get_model, list_all_models, remove_model, verify_model
+from engine.service.model_list import list_all_models
+from engine.service.models import get_model, remove_model, verify_model
 from engine.settings.schema import EncoderSettings
 
 TAKEN = {
