@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.core.disk import is_shared
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Finding
 from engine.doctor.findings import file_size, gpu, needs, reranker, vector_index
 from engine.doctor.installed import extra, packages, shipped
@@ -333,9 +333,20 @@ def _offline() -> list[Finding]:
             "network",
             "good" if on else "problem",
             "offline switches are set" if on else "offline switches are missing",
-            "no library looks anything up" if on else "start the program by its own command",
+            _describe_fetching() if on else "start the program by its own command",
         )
     ]
+
+
+def _describe_fetching() -> str:
+    """Say whether models may be fetched here, which nothing else does."""
+    from engine.models.policy import check_fetching_allowed
+
+    try:
+        check_fetching_allowed("")
+    except UsageError as error:
+        return f"no library looks anything up, and no model may be fetched: {error.why}"
+    return "no library looks anything up; models are fetched only by 'engine models get'"
 
 
 def _versions() -> list[Finding]:

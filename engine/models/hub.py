@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,17 @@ class Repository:
 
     commit: str
     parts: tuple[ModelPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A fetch that is under way. `total`: bytes of all files."""
+
+    model: CatalogueModel
+    commit: str
+    total: int
+    progress: Progress
+    should_stop: Callable[[], bool]
 
 
 def read_endpoint() -> str:
@@ -96,7 +107,9 @@ def fetch_model(
         repository = hub.list_repository(model)
         parts = choose_parts(repository.parts, model.files)
         folder = _prepare_partial(model.name, repository.commit)
-        checked = hub.download(model, repository.commit, parts, folder, progress, should_stop)
+        total = sum(part.size for part in parts)
+        transfer = Transfer(model, repository.commit, total, progress, should_stop)
+        checked = hub.download(transfer, parts, folder)
     return folder, InstalledModel(
         model.name, model.kind, model.repository, repository.commit, model.licence, tuple(checked)
     )
@@ -183,19 +196,12 @@ class HubClient:
         return Repository(commit, tuple(parts))
 
     def download(
-        self,
-        model: CatalogueModel,
-        commit: str,
-        parts: list[ModelPart],
-        folder: Path,
-        progress: Progress,
-        should_stop: Callable[[], bool],
+        self, transfer: Transfer, parts: Sequence[ModelPart], folder: Path
     ) -> list[ModelPart]:
         """Fetch files into `folder` and check them; return them with all digests.
 
         Where one was altered, nothing that was fetched is kept.
         """
-        total = sum(part.size for part in parts)
         for part in parts:
             _check_listed(part)
         missing = [part for part in parts if not (folder / part.path).exists()]
@@ -205,86 +211,58 @@ class HubClient:
         checked = []
         try:
             for part in parts:
-                start = done
                 target = folder / part.path
                 if not target.is_file():
-                    self._download_part(
-                        model,
-                        commit,
-                        part,
-                        target,
-                        lambda size, start=start: progress(start + size, total),
-                        should_stop,
-                    )
-                checked.append(check_part(target, part, should_stop))
+                    self._download_part(transfer, part, target, done)
+                checked.append(check_part(target, part, transfer.should_stop))
                 done += part.size
-                progress(done, total)
+                transfer.progress(done, transfer.total)
         except ModelError:
             discard(folder)
             raise
         return checked
 
-    def _download_part(
-        self,
-        model: CatalogueModel,
-        commit: str,
-        part: ModelPart,
-        target: Path,
-        progress: Callable[[int], None],
-        should_stop: Callable[[], bool],
-    ) -> None:
-        """Fetch one file, and go on where a connection broke off; it gets its name when it has
-        its size.
+    def _download_part(self, transfer: Transfer, part: ModelPart, target: Path, done: int) -> None:
+        """Fetch one file, and go on where a connection broke off.
+
+        It gets its name when it has its size. `done`: bytes of the files before it.
         """
         incomplete = target.with_name(f"{target.name}.incomplete")
         with disk_errors(f"{target} could not be written."):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         tries = 0
         while True:
-            if incomplete.exists():
-                before = incomplete.stat().st_size
-            else:
-                before = 0
+            before = _size_of(incomplete)
             try:
-                with self._errors(model):
-                    self._stream(model, commit, part, incomplete, progress, should_stop)
+                with self._errors(transfer.model):
+                    self._stream(transfer, part, incomplete, done)
                 break
             except EngineError as error:
-                if incomplete.exists():
-                    after = incomplete.stat().st_size
-                else:
-                    after = 0
-                tries = 0 if after > before else tries + 1
+                tries = 0 if _size_of(incomplete) > before else tries + 1
                 if error.code != "hub-unreachable" or tries >= RETRIES:
                     raise
             time.sleep(PAUSE)
         with disk_errors(f"{target} could not be written."):
             incomplete.replace(target)
 
-    def _stream(
-        self,
-        model: CatalogueModel,
-        commit: str,
-        part: ModelPart,
-        incomplete: Path,
-        progress: Callable[[int], None],
-        should_stop: Callable[[], bool],
-    ) -> None:
+    def _stream(self, transfer: Transfer, part: ModelPart, incomplete: Path, done: int) -> None:
+        """Append to a file what is missing of it, in one request."""
         from huggingface_hub import get_session, hf_hub_url
-        from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+        from huggingface_hub.utils._headers import build_hf_headers
+        from huggingface_hub.utils._http import hf_raise_for_status
 
-        url = hf_hub_url(model.repository, part.path, revision=commit, endpoint=self.endpoint)
+        url = hf_hub_url(
+            transfer.model.repository,
+            part.path,
+            revision=transfer.commit,
+            endpoint=self.endpoint,
+        )
         headers = dict(build_hf_headers()) | {"Accept-Encoding": "identity"}
-        if incomplete.exists():
-            size = incomplete.stat().st_size
-        else:
-            size = 0
-        if size > part.size:
-            size = 0
-        if size:
-            headers["Range"] = f"bytes={size}-"
-        if size == part.size and size:
+        size = _size_of(incomplete)
+        if 0 < size == part.size:
             return
+        if 0 < size < part.size:
+            headers["Range"] = f"bytes={size}-"
         with get_session().stream("GET", url, headers=headers) as response:
             if response.is_error:
                 response.read()
@@ -296,12 +274,12 @@ class HubClient:
                 incomplete.open("ab" if continues else "wb") as file,
             ):
                 for block in response.iter_raw():
-                    check_stop(should_stop)
+                    check_stop(transfer.should_stop)
                     size += len(block)
                     if size > part.size:
                         raise altered(part.path, f"It has more than {part.size:,} bytes.")
                     file.write(block)
-                    progress(size)
+                    transfer.progress(done + size, transfer.total)
         if size < part.size:
             raise _broken_off(self.endpoint, f"{part.path} ended after {size:,} bytes.")
 
@@ -365,6 +343,10 @@ def _check_listed(part: ModelPart) -> None:
         raise altered(part.path, "The hub names no digest of it, so it cannot be checked.")
     if not 0 <= part.size <= limit:
         raise altered(part.path, f"The hub says that it has {part.size:,} bytes.")
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _starts_at(response: httpx2.Response, size: int) -> bool:

@@ -41,7 +41,11 @@ def test_the_shipped_catalogue_has_every_kind_and_two_sizes_of_each() -> None:
     assert {model.licence for model in models} == licences
     encoders = [model for model in models if model.kind == "encoder"]
     assert {model.architecture for model in encoders} == {
-        "bert", "xlm-roberta", "modernbert", "gemma3_text", "qwen3",
+        "bert",
+        "xlm-roberta",
+        "modernbert",
+        "gemma3_text",
+        "qwen3",
     }
     assert any(model.knows("de") and model.max_tokens == 512 for model in encoders)
     assert any(model.knows("de") and model.max_tokens >= 8192 for model in encoders)

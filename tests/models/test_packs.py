@@ -1,4 +1,4 @@
-"""Model packs and folders, as they come from elsewhere: sound ones are installed, others refused, and nothing is half there."""
+"""Model packs and folders from elsewhere: sound ones are installed, others leave nothing behind."""
 
 from __future__ import annotations
 
@@ -199,9 +199,7 @@ def test_a_zip_archive_without_a_manifest_is_no_pack(tmp_path: Path, data_folder
     assert refused(target, data_folder) == "model-pack-invalid"
 
 
-def test_a_pack_of_a_model_that_cannot_be_loaded_is_refused(
-    pack: Path, data_folder: Path
-) -> None:
+def test_a_pack_of_a_model_that_cannot_be_loaded_is_refused(pack: Path, data_folder: Path) -> None:
     def other_kind(entries: list[Entry]) -> None:
         change_manifest(entries, lambda manifest: manifest.update(kind="reranker"))
 

@@ -71,7 +71,7 @@ class ModelPane(StepPane):
         " documents."
     )
     help_text = """Encoder: the bundled one knows English best and is small and quick. Another may be a folder of \
-sentence-transformers, as safetensors, or a GGUF file: Enter checks it and says what is wrong with it. Nothing is ever downloaded.
+sentence-transformers, as safetensors, or a GGUF file: Enter checks it and says what is wrong with it. Nothing is downloaded unless you ask for it.
 An encoder on a server gets the text of documents and queries. Only a folder can be trained and exported.
 With given vectors: a model elsewhere embedded the chunks (engine export --only chunks). The encoder set here encodes queries, \
 and a map between the two is fitted. Nothing else is trained, and it cannot be exported.
