@@ -98,6 +98,8 @@ def _propose(sources: list[Path]) -> EncoderProposal | None:
     from engine.service.proposing import propose_for_files
     from engine.settings.schema import CorpusSettings, EncoderSettings
 
+    if sys.stderr.isatty():
+        print("Reading a few documents, to see which encoder suits them …", file=sys.stderr)
     try:
         found = propose_for_files(sources, EncoderSettings(), CorpusSettings().chunk_tokens)
     except (EngineError, OSError):

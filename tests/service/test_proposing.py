@@ -14,8 +14,9 @@ from fixtures.tiny_model import build_tiny_model
 from engine.corpus.ingest.sampling import sample_texts
 from engine.encoders.choosing.languages import card_languages
 from engine.encoders.choosing.proposal import Machine, propose_encoder
+from engine.project.folder import ProjectFolder
 from engine.service.proposing import count_languages, propose_for_files
-from engine.settings.schema import EncoderSettings
+from engine.settings.schema import DEFAULT_MODEL, EncoderSettings
 
 NAME = "multilingual-e5-small"
 REPOSITORY = f"intfloat/{NAME}"
@@ -108,17 +109,14 @@ def test_a_new_project_names_what_to_get_and_takes_what_is_here(
 ) -> None:
     named = engine_here("new", str(tmp_path / "one"), str(office))
     assert f"engine models get {NAME}" in named.stderr
-    assert (
-        "encoder"
-        not in (tmp_path / "one" / "project.toml").read_text().lower().split("[training")[0]
-    )
+    assert model_of(tmp_path / "one") == DEFAULT_MODEL
     before = propose(str(tmp_path / "one"))
     assert (before["sampled"], before["model"], before["here"]) == (True, NAME, False)
     with stand_in_hub() as hub:
         fetch(hub, tmp_path, monkeypatch)
     assert propose(str(tmp_path / "one"))["here"]
     taken = engine_here("new", str(tmp_path / "two"), str(office))
-    assert NAME in (tmp_path / "two" / "project.toml").read_text()
+    assert model_of(tmp_path / "two") == NAME
     assert "engine models get" not in taken.stderr
     events = engine_here("run", str(tmp_path / "one"), "--only", "ingest,index", "--json").stdout
     (warned,) = (
@@ -131,6 +129,10 @@ def test_a_new_project_names_what_to_get_and_takes_what_is_here(
     assert (after["sampled"], after["model"]) == (False, NAME)
     ready = propose(str(tmp_path / "two"))
     assert (ready["unknown"], ready["model"], ready["encoder"]) == (0.0, "", NAME)
+
+
+def model_of(project: Path) -> str:
+    return ProjectFolder.open(project).settings().encoder.model
 
 
 def fetch(hub: StandInHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
