@@ -101,6 +101,36 @@ async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
     return _printed(output)
 
 
+async def follow(heard: Callable[[Any], object], *arguments: str) -> Any:
+    """Run `engine ARGUMENTS`, which writes lines of JSON; return the last of them.
+
+    `heard` is called with each line when it comes. Raises as `command`; a cancelled task ends the
+    process.
+    """
+    line = engine_command(*arguments)
+    process = await _spawn(line, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    messages = asyncio.create_task(process.stderr.read())
+    last: Any = None
+    try:
+        async for text in process.stdout:
+            last = _printed(text)
+            heard(last)
+        await process.wait()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await _end(process)
+        finally:
+            _let_go(process)
+        raise
+    if process.returncode:
+        raise _failed(await messages, arguments[0], process.returncode)
+    return last
+
+
 async def order(*arguments: str) -> Any:
     """As `command`, for what must happen once the user wants it: to start, pause or stop a run.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from engine.core.errors import EngineError
@@ -54,13 +54,15 @@ def _list_writer(
 ) -> ListedModel:
     path = real_path(file.path)
     known = {field.name: getattr(file, field.name) for field in fields(ModelFile)}
-    return ListedModel(**known, used_by=tuple(uses.get(path, ())), **_facts(installed.get(path)))
+    listed = ListedModel(**known, used_by=tuple(uses.get(path, ())))
+    return _with_origin(listed, installed.get(path))
 
 
-def _facts(model: InstalledModel | None) -> dict[str, str]:
+def _with_origin(listed: ListedModel, model: InstalledModel | None) -> ListedModel:
+    """Add what the folder of models knows of a model."""
     if model is None:
-        return {}
-    return {"name": model.name, "licence": model.licence, "revision": model.revision}
+        return listed
+    return replace(listed, name=model.name, licence=model.licence, revision=model.revision)
 
 
 def _encoder_path(encoder: EncoderFile) -> Path:
@@ -77,7 +79,7 @@ def _list_encoder(
     free: int,
 ) -> ListedModel:
     memory = encoder.size
-    return ListedModel(
+    listed = ListedModel(
         path=path,
         place=encoder.place,
         names=encoder.names,
@@ -94,8 +96,8 @@ def _list_encoder(
         languages=encoder.languages,
         dimension=encoder.dimension,
         used_by=tuple(uses.get(path, ())),
-        **_facts(installed.get(path)),
     )
+    return _with_origin(listed, installed.get(path))
 
 
 def _list_reranker(model: InstalledModel, uses: dict[Path, list[str]], free: int) -> ListedModel:
@@ -119,7 +121,9 @@ def _list_reranker(model: InstalledModel, uses: dict[Path, list[str]], free: int
         fits=None if problem else model.size <= free,
         kind="reranker",
         used_by=tuple(uses.get(real_path(model.path), ())),
-        **_facts(model),
+        name=model.name,
+        licence=model.licence,
+        revision=model.revision,
     )
 
 

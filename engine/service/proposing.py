@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from engine.core.errors import EngineError
-from engine.core.messages.encoders import EncoderProposal
+from engine.core.messages.encoders import EncoderOffer, EncoderProposal
 from engine.corpus.ingest.sampling import sample_texts
 from engine.encoders.choosing.languages import foreign_shares, languages_of
-from engine.encoders.choosing.proposal import measure_machine, propose_encoder
+from engine.encoders.choosing.proposal import (
+    Machine,
+    fits,
+    measure_machine,
+    propose_encoder,
+)
 from engine.encoders.kinds.chosen import encoder_source
 from engine.lexical.languages import UNKNOWN, language_of
-from engine.models.installed import read_installed
+from engine.models.catalogue import read_catalogue
+from engine.models.installed import list_installed, read_installed
 from engine.project.folder import ProjectFolder
 from engine.settings.schema import EncoderSettings
 
@@ -55,22 +62,42 @@ def _propose(
 ) -> EncoderProposal:
     total = sum(lengths.values())
     shares = {code: length / total for code, length in lengths.items()}
-    languages = tuple(sorted(shares.items(), key=lambda item: -item[1]))
     source = encoder_source(encoder)
-    unknown = sum(foreign_shares(languages_of(source), lengths).values())
-    if not unknown:
-        return EncoderProposal(languages, sampled, source.name, 0.0)
-    model = propose_encoder(shares, measure_machine(), min(chunk_tokens, encoder.max_tokens))
-    if model is None:
-        return EncoderProposal(languages, sampled, source.name, unknown)
-    here = read_installed(model.name) is not None
-    return EncoderProposal(
-        languages,
-        sampled,
-        source.name,
-        unknown,
-        model.name,
-        here,
-        0 if here else model.disk,
-        model.purpose,
+    machine = measure_machine()
+    proposal = EncoderProposal(
+        languages=tuple(sorted(shares.items(), key=lambda item: -item[1])),
+        sampled=sampled,
+        encoder=source.name,
+        unknown=sum(foreign_shares(languages_of(source), lengths).values()),
+        offers=tuple(list_offers(shares, machine)),
     )
+    if not proposal.unknown:
+        return proposal
+    model = propose_encoder(shares, machine, min(chunk_tokens, encoder.max_tokens))
+    if model is None:
+        return proposal
+    here = read_installed(model.name) is not None
+    size = 0 if here else model.disk
+    return replace(proposal, model=model.name, here=here, size=size, purpose=model.purpose)
+
+
+def list_offers(shares: Mapping[str, float], machine: Machine) -> Iterator[EncoderOffer]:
+    """List the encoders of the catalogue that are not here, those first that know the most."""
+    here = {model.name for model in list_installed()}
+    offers = []
+    for model in read_catalogue():
+        if model.kind != "encoder" or model.name in here:
+            continue
+        known = sum(share for language, share in shares.items() if model.knows(language))
+        offers.append(
+            EncoderOffer(
+                name=model.name,
+                size=model.disk,
+                languages=model.format_languages,
+                dimension=model.dimension,
+                max_tokens=model.max_tokens,
+                fits=fits(model, machine, is_here=False),
+                known=known,
+            )
+        )
+    yield from sorted(offers, key=lambda offer: -round(offer.known, 2))

@@ -13,17 +13,21 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
 from textual.widgets import Button, Input
 
-from bmembed_tui.client.engine_client import command, parsed
+from bmembed_tui.client.engine_client import command, follow, parsed
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.model.text import (
     encoder_line,
+    format_fetching,
     format_machine,
+    format_offer,
     format_preset,
     format_topic,
     of_topic,
+    offer_line,
 )
 from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
@@ -32,7 +36,9 @@ from bmembed_tui.widgets.hanging import HangingStatic
 from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from engine.core.messages.encoders import EncoderFile
+from engine.core.errors import EngineError
+from engine.core.messages.encoders import EncoderFile, EncoderOffer, EncoderProposal
+from engine.core.messages.models import ModelChange
 from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSettings
 from engine.core.text import visible
 from engine.settings.load import validate
@@ -89,6 +95,8 @@ Everything else about training is in the settings."""  # noqa: E501
         super().__init__(**options)
         self._settings: Settings | None = None
         self._values: Mapping[str, Any] = {}
+        self._languages = ""
+        self._offered = ""
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="model-scroll"):
@@ -100,7 +108,7 @@ Everything else about training is in the settings."""  # noqa: E501
                     id="model-folder",
                 )
                 yield SafeButton("Check", id="model-check")
-            yield ModelList(encoder_line, self._compare_hint, classes="for-folder")
+            yield ModelList(self._describe_encoder, self._compare_hint, classes="for-folder")
             with Horizontal(classes="encoder-row for-server"):
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="model-endpoint")
             with Horizontal(classes="encoder-row for-server"):
@@ -209,15 +217,29 @@ Everything else about training is in the settings."""  # noqa: E501
             self.query(f".for-{name}").set(display=kind == name)
 
     def _compare_hint(self, count: int) -> str:
-        found = f"{count} found; Enter checks one."
+        found = f"{count} found, ⇣ those to fetch; Enter checks one."
         return (
             f"{found} To measure some on your queries: engine encoders compare"
             f" {self.host.project.argument} NAME …"
         )
 
-    async def _find_encoders(self) -> tuple[EncoderFile, ...]:
-        printed = await command("encoders", "list", str(self.host.project.path), "--json")
-        return parsed(tuple[EncoderFile, ...], printed)
+    def _describe_encoder(self, encoder: EncoderFile | EncoderOffer) -> Content:
+        if isinstance(encoder, EncoderOffer):
+            return offer_line(encoder, self._languages)
+        return encoder_line(encoder)
+
+    async def _find_encoders(self) -> tuple[EncoderFile | EncoderOffer, ...]:
+        """The encoders on this machine, then those of the catalogue."""
+        project = str(self.host.project.path)
+        printed = await command("encoders", "list", project, "--json")
+        encoders = parsed(tuple[EncoderFile, ...], printed)
+        try:
+            proposed = await command("encoders", "propose", project, "--json")
+            proposal = parsed(EncoderProposal, proposed)
+        except EngineError:  # the encoders that are here can be chosen all the same
+            return encoders
+        self._languages = proposal.format_languages
+        return (*encoders, *proposal.offers)
 
     # What is there
 
@@ -291,8 +313,40 @@ Everything else about training is in the settings."""  # noqa: E501
 
     @on(ModelList.Chosen)
     def _found_chosen(self, event: ModelList.Chosen) -> None:
+        if isinstance(event.model, EncoderOffer):
+            self._take_offer(event.model)
+            return
+        self._offered = ""
         self.query_one("#model-folder", PathField).pick(Path(event.model.model))
         self.check(event.model.model)
+
+    def _take_offer(self, offer: EncoderOffer) -> None:
+        """Say what fetching means; fetch where the same offer is chosen again."""
+        if self._offered == offer.name:
+            self._offered = ""
+            self.fetch(offer)
+            return
+        self._offered = offer.name
+        self.query_one("#model-note", SafeStatic).update(format_offer(offer))
+
+    @work(exclusive=True, group="fetch")
+    async def fetch(self, offer: EncoderOffer) -> None:
+        """Fetch an encoder, show how far it is, and propose it when it is here."""
+        note = self.query_one("#model-note", SafeStatic)
+        note.update(format_fetching(offer.name, 0, offer.size))
+
+        def show(line: Any) -> None:
+            if isinstance(line, dict) and "done" in line:
+                note.update(format_fetching(offer.name, int(line["done"]), int(line["total"])))
+
+        fetching = follow(show, "models", "get", offer.name, "--json")
+        last = await answer_or_error(self, fetching, note.update)
+        if last is None:
+            return
+        changed = parsed(ModelChange, last)
+        self.query_one(ModelList).look(self._find_encoders())
+        self.query_one("#model-folder", PathField).pick(changed.path)
+        self.check(str(changed.path))
 
     @on(Input.Submitted, "#model-endpoint")
     @on(Input.Submitted, "#model-endpoint-model")

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.widgets.plain import plain
-from engine.core.messages.encoders import EncoderFile
+from engine.core.messages.encoders import EncoderFile, EncoderOffer
 from engine.core.messages.project import Finding
 from engine.core.text import size_text
 from engine.settings.training_schema import TrainingSettings
@@ -26,6 +26,8 @@ MACHINE = (
     "network",
     "permissions",
 )
+SUITS = 0.9
+"""Share of the documents' text whose language an encoder must know to suit them."""
 OWN_LINES = ("model", "languages", "device", "dtype")  # these stand beside what they are about
 SIGNS = {
     "problem": ("✗ problem ", "bold $text-error"),
@@ -46,6 +48,37 @@ def encoder_line(one: EncoderFile) -> Content:
     return Content.assemble(
         plain(sign, style), plain(", ".join(one.names)), plain(facts, "$text-muted")
     )
+
+
+def offer_line(offer: EncoderOffer, languages: str) -> Content:
+    """`⇣ multilingual-e5-small  488.0 MB to fetch, many languages: suits your documents (84%
+    German)`.
+    """
+    facts = f"  {size_text(offer.size)} to fetch, {offer.languages}"
+    if not offer.fits:
+        verdict = ": too large for this machine"
+    elif offer.known >= SUITS:
+        verdict = f": suits your documents ({languages})" if languages else ""
+    else:
+        verdict = f": knows {offer.known:.0%} of your documents' text" if languages else ""
+    sign = ("⇣ ", "$text-accent" if offer.fits else "$text-muted")
+    return Content.assemble(
+        plain(*sign), plain(offer.name), plain(f"{facts}{verdict}", "$text-muted")
+    )
+
+
+def format_offer(offer: EncoderOffer) -> str:
+    """Say what fetching an encoder means, before it is confirmed."""
+    return (
+        f"{offer.name} is not on this machine. Enter again fetches {size_text(offer.size)} from the"
+        " hub of models; nothing of your documents is sent. Without a network: 'engine models get"
+        f" {offer.name} --to FOLDER' elsewhere, then 'engine models add FILE' here."
+    )
+
+
+def format_fetching(name: str, done: int, total: int) -> str:
+    """Say how far a fetch is: `Fetching multilingual-e5-small: 120.0 MB of 488.0 MB …`."""
+    return f"Fetching {name}: {size_text(done)} of {size_text(total)} …"
 
 
 def format_topic(findings: Iterable[Finding], topic: str) -> Content:

@@ -97,13 +97,30 @@ class EncoderComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class EncoderOffer:
+    """An encoder of the catalogue that is not on this machine.
+
+    `size`: bytes to fetch; `known`: share of the documents' text in languages that it knows;
+    `fits`: into memory and disk.
+    """
+
+    name: str
+    size: int
+    languages: str
+    dimension: int
+    max_tokens: int
+    fits: bool
+    known: float
+
+
+@dataclass(frozen=True, slots=True)
 class EncoderProposal:
     """What suits a project's documents. `languages`: (code, share of the text), largest first, of
     all documents or of a `sampled` few; empty if none could be read.
 
     `unknown`: share of the text in languages that the encoder in use does not know. `model`: the
     encoder of the catalogue to take instead, empty where the one in use will do; `here`: whether it
-    is on this machine; `size`: bytes to fetch.
+    is on this machine; `size`: bytes to fetch. `offers`: those of the catalogue that are not here.
     """
 
     languages: tuple[tuple[str, float], ...]
@@ -114,6 +131,7 @@ class EncoderProposal:
     here: bool = False
     size: int = 0
     purpose: str = ""
+    offers: tuple[EncoderOffer, ...] = ()
 
     @property
     def format_languages(self) -> str:
