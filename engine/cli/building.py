@@ -391,9 +391,7 @@ def benchmark(
             should_stop=stop,
         )
     if as_json:
-        from engine.core.former_systems import with_former_names
-
-        print_json(with_former_names(result))
+        print_json(result)
         return
     table = from_json(FigureTable, result)
     show_tables({"judged": table}, output(), result["own_systems"], tuple(table.systems))

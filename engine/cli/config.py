@@ -152,12 +152,11 @@ def unset(name: ProjectName, key: Key) -> None:
 def _known(key: str) -> Setting:
     """Raises SettingsError that names the nearest key."""
     from engine.core.errors import SettingsError, nearest
-    from engine.settings.renamed import KEYS
     from engine.settings.values import every_setting
 
     every = every_setting()
-    if (current := KEYS.get(key) or key) in every:
-        return every[current]
+    if key in every:
+        return every[key]
     near = nearest(key, every)
     is_section = any(one.startswith(f"{key}.") for one in every)
     if near and not is_section:

@@ -124,10 +124,9 @@ def report(
     with opened(name) as project:
         found = project.report()
     if as_json:
-        from engine.core.former_systems import with_former_names
         from engine.core.messages.wire import to_json
 
-        print_json(with_former_names(to_json(found)))
+        print_json(to_json(found))
         return
     show_verdict(found.verdict, output())
     if full:

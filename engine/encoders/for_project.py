@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
 
-CHUNKS = "chunks"
-"""The folder, in an adapter's own, of the adapter that chunks are encoded with where queries
-have another.
-"""
 QUERIES = "queries"
 """The folder, in the cache, of queries' vectors."""
 PROBES = "probes.vec"
@@ -50,13 +46,9 @@ MAX_QUERY_FILES = 1000  # each of one query, or of up to 128 that were encoded t
 
 
 def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
-    """The adapter folder for chunks, of one for queries that was trained for `scope`; None: the
-    model as it is.
-    """
-    if adapter is None or scope == "queries":
+    """Return the adapter that chunks are encoded with; None for the model as it is."""
+    if scope == "queries":
         return None
-    if scope == "both-then-queries":
-        return adapter / CHUNKS
     return adapter
 
 

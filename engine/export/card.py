@@ -14,7 +14,6 @@ from typing import Any
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
-from engine.core.former_systems import with_former_names
 from engine.core.messages.report import SearchMode
 from engine.core.records import query_label
 from engine.core.systems import IN_USE, IN_USE_ALONE, label_of, twins
@@ -30,7 +29,6 @@ from engine.export.models import (
 )
 from engine.export.source import Source
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo
-from engine.settings.renamed import KEYS, former_scope
 from engine.version import __version__
 
 FORMAT = 1
@@ -52,12 +50,6 @@ _PRIVATE = {
     ("queries", "endpoint"),
     ("encoder", "endpoint"),
 }
-FORMER_KEYS = {
-    "interpolation_weight": "strength",
-    "adapter_scope": "side",
-    "weight_in_use": "served_at",
-}
-"""Key of the manifest, of its `encoder` or its `adapter` → its name before 0.2."""
 
 
 def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
@@ -259,38 +251,3 @@ def _figures(table: FigureTable) -> dict[str, Any]:
 def _plain(name: str) -> str:
     """A file's name, fit for a line of Markdown."""
     return "".join(char for char in name if char.isprintable() and char not in "`|<>[]*")
-
-
-def with_former_keys(known: Mapping[str, Any]) -> dict[str, Any]:
-    """What `card.facts` gave, also under the former keys."""
-    return {
-        **_with_former_keys(known),
-        **{part: _with_former_keys(known[part]) for part in ("encoder", "adapter") if known[part]},
-        "settings": {
-            name: _former_settings(name, section) for name, section in known["settings"].items()
-        },
-        "figures": with_former_names(known["figures"]),
-    }
-
-
-def _with_former_keys(part: Mapping[str, Any]) -> dict[str, Any]:
-    former = {
-        FORMER_KEYS[key]: _former(key, value) for key, value in part.items() if key in FORMER_KEYS
-    }
-    return {**part, **former}
-
-
-def _former_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    former = {new: old.partition(".")[2] for old, new in KEYS.items() if new}
-    named = {
-        former[path]: _former(key, section[key])
-        for key in section
-        if (path := f"{name}.{key}") in former
-    }
-    return {**section, **named}
-
-
-def _former(key: str, value: Any) -> Any:
-    if key == "adapter_scope":
-        return former_scope(value)
-    return value

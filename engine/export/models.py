@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.messages.report import SearchMode
-from engine.encoders.for_project import CHUNKS
 from engine.encoders.model_folder import ModelFolder
 from engine.export.source import Source
 
@@ -40,16 +39,10 @@ def write_adapter(source: Source, folder: Path) -> None:
     modes use it with weights of their own, that of semantic search is `semantic-adapter/`.
     """
     adapter, weight = source.adapter()
-    _copy_adapters(adapter, folder / ADAPTER_FOLDER, weight or 1.0)
+    _copy_adapter(adapter, folder / ADAPTER_FOLDER, weight or 1.0)
     semantic = source.adapter_weights()[1]["semantic"]
     if semantic not in (0.0, weight):
-        _copy_adapters(adapter, folder / (OF_SEMANTIC_SEARCH + ADAPTER_FOLDER), semantic)
-
-
-def _copy_adapters(adapter: Path, target: Path, weight: float) -> None:
-    for part in ("", CHUNKS):
-        if (adapter / part).is_dir():
-            _copy_adapter(adapter / part, target / part, weight)
+        _copy_adapter(adapter, folder / (OF_SEMANTIC_SEARCH + ADAPTER_FOLDER), semantic)
 
 
 def _copy_adapter(adapter: Path, target: Path, weight: float) -> None:

@@ -63,8 +63,6 @@ class EncoderInUse:
         """What the adapters act on."""
         if self.chunk_adapter == self.adapter:
             return "both"
-        if self.chunk_adapter:
-            return "both-then-queries"
         return "queries"
 
 

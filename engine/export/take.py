@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.core.disk import file_sha256
 from engine.core.messages.project import Exported
-from engine.export.card import facts, with_former_keys, write_cards
+from engine.export.card import facts, write_cards
 from engine.export.folder import checked_target, complete_or_absent
 from engine.export.kinds import ALL, DEFAULT, Kind, available, parse_kinds
 from engine.export.source import Source
@@ -61,7 +61,7 @@ def _fill(
     write_cards(known, folder)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     listed = {path.relative_to(folder).as_posix(): _described(path) for path in files}
-    text = json.dumps({**with_former_keys(known), "files": listed}, ensure_ascii=False, indent=1)
+    text = json.dumps({**known, "files": listed}, ensure_ascii=False, indent=1)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
     return (
         len(files) + 1,

@@ -184,8 +184,6 @@ class LexicalIndex:
 
     def ids(self) -> npt.NDArray[np.int64]:
         """The ids of all chunks (n,), ascending."""
-        if not (self._files / IDS).exists():  # before 0.2
-            return np.array([key for key, _ in self._addresses()], np.int64)
         with panics_are_damage(self.folder):
             return np.asarray(np.load(self._files / IDS), np.int64)
 

@@ -32,7 +32,6 @@ from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.settings import load as settings_module
-from engine.settings.renamed import old_names
 from engine.settings.schema import Settings
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
@@ -313,21 +312,6 @@ class ProjectFolder:
     def settings_text(self) -> str:
         """The text of project.toml, valid or not. Raises SettingsError where it cannot be read."""
         return settings_module.file_text(self.path / "project.toml")
-
-    def renamed_settings(self) -> str:
-        """A note on keys of project.toml that were renamed or removed; empty where there are none.
-
-        Raises SettingsError.
-        """
-        old = old_names(
-            settings_module.tables(self.settings_text(), str(self.path / "project.toml"))
-        )
-        names = ", ".join(
-            f"{key} is now {new}" if new else f"{key} has no effect" for key, new in old.items()
-        )
-        if names:
-            return f"project.toml uses old names, which the next version will not read: {names}."
-        return ""
 
     def sources(self, settings: Settings) -> list[Path]:
         """The folders and files to read; relative ones are taken from the project folder."""

@@ -46,14 +46,14 @@ class Reason(StrEnum):
 
 
 def read_reason(stored: str) -> tuple[Reason | None, str]:
-    """Reason and detail of what is stored: `CODE`, `CODE: DETAIL`, or before 0.2 the words.
+    """Reason and detail of what is stored: `CODE` or `CODE: DETAIL`.
 
     Of another text, None and the text.
     """
     for reason in Reason:
-        for name in (reason.value, reason.words):
-            if stored == name or stored.startswith(f"{name}: "):
-                return reason, stored[len(name) + 2 :]
+        name = reason.value
+        if stored == name or stored.startswith(f"{name}: "):
+            return reason, stored[len(name) + 2 :]
     return None, stored
 
 

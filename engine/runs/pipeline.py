@@ -164,8 +164,6 @@ class Run:
             error = dict[str, str]()
             try:
                 self._emit(RunStarted(run=self.id, stages=list(stages)))
-                if note := self.project.renamed_settings():
-                    self._emit(Warned(stage="run", text=note))
                 if repaired := self.project.repair():
                     self._emit(Warned(stage="run", text=str(repaired)))
                 self._preflight(stages, forced)

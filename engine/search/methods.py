@@ -8,11 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.core.errors import EngineError, UsageError
-from engine.core.former_systems import former_name
 from engine.core.messages.search import (
     DocumentText,
     Explain,
-    Explained,
     Ping,
     ReadDocument,
     Search,
@@ -79,17 +77,7 @@ def _document(request: ReadDocument) -> Task:
 
 
 def _explain(request: Explain) -> Task:
-    return lambda own: _with_former_keys(
-        own.ready().explain(request.query, request.chunk_ids, request.mode)
-    )
-
-
-def _with_former_keys(found: Explained) -> dict[str, Any]:
-    """The answer, with the keys of before 0.2 beside the present ones."""
-    answer = to_json(found)
-    for chunk in answer["chunks"].values():
-        chunk |= {"served_rank": chunk["in_use_rank"], "served_cosine": chunk["in_use_cosine"]}
-    return {**answer, "served": former_name(found.in_use)}
+    return lambda own: own.ready().explain(request.query, request.chunk_ids, request.mode)
 
 
 HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {

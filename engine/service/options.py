@@ -11,7 +11,6 @@ from engine.core.messages import project as messages
 from engine.project.folder import ProjectFolder
 from engine.settings import load as settings_module
 from engine.settings.described import described_sections
-from engine.settings.renamed import with_current_names
 
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
@@ -22,9 +21,7 @@ def settings(project: ProjectFolder, _request: messages.ReadSettings) -> message
     file = project.path / "project.toml"
     data = settings_module.tables(settings_module.file_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
-    written = tuple(
-        f"{section}.{key}" for section, table in with_current_names(data).items() for key in table
-    )
+    written = tuple(f"{section}.{key}" for section, table in data.items() for key in table)
     return messages.SettingsFound(chosen.model_dump(), written, _preset(chosen))
 
 

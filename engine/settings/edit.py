@@ -12,7 +12,6 @@ from typing import Any
 
 from engine.core.errors import SettingsError
 from engine.settings.load import commented_default, tables, toml_value, validate
-from engine.settings.renamed import current_changes
 from engine.settings.schema import Settings, sections
 from engine.settings.section import is_common
 
@@ -27,7 +26,6 @@ def change(
     back. Raises SettingsError for a change, or a text, that is not valid.
     """
     before = tables(text, origin)
-    changes = current_changes(before, changes)
     with suppress(SettingsError):
         validate(before)
         origin = ""  # what is wrong then is not in the file

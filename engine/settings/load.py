@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from engine.core.errors import SettingsError, nearest, reason_of
-from engine.settings.renamed import with_current_names
 from engine.settings.schema import Settings, sections
 from engine.settings.section import is_common
 
@@ -90,7 +89,7 @@ def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
 def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
     """Settings from a parsed table. Raises SettingsError."""
     try:
-        return Settings.model_validate(with_current_names(data))
+        return Settings.model_validate(data)
     except ValidationError as error:
         raise _explain(error, origin) from None
 
@@ -193,7 +192,6 @@ def template(chosen: dict[str, dict[str, Any]]) -> str:
         ),
         "",
     ]
-    chosen = with_current_names(chosen)
     for name, section in sections().items():
         part: list[str] = []
         for key, field in section.model_fields.items():

@@ -4,9 +4,9 @@ for.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from engine.core.messages.search import MODE_OF_NAME, Mode
 from engine.settings.section import MAX_WHOLE_NUMBER, Prompt, Section, key
@@ -336,6 +336,11 @@ class SearchSettings(Section):
     hide_weak: bool = key(
         False, "hide semantic hits that are less similar to the query than evaluation found useful"
     )
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _accept_the_name_in_json(cls, value: Any) -> Any:
+        return "keywords" if value == "bm25" else value
 
     @property
     def mode_in_json(self) -> Mode:

@@ -55,10 +55,8 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _commented_default(cls, value: Any, info: ValidationInfo) -> Any:
-        """What stands for no value means none, too, where it is written: files made before 0.2
-        showed it.
-        """
+    def _read_no_value(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read the words that stand for no value as none."""
         optional = (
             info.field_name is not None and cls.model_fields[info.field_name].get_default() is None
         )

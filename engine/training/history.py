@@ -26,13 +26,10 @@ def write_history(folder: Path, entries: Iterable[Mapping[str, Any]]) -> None:
 
 
 def history_of(project: ProjectFolder, info: AdapterInfo) -> TrainingHistory:
-    """The curve of an adapter; the one in the database where it was trained before 0.2.
-
-    Empty where there is none.
-    """
+    """Read the curve of an adapter; empty if there is none."""
     if info.adapter:
         with suppress(OSError, ValueError, TypeError, AttributeError):
             return TrainingHistory.from_dict(
                 json.loads((project.path / info.adapter / FILE).read_bytes())
             )
-    return info.history
+    return TrainingHistory()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError
+from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.for_project import (
-    CHUNKS,
     check_device,
     encoder_fingerprint_of,
     model_fingerprint,
@@ -23,7 +22,6 @@ from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerpri
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
-from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.history import write_history
@@ -67,7 +65,7 @@ class TrainStage(Stage):
             "rankings": rankings.fingerprint,
             # a cross-encoder counts by its content, not by where it lies, and only where it teaches
             "config": (
-                recipe_identity(asdict(config))
+                asdict(config)
                 | {"cross_encoder": teacher.fingerprint if teacher else ""}
                 | added_inputs(snapshot.settings)
             ),
@@ -99,10 +97,7 @@ class TrainStage(Stage):
         trained.
         """
         info = snapshot.need(AdapterInfo).info
-        if (
-            info.adapter
-            and digest_of(snapshot.project.path / info.adapter, info.adapter_scope) != info.digest
-        ):
+        if info.adapter and adapter_digest(snapshot.project.path / info.adapter) != info.digest:
             what = f"The adapter {info.adapter} is damaged."
             raise DamagedError.of_stage(
                 "train", what, "Its contents changed.", code="adapter-changed"
@@ -248,18 +243,6 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
     return changed
 
 
-def digest_of(folder: Path, scope: str) -> str:
-    """Of an adapter folder; of both adapters in it where chunks have one of their own, as
-    trainings once left.
-    """
-    from engine.encoders.fingerprint import adapter_digest
-
-    parts = [adapter_digest(folder)]
-    if scope == "both-then-queries":
-        parts.append(adapter_digest(folder / CHUNKS))
-    return "+".join(parts)
-
-
 def publish_adapter(
     context: StageContext, name: str, config: TrainingConfig, result: TrainResult
 ) -> AdapterInfo:
@@ -274,7 +257,7 @@ def publish_adapter(
         ended=result.ended,
         seconds=result.seconds,
         adapter_scope=config.adapter_scope,
-        digest=digest_of(context.project.path / building.name, config.adapter_scope),
+        digest=adapter_digest(context.project.path / building.name),
     )
 
 
@@ -284,7 +267,7 @@ def _with_map(context: StageContext) -> dict[str, Any]:
 
     with context.project.building("adapters", context.fingerprint) as building:
         summary = fit_map(context, building.folder)
-    digest = digest_of(context.project.path / building.name, "both")
+    digest = adapter_digest(context.project.path / building.name)
     info = AdapterInfo(building.name, digest=digest, model=model_fingerprint(context))
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
     return {"adapter": building.name, "reason": "", **summary}

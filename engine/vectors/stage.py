@@ -131,10 +131,7 @@ def _encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str
     weight = chosen.weight
     scope = chosen.scope
     found: dict[str, Any] = {"encoder": encoder_fingerprint_of(snapshot, adapter, weight)}
-    if scope != "both":  # where it is as ever, former indexes stay valid
-        found["side"] = scope
-    if scope == "both-then-queries":
-        found["chunk_encoder"] = encoder_fingerprint_of(snapshot, chosen.chunk_adapter, weight)
+    found["scope"] = scope
     return found
 
 

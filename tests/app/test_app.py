@@ -275,7 +275,8 @@ def test_without_colours_the_chosen_line_is_distinguished(monkeypatch: pytest.Mo
             str(option.prompt).strip().partition("  ")[0] for option in choices.options[:2]
         )
         await until_text(pilot, first)
-        (chosen, light), (other, dark) = look(pilot, first), look(pilot, second)
+        chosen, light = look(pilot, first)
+        other, dark = look(pilot, second)
         assert light - dark > 128
         assert chosen.underline
         assert not other.underline

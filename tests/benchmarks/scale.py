@@ -104,7 +104,8 @@ def write_corpus(folder: Path, chunks: int) -> None:
 def cut(project: ProjectFolder) -> None:
     """Put the files into the database, each paragraph a chunk, as an ingest that has read them."""
     settings = project.settings()
-    (source,), corpus = project.sources(settings), settings.corpus
+    (source,) = project.sources(settings)
+    corpus = settings.corpus
     recipe = {
         "version": VERSION,
         **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),

@@ -364,7 +364,8 @@ def test_a_project_is_searched_and_evaluated_but_neither_trained_nor_exported(
 def test_another_model_under_the_same_name_is_noticed(
     server: Server, project: ProjectFolder
 ) -> None:
-    path, search = str(project.path), ("search", str(project.path), "alarm", "--mode", "semantic")
+    path = str(project.path)
+    search = ("search", path, "alarm", "--mode", "semantic")
     engine_here("run", path, "--only", "ingest,index,embed")
     server.requests.clear()
     engine_here("embed", path, "--force")

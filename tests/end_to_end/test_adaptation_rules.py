@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from fixtures.tiny_model import build_tiny_model
 from fixtures.training import stir
 
 from engine.api import Project
-from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
@@ -214,72 +212,6 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
         @ base.encode_chunks([texts[hit.chunk_id]])[0]
     )
     assert abs(hit.score - float(expected)) < 0.01
-    opened.close()
-
-
-@pytest.mark.slow
-def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Path) -> None:
-    """As trainings once left them."""
-    set_key(project, "training.adapter_scope", "both")
-    engine_here("train", str(project))
-    opened = Project.open(project)
-    store = opened.folder.store()
-    trained = store.artifact(AdapterInfo)
-    assert trained is not None
-    adapter = project / (trained.info.adapter or "")
-    shutil.copytree(adapter, adapter / "chunks")
-    for number, folder in enumerate((adapter, adapter / "chunks")):
-        stir(folder, seed=number)
-    digest = f"{adapter_digest(adapter)}+{adapter_digest(folder)}"
-    info = replace(trained.info, adapter_scope="both-then-queries", digest=digest)
-    store.put_artifact(replace(trained, info=info))
-    engine_here("evaluate", str(project))
-    evaluation = store.artifact(EvaluationInfo)
-    assert evaluation is not None
-    assert {one.adapter_scope for one in evaluation.info.in_use.values()} == {"both-then-queries"}
-    served = InUseInfo("interpolated-0.5", 0.5, info.adapter, "both-then-queries")
-    store.put_artifact(
-        replace(
-            evaluation,
-            fingerprint="another",
-            info=replace(evaluation.info, semantic=served, hybrid=served),
-        )
-    )
-    engine_here("embed", str(project))
-    vectors = store.artifact(VectorsInfo)
-    texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
-    assert vectors is not None
-    model = resolve_model(opened.settings().encoder.model)
-    longest = opened.settings().encoder.max_tokens
-    queries, chunks = (
-        TransformerEncoder.load(
-            model,
-            adapter=one,
-            adapter_scale=0.5,
-            hardware=choose_hardware("cpu", "float32"),
-            max_tokens=longest,
-        )
-        for one in (adapter, adapter / "chunks")
-    )
-    assert (
-        vectors.info.encoder
-        == queries.fingerprint
-        != chunks.fingerprint
-        == vectors.info.chunk_encoder
-    )
-    hit = opened.search("customer complaint", mode="semantic", top=1).hits[0]
-    expected = (
-        queries.encode_queries(["customer complaint"])[0]
-        @ chunks.encode_chunks([texts[hit.chunk_id]])[0]
-    )
-    assert abs(hit.score - float(expected)) < 0.01
-    stir(adapter / "chunks", seed=7)
-    events = [
-        json.loads(line)
-        for line in engine_here("adapt", str(project), "--json").stdout.splitlines()
-    ]
-    assert "train" in [event["stage"] for event in events if event["event"] == "stage_started"]
-    store.close()
     opened.close()
 
 

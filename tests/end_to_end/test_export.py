@@ -57,9 +57,6 @@ def serve(project: Path, strength: float, side: str) -> ProjectFolder:
     assert trained is not None
     adapter = trained.info.adapter if strength else None
     own = project / (trained.info.adapter or "")
-    if side == "both-then-queries":
-        shutil.copytree(own, own / "chunks")
-        stir(own / "chunks", seed=1)
     store.put_artifact(
         replace(trained, info=replace(trained.info, adapter_scope=side, digest=stir(own)))
     )
@@ -99,7 +96,7 @@ def everything(
 
     Tests only read them.
     """
-    project = projects(1.0, "query")
+    project = projects(1.0, "queries")
     return project, export_project(
         project, tmp_path_factory.mktemp("everything") / "taken", ["all"]
     )
@@ -177,10 +174,11 @@ def test_the_adapter_gives_the_vectors_in_use_with_peft(
 def test_of_an_adapter_for_queries_both_encoders_come_with_cards_of_their_own(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
-    project = projects(1.0, "query")
+    project = projects(1.0, "queries")
     made = export_project(project, tmp_path / "taken")
     assert not (made.folder / "model").exists()
-    adapted, base = own_encoder(project, adapted=True), own_encoder(project, adapted=False)
+    adapted = own_encoder(project, adapted=True)
+    base = own_encoder(project, adapted=False)
     assert_same(
         loaded(made.folder / "query-encoder").encode_query(TEXTS), adapted.encode_queries(TEXTS)
     )
@@ -199,42 +197,6 @@ def test_of_an_adapter_for_queries_both_encoders_come_with_cards_of_their_own(
     assert manifest["encoder"]["adapter_scope"] == manifest["adapter"]["adapter_scope"] == "queries"
 
 
-@pytest.mark.parametrize("strength", [pytest.param(1.0, marks=pytest.mark.slow), 0.5])
-def test_where_chunks_have_an_adapter_of_their_own_both_come(
-    projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
-) -> None:
-    project = projects(strength, "both-then-queries")
-    made = export_project(project, tmp_path / "taken")
-    assert made.kinds == ("adapter", "model")
-    store = project.store()
-    trained = store.artifact(AdapterInfo)
-    vectors = store.artifact(VectorsInfo)
-    store.close()
-    assert trained is not None
-    assert vectors is not None
-    adapter = project.path / (trained.info.adapter or "")
-    queries, chunks = (
-        TransformerEncoder.load(
-            resolve_model(vectors.info.model), adapter=folder, adapter_scale=strength, hardware=CPU
-        )
-        for folder in (adapter, adapter / "chunks")
-    )
-    assert np.abs(queries.encode_queries(TEXTS) - chunks.encode_chunks(TEXTS)).max() > 1e-3
-    assert_same(
-        loaded(made.folder / "query-encoder").encode_query(TEXTS), queries.encode_queries(TEXTS)
-    )
-    assert_same(
-        loaded(made.folder / "chunk-encoder").encode_document(TEXTS), chunks.encode_chunks(TEXTS)
-    )
-    for part, own in (("adapter", queries), ("adapter/chunks", chunks)):
-        assert_same(with_peft(vectors.info.model, made.folder / part), own.encode_queries(TEXTS))
-    assert "`chunks/`" in (made.folder / "adapter" / "README.md").read_text("utf-8")
-    assert "untouched" not in (made.folder / "chunk-encoder" / "README.md").read_text("utf-8")
-    whole = (made.folder / "README.md").read_text("utf-8")
-    assert "`adapter/chunks/`" in whole
-    assert "untouched" not in whole
-
-
 def with_peft(model: str, adapter: Path) -> np.ndarray:
     from peft import PeftModel
 
@@ -247,7 +209,7 @@ def with_peft(model: str, adapter: Path) -> np.ndarray:
 def test_where_base_is_in_use_the_model_is_the_base(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
-    project = projects(0.0, "query")
+    project = projects(0.0, "queries")
     made = export_project(project, tmp_path / "taken")
     assert made.kinds == ("adapter", "model")
     own = own_encoder(project, adapted=False)
@@ -359,7 +321,7 @@ def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(
 def test_queries_and_judgments_can_be_read_as_beir(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
-    project = projects(1.0, "query")
+    project = projects(1.0, "queries")
     made = export_project(project, tmp_path / "taken", ["beir"])
     folder = made.folder / "beir" / "chunks"
     corpus = {entry.external_id: entry.text for entry in READER.read(folder / "corpus.jsonl")}
@@ -430,7 +392,6 @@ def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, 
     manifest = (made.folder / "manifest.json").read_text("utf-8")
     known = json.loads(manifest)
     assert len(pages) >= 4
-    assert known["encoder"]["strength"] == known["encoder"]["interpolation_weight"]
     for page in pages:
         assert f"- chunks: {counts['chunks']}" in page
         assert f"- documents: {counts['documents']}" in page
@@ -502,7 +463,7 @@ def test_the_manifest_names_every_file_with_its_hash_and_all_are_private(
 def test_no_path_of_this_machine_is_in_a_model(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
-    project = projects(1.0, "query")
+    project = projects(1.0, "queries")
     made = export_project(project, tmp_path / "taken")
     for path in (*made.folder.rglob("*.json"), *made.folder.rglob("*.safetensors")):
         content = path.read_bytes()

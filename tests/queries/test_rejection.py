@@ -1,4 +1,4 @@
-"""Reasons are stored as codes, and shown in words; what was stored before 0.2 is words."""
+"""Reasons are stored as codes, and shown in words."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ def test_a_reason_is_read_as_it_was_stored(reason: Reason, detail: str) -> None:
     else:
         shown = reason.words
     assert words_of(stored) == shown
-    assert read_reason(shown) == (reason, detail)  # of before 0.2
-    assert words_of(shown) == shown
 
 
 def test_a_reason_of_another_version_is_shown_as_it_is() -> None:

@@ -149,8 +149,8 @@ def test_auto_fusion_is_what_the_last_evaluation_chose(
     mostly = scores("fusion = 'weighted'\nweight = 0.7")
     assert scores("fusion = 'auto'") == even != rrf  # nothing was evaluated yet
     store = project.store()
-    store.put_artifact(Artifact(EvaluationInfo.from_dict({"served": {}}), "former"))
-    assert scores("fusion = 'auto'") == rrf  # an evaluation that knew nothing else
+    store.put_artifact(Artifact(EvaluationInfo(), "first"))
+    assert scores("fusion = 'auto'") == rrf
     for chosen, wanted in ((FusionInfo("rrf", 0.5), rrf), (FusionInfo("weighted", 0.7), mostly)):
         store.put_artifact(Artifact(EvaluationInfo(fusion=chosen), str(chosen)))
         assert scores("fusion = 'auto'") == wanted

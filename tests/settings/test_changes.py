@@ -17,7 +17,6 @@ from engine.project.folder import ProjectFolder
 from engine.settings import edit as settings_file
 from engine.settings.edit import change
 from engine.settings.load import template, validate
-from engine.settings.renamed import with_current_names
 from engine.settings.schema import sections
 
 KEYS = [(name, key) for name, section in sections().items() for key in section.model_fields]
@@ -62,9 +61,7 @@ def valid_changes(draw: Any) -> dict[str, Any]:
             validate({section: {key: value}})
         except SettingsError:
             continue
-        if value is not None and with_current_names({section: {key: value}}) == {
-            section: {key: value}
-        }:
+        if value is not None:
             found[f"{section}.{key}"] = value
     return found or {"search.top": 7}
 

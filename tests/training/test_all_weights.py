@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from engine.encoders.model_folder import ModelFolder
 from engine.encoders.saving import save_encoder
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
-from engine.settings.renamed import recipe_identity
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.data import BatchSampler, TrainingData
 from engine.training.job import Job
@@ -267,12 +266,6 @@ def test_the_learning_rate_goes_by_what_is_trained(preset: str) -> None:
     assert (weights.pretrain_weights, weights.pretrain_learning_rate) == ("all", 5e-5)
     chosen = {"preset": preset, "weights": "all", "learning_rate": 3e-4}
     assert config_of(validate({"training": chosen})).learning_rate == 3e-4
-
-
-def test_an_adapter_of_lora_layers_is_named_as_before(recipe: TrainingConfig) -> None:
-    known = recipe_identity(asdict(recipe))
-    assert "weights" not in known
-    assert recipe_identity(asdict(replace(recipe, weights="all")))["weights"] == "all"
 
 
 @pytest.mark.parametrize("kind", ["mafin", "lambda-mafin"])

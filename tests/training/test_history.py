@@ -1,4 +1,4 @@
-"""A training's curve is in its adapter's folder; before 0.2 it was in the database."""
+"""A training's curve is in its adapter's folder."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ def test_what_is_written_is_read(project: ProjectFolder) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "{"])
-def test_without_a_file_the_database_counts(project: ProjectFolder, text: str | None) -> None:
+def test_without_a_sound_file_there_is_no_curve(project: ProjectFolder, text: str | None) -> None:
     (project.path / "adapters" / "a").mkdir(parents=True)
     if text is not None:
         (project.path / "adapters" / "a" / FILE).write_text(text)
-    before = TrainingHistory([(4, 1.5)], [(0, 70.0)])
     assert history_of(project, INFO) == TrainingHistory()
-    assert history_of(project, AdapterInfo("adapters/a", history=before)) == before
-    assert history_of(project, AdapterInfo(history=before)) == before
+    assert history_of(project, AdapterInfo()) == TrainingHistory()

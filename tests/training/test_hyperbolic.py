@@ -5,7 +5,7 @@ trained.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
-from engine.settings.renamed import recipe_identity
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.data import Batch, BatchSampler, TrainingData
 from engine.training.heldout import build_pool, measure
@@ -106,7 +105,8 @@ def test_the_loss_is_infonce_on_distances_and_entailment(
     vectors = torch.randn(
         len(batch.queries) + len(batch.chunks), 6, generator=torch.Generator().manual_seed(0)
     )
-    queries, chunks = vectors[: len(batch.queries)], vectors[len(batch.queries) :]
+    queries = vectors[: len(batch.queries)]
+    chunks = vectors[len(batch.queries) :]
     positives = torch.from_numpy(batch.positives)
     loss, _ = Objective(config, None, "cpu").of(batch)
     contrast = infonce(distance_scores(queries, chunks, 2.0), positives, temperature=0.05)
@@ -145,9 +145,3 @@ def test_the_preset_compares_a_query_with_its_own_chunk_and_negatives_alone() ->
     assert loss(vectors).item() == pytest.approx(
         (torch.logsumexp(scores, 0) - scores[0]).item(), rel=1e-5
     )
-
-
-def test_former_adapters_stay_up_to_date() -> None:
-    added = {"similarity": "lorentz", "curvature": 2.0, "entailment_weight": 0.5}
-    assert not added.keys() & recipe_identity(asdict(PRESETS["standard"])).keys()
-    assert added.items() <= recipe_identity(asdict(replace(PRESETS["standard"], **added))).items()

@@ -371,25 +371,6 @@ def test_a_full_disk_while_the_second_is_made_leaves_both_modes(
     assert embed(two_encoders)["embedded"] == 4
 
 
-def test_an_index_of_before_serves_both_modes_without_a_run(two_encoders: ProjectFolder) -> None:
-    """Projects of former versions have neither two decisions nor a second index."""
-    choose(two_encoders, ON_BOTH, ON_BOTH)
-    embed(two_encoders)
-    former = (
-        '{"in_use": {"name": "merged", "scale": 1.0, "adapter": "adapters/first", "side": "both"},'
-        ' "model": "x"}'
-    )
-    with closing(sqlite3.connect(two_encoders.path / "project.db")) as database, database:
-        database.execute("UPDATE artifacts SET info = ? WHERE kind = 'evaluation'", (former,))
-    wanted = similarities(two_encoders, ON_BOTH, QUERY)
-    for mode in ("semantic", "hybrid"):
-        np.testing.assert_allclose(
-            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
-        )
-    with closing(Searcher(two_encoders)) as searcher:
-        assert len(searcher.search(QUERY, mode="semantic").hits) == 4
-
-
 def test_an_adapter_of_the_second_index_is_not_swept(two_encoders: ProjectFolder) -> None:
     choose(two_encoders, ON_BOTH, BASE)
     embed(two_encoders)

@@ -14,9 +14,7 @@ from typing import Any
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Warned, read
 from engine.core.figures import Interval
-from engine.core.former_systems import current_name
 from engine.core.messages.report import QuerySetReport, SearchMode
-from engine.core.systems import ADAPTED, BASE, IN_USE
 from engine.evaluation.choosing import ModeSelection
 from engine.evaluation.reporting.verdict import query_sets_of
 from engine.evaluation.studies.forgetting import Forgetting
@@ -100,10 +98,8 @@ def read_report(folder: Path) -> dict[str, Any]:
     """
     try:
         report = json.loads((folder / "report.json").read_bytes())
-        if report["schema"] not in (1, 2, 3, SCHEMA):
+        if report["schema"] != SCHEMA:
             raise ValueError(f"schema {report['schema']}, this program reads {SCHEMA}")
-        if report["schema"] < SCHEMA:
-            report = _with_present_keys(report)
         query_sets_of(report)  # what is no such set is damaged, too
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"The report in {folder} cannot be read."
@@ -127,38 +123,3 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int)):
         return value
     return str(value)
-
-
-def _with_present_keys(report: dict[str, Any]) -> dict[str, Any]:
-    """A report of schema 1 to 3 in the form of schema 4: both modes had the same encoder."""
-    chosen = {
-        _CHOICE_KEYS.get(key, key): value for key, value in (report["selection"] or {}).items()
-    }
-    encoder = current_name(chosen.get("in_use", BASE))
-    both = {
-        "encoder": encoder,
-        "weight": chosen.get("weight", 0.0),
-        "standing": "base" if encoder == BASE else "proved",
-        "reason": chosen.get("reason", ""),
-        "share": None,
-        "system": encoder if encoder in (BASE, ADAPTED) else IN_USE,
-        "decision": None,
-    }
-    selection = {"semantic": both, "hybrid": both}
-    for part in report["query_sets"]:
-        part["comparison"].setdefault("synthetic", part.get("synthetic", 0))
-    found: dict[str, Any] = _renamed({**report, "selection": selection})
-    return found
-
-
-def _renamed(data: Any) -> Any:
-    if isinstance(data, list):
-        return [_renamed(one) for one in data]
-    if not isinstance(data, dict):
-        return data
-    return {
-        current_name(key): (
-            current_name(value) if key in _NAMES and isinstance(value, str) else _renamed(value)
-        )
-        for key, value in data.items()
-    }

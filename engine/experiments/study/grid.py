@@ -11,7 +11,6 @@ from engine.core.errors import SettingsError, UsageError
 from engine.project.stage import fingerprint
 from engine.settings.edit import with_changes
 from engine.settings.load import toml_value, validate, value_of
-from engine.settings.renamed import KEYS, recipe_identity
 from engine.settings.schema import Settings
 from engine.training.recipe import config_of, over_queries
 
@@ -99,7 +98,7 @@ def label_of(varied: Mapping[str, Any]) -> str:
 
 def _axis(text: str) -> tuple[str, list[Any]]:
     name, _, values = text.partition("=")
-    name = KEYS.get(name.strip()) or name.strip()
+    name = name.strip()
     parts = [part.strip() for part in values.split(",")]
     if not all(parts):
         raise UsageError(
@@ -146,7 +145,7 @@ def cell_key(
     if config.uses_lists and not ranking.keep_evidence:
         lists["keep_evidence"] = False
     depth = min(ranking.k, max(1, chunks))
-    recipe = recipe_identity(asdict(config))
+    recipe = asdict(config)
     if not config.needs_teacher:  # its numbers count only where something is learnt from one
         depth = min(depth, config.negative_ranks[1])
         for name in ("teacher", "teacher_temperature", "target", "target_entropy"):

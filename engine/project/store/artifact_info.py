@@ -9,15 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
-from engine.core.former_systems import current_name, former_name
 from engine.core.messages.report import SearchMode, Standing
-from engine.settings.renamed import current_scope, former_scope
-
-FORMER_KEYS = {
-    "adapter_scope": "side",
-    "interpolation_weight": "scale",
-}
-"""Field → its key in projects made before 0.2, read where the field's own name is missing."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +24,12 @@ class Record:
         """Read the JSON form."""
         values = {}
         for one in fields(cls):
-            if one.name in data:
-                key = one.name
-            else:
-                key = FORMER_KEYS.get(one.name, one.name)
-            if key not in data:
+            if one.name not in data:
                 continue
-            value = data[key]
+            value = data[one.name]
             record = _RECORDS.get(one.name)
             if record and value is not None:
                 value = record.from_dict(value)
-            elif one.name == "adapter_scope":
-                value = current_scope(value)
             values[one.name] = tuple(value) if isinstance(value, list) else value
         return cls(**values)
 
@@ -73,9 +59,8 @@ class ArtifactInfo(Record):
 class CorpusInfo(ArtifactInfo):
     """`passwords`, `ocr` and `limits` show when files that could not be read are worth another try.
 
-    `tokenizer`: fingerprint of the one that chunks were measured by; empty before 0.2, when the
-    encoder's fingerprint stood for it. `files_left`: not read yet, as those read before them are to
-    be indexed first.
+    `tokenizer`: fingerprint of the one that chunks were measured by. `files_left`: files still to
+    be read; those read before them are indexed first.
     """
 
     kind = "corpus"
@@ -121,7 +106,7 @@ class WriterInfo(Record):
 class QueriesInfo(ArtifactInfo):
     """`corpus` and `recipe`: fingerprints of what the queries were made from; `content`: that of
     the queries themselves. `encoder`: what the consistency filter encoded with, as the
-    fingerprint of a model and its length limit; None before 0.2. `defaults`: those of the
+    fingerprint of a model and its length limit. `defaults`: those of the
     program that made them (engine/queries/recipe.py); empty before they were noted.
     """
 
@@ -180,7 +165,7 @@ class AdapterInfo(ArtifactInfo):
     """`adapter`: its folder; None, with a `reason`, where none was trained.
 
     `model`: fingerprint of the base model. `seconds`: what training took over all its runs; 0 where
-    that is not known. `history`: the curve of a training before 0.2 (engine/training/history.py).
+    that is not known.
     """
 
     kind = "adapter"
@@ -194,7 +179,6 @@ class AdapterInfo(ArtifactInfo):
     adapter_scope: str = "both"
     digest: str = ""
     model: str = ""
-    history: TrainingHistory = field(default_factory=TrainingHistory)
     seconds: float = 0.0
 
 
@@ -213,29 +197,6 @@ class InUseInfo(Record):
     adapter_scope: str = "both"
     standing: Standing = "base"
     reason: str = ""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """An evaluation of before 0.2 has the candidate's former name."""
-        found = super().from_dict(data)
-        found = replace(found, name=current_name(found.name))
-        proved = (
-            found.name != "base" and "standing" not in data
-        )  # nothing else came into use before there were expectations
-        if proved:
-            return replace(found, standing="proved")
-        return found
-
-    def to_former_dict(self) -> dict[str, Any]:
-        """The JSON form of before 0.2."""
-        scale = self.interpolation_weight
-        side = former_scope(self.adapter_scope)
-        return {
-            "name": former_name(self.name),
-            "scale": scale,
-            "adapter": self.adapter,
-            "side": side,
-        }
 
 
 @dataclass(frozen=True)
@@ -301,7 +262,7 @@ class RerankerInfo(Record):
 class EvaluationInfo(ArtifactInfo):
     """`semantic` and `hybrid`: the encoders in use; `…_contender`: the candidates whose lists
     people are asked to compare with those of base, None where there is none. `model`:
-    fingerprint of the base model; `judgments`: that of the judgments, empty before 0.2.
+    fingerprint of the base model; `judgments`: that of the judgments.
     `threshold` is of semantic search. `reranker`: None where project.toml named none.
     """
 
@@ -318,15 +279,6 @@ class EvaluationInfo(ArtifactInfo):
     threshold: ThresholdInfo | None = None
     reranker: RerankerInfo | None = None
     judgments: str = ""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """An evaluation of before 0.4 has one encoder for both modes."""
-        former = data.get("in_use", data.get("served"))
-        if former is not None:
-            both = {**former, "reason": data.get("reason", "")}
-            data = {**data, "semantic": both, "hybrid": both}
-        return super().from_dict(data)
 
     @property
     def in_use(self) -> Mapping[SearchMode, InUseInfo]:
@@ -423,7 +375,6 @@ KINDS: Mapping[str, type[ArtifactInfo]] = {
 }
 _RECORDS: Mapping[str, type[Record]] = {
     "writer": WriterInfo,
-    "history": TrainingHistory,
     "semantic": InUseInfo,
     "hybrid": InUseInfo,
     "semantic_contender": ContenderInfo,

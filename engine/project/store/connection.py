@@ -22,7 +22,7 @@ from engine.core.errors import (
     UsageError,
     reason_of,
 )
-from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
+from engine.project.store.schema import SCHEMA, SCHEMA_VERSION
 
 SETTLE_SECONDS = 5.0  # so long one who may only read waits for a writer that sets up the log
 BUSY_SECONDS = 30.0  # so long a writer waits for another
@@ -253,36 +253,11 @@ def _file_state(path: Path) -> tuple[int, ...]:
 
 def _checked(connection: sqlite3.Connection, path: Path, every_page: bool) -> sqlite3.Connection:
     try:
-        bring_up_to_date(connection)
         check_schema(connection, path, every_page)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def bring_up_to_date(connection: sqlite3.Connection) -> None:
-    """Bring the tables of an earlier version of the program to those of this one, all or
-    nothing.
-    """
-
-    def version() -> int:
-        with closing(connection.execute("PRAGMA user_version")) as cursor:
-            return int(cursor.fetchone()[0])
-
-    if version() not in MIGRATIONS:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        while (now := version()) in MIGRATIONS:  # another process may have done it meanwhile
-            for statement in filter(str.strip, MIGRATIONS[now].split(";")):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {now + 1}")
-        connection.commit()
-    except BaseException:
-        with suppress(sqlite3.Error):
-            connection.rollback()
-        raise
 
 
 def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
@@ -298,8 +273,17 @@ def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -
             "Use that version, or create a new project over the same documents.",
             code="database-too-new",
         )
+    if 0 < version < SCHEMA_VERSION:
+        raise DamagedError(
+            f"{path} was written by an older version of this program.",
+            f"Its schema has version {version}; this program reads {SCHEMA_VERSION}.",
+            "Run 'engine run': it builds the project again from the documents. Judgments and"
+            " settings are kept.",
+            code="database-outdated",
+            command="run",
+        )
     if version != SCHEMA_VERSION:
-        raise damaged(path, f"its schema has version {version} instead of {SCHEMA_VERSION}")
+        raise damaged(path, f"its schema has version {version}")
     if every_page:
         with closing(connection.execute("PRAGMA quick_check(1)")) as cursor:
             found = cursor.fetchone()[0]

@@ -34,16 +34,6 @@ CREATE TABLE contents (
 """What is asked of all documents together: the length of each one's text, and a digest of its
 live chunks, empty without any.
 """
-_IMPORTED_AND_ALSO = """
-ALTER TABLE queries ADD COLUMN imported INTEGER NOT NULL DEFAULT 0;
-UPDATE queries SET imported = 1 WHERE kind = 'imported';
-ALTER TABLE rejected_queries ADD COLUMN imported INTEGER NOT NULL DEFAULT 0;
-UPDATE rejected_queries SET imported = 1 WHERE kind = 'imported';
-ALTER TABLE judged_queries ADD COLUMN also TEXT NOT NULL DEFAULT '[]';
-"""
-"""Imported queries keep the kind that their file names, so that it no longer says that they were
-imported.
-"""
 SCHEMA = f"""
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
@@ -81,14 +71,6 @@ CREATE TABLE artifacts (
 CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 {_DOCUMENT_QUERIES}{_OVERVIEWS}{_CONTENTS}"""  # noqa: E501
 
-# What brings a database of a version to the next one. Version 6 was that of 0.1; older ones are
-# built anew from the documents.
-MIGRATIONS = {
-    6: _DOCUMENT_QUERIES,
-    7: _OVERVIEWS,
-    8: _CONTENTS + NOTE_CONTENTS,
-    9: _IMPORTED_AND_ALSO,
-}
 _ALL = "SELECT type, name, rootpage FROM sqlite_master"
 _COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
 

@@ -131,7 +131,6 @@ def _item(question: str, evidence: str, kind: QueryKind) -> Item:
 
 
 def _answer(data: dict[str, Any]) -> tuple[str, Answer]:
-    """Ledgers of before 0.2 hold the words of reasons."""
     dropped = tuple(
         Dropped(_item(question, evidence, kind), read_reason(str(reason))[0] or str(reason))
         for question, evidence, kind, reason in data["lost"]

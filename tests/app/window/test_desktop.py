@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -44,17 +45,15 @@ def command(
 def give_extra(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
     real = importlib.util.find_spec
     found = real("json")
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, *rest: (
-            None
-            if name in missing
-            else found
-            if name in ("webview", "textual_serve", "PySide6")
-            else real(name, *rest)
-        ),
-    )
+
+    def find_spec(name: str, *rest: str) -> ModuleSpec | None:
+        if name in missing:
+            return None
+        if name in ("webview", "textual_serve", "PySide6"):
+            return found
+        return real(name, *rest)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
 
 
 def assert_unavailable(*facts: str) -> None:

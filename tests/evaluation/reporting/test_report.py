@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,8 +26,6 @@ from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import ReportData, read_report, write_report
 from engine.evaluation.reporting.verdict import (
     gates_of,
-    own_systems_of,
-    query_sets_of,
     tables_of,
     verdict_of,
 )
@@ -338,113 +335,3 @@ def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tel
         assert cell.endswith(
             f"would need about {about_count(gap.needed)} queries" if gap.needed else gap.format_p
         )
-
-
-def of_one_encoder(report: dict[str, Any]) -> dict[str, Any]:
-    """A report of schema 3, in which the name of what is in use stands wherever it may."""
-    queries = report["query_sets"][0]
-    comparison = queries["comparison"]
-    for part in (comparison["systems"], comparison["differences"]):
-        part |= dict.fromkeys(("in_use", "in_use_without_csls", "rrf_in_use"), part["bm25"])
-    comparison["pairs"] = {"rrf_in_use − rrf_base": comparison["differences"]["bm25"]}
-    systems = {"base": 1.0, "in_use": 2.0}
-    decision = {
-        "chosen": "interpolated-0.5",
-        "rung": "document",
-        "candidates": [{"name": "adapted", "risk": 0.1}],
-    }
-    return {
-        **report,
-        "schema": 3,
-        "query_sets": [{**queries, "changed_system": "in_use"}, *report["query_sets"][1:]],
-        "selection": {
-            "in_use": "interpolated-0.5",
-            "weight": 0.5,
-            "reason": "It is better.",
-            "decision": decision,
-        },
-        "diagnostics": systems,
-        "similarities": {"systems": systems},
-        "robustness": {"rows": [{"systems": {"hybrid base": 1.0, "hybrid in use": 2.0}}]},
-        "general": {"systems": systems, "differences": systems, "distances": {"systems": systems}},
-        "sentences": {"systems": systems, "differences": systems},
-    }
-
-
-def as_before(report: dict[str, Any], schema: int) -> dict[str, Any]:
-    """The same as schema 1 or 2 had it."""
-    text = json.dumps(report, ensure_ascii=False)
-    for name, old in {
-        "in_use_without_csls": "served_cosine",
-        "in_use": "served",
-        "hybrid in use": "hybrid served",
-    }.items():
-        text = text.replace(name, old)
-    former: dict[str, Any] = json.loads(text.replace("interpolated-", "merge-"))
-    former["schema"] = schema
-    choice = former["selection"]
-    del choice["decision"]
-    choice["table"] = [{"name": "base"}]
-    if schema == 2:
-        choice["in_use"] = choice.pop("served")
-    if schema == 1:
-        choice["strength"] = choice.pop("weight")
-        for part in former["query_sets"]:
-            part["synthetic"] = part["comparison"].pop("synthetic")
-    return former
-
-
-@pytest.mark.parametrize("schema", [1, 2, 3])
-def test_a_report_of_a_former_version_is_read_in_the_present_form(tmp_path, schema):
-    write_report(tmp_path, example(), TEMPLATE)
-    file = tmp_path / "report.json"
-    now = of_one_encoder(json.loads(file.read_bytes()))
-    file.write_text(json.dumps(now if schema == 3 else as_before(now, schema)))
-    found = read_report(tmp_path)
-    assert tables_of(found)["judged"].gap("rrf_in_use", "rrf_base")
-    for part in ("fusion", "diagnostics", "similarities", "robustness", "general", "sentences"):
-        assert found[part] == now[part], part
-    for one, other in zip(query_sets_of(found), query_sets_of(now), strict=True):
-        assert one == other
-    both = {
-        "encoder": "interpolated-0.5",
-        "weight": 0.5,
-        "standing": "proved",
-        "reason": "It is better.",
-        "share": None,
-        "system": "in_use",
-        "decision": None,  # former gates decided on other grounds
-    }
-    assert found["selection"] == {"semantic": both, "hybrid": both}
-    assert gates_of(found) == {}
-    assert [(one.outcome, one.sentence) for one in verdict_of(found).modes] == [
-        ("proved", "It is better.")
-    ] * 2
-
-
-@pytest.mark.parametrize(
-    ("selection", "standing", "own"),
-    [
-        (None, "base", ("base", "rrf_base", "weighted_base")),
-        (
-            {"in_use": "base", "weight": 0.0, "reason": "few"},
-            "base",
-            ("base", "rrf_base", "weighted_base"),
-        ),
-        (
-            {"in_use": "adapted", "weight": 1.0},
-            "proved",
-            ("adapted", "rrf_adapted", "weighted_adapted"),
-        ),
-    ],
-)
-def test_what_was_in_use_has_its_rows_in_a_report_of_schema_3(tmp_path, selection, standing, own):
-    write_report(tmp_path, example(), TEMPLATE)
-    file = tmp_path / "report.json"
-    file.write_text(
-        json.dumps({**json.loads(file.read_bytes()), "schema": 3, "selection": selection})
-    )
-    found = read_report(tmp_path)
-    assert {one["standing"] for one in found["selection"].values()} == {standing}
-    assert own_systems_of(found) == own
-    assert "<h1" in render(found, TEMPLATE)

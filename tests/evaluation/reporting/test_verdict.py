@@ -73,7 +73,7 @@ def chosen(
         "share": share,
         "difference": gap(2),
         "p": 0.01,
-        "outcome": standing,
+        "outcome": "not shown" if standing == "base" else standing,
     }
     decision = {
         "mode": mode,
@@ -82,11 +82,7 @@ def chosen(
         "standing": standing,
         "rung": rung,
         "queries": 60,
-        "candidates": (
-            [{**row, "outcome": "not shown" if standing == "base" else standing}]
-            if rung or shown
-            else []
-        ),
+        "candidates": [row] if rung or shown else [],
         "ladder": [{"rung": one} for one in ladder],
         "judged_needed": needed,
         "judged_points": 4.0,

@@ -1,4 +1,4 @@
-"""What stages note of their artifacts, also as projects made before have it."""
+"""What stages note of their artifacts, also with keys that are no longer used or not yet there."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from engine.project.store.artifact_info import (
-    FORMER_KEYS,
     KINDS,
     AdapterInfo,
     ArtifactInfo,
+    ContenderInfo,
     CorpusInfo,
     EvaluationInfo,
     FusionInfo,
@@ -24,16 +24,13 @@ from engine.project.store.artifact_info import (
     RankingsInfo,
     SemanticVectorsInfo,
     ThresholdInfo,
-    TrainingHistory,
     VectorsInfo,
     WriterInfo,
 )
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 
-INTERPOLATED = InUseInfo(
-    "interpolated-0.5", 0.5, "adapters/a", "both-then-queries", "proved", "because"
-)
+INTERPOLATED = InUseInfo("interpolated-0.5", 0.5, "adapters/a", "queries", "proved", "because")
 PROVED = InUseInfo("adapted", 1.0, "adapters/a", "queries", "proved", "better")
 FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
     (
@@ -77,10 +74,9 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             "steps": 6,
             "best_step": 4,
             "ended": "all steps",
-            "side": "query",
+            "adapter_scope": "queries",
             "digest": "d",
             "model": "m",
-            "history": {"losses": [[1, 0.5]], "held_out": [[0, 70.0]]},
         },
         AdapterInfo(
             "adapters/a",
@@ -91,32 +87,19 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             "queries",
             "d",
             "m",
-            TrainingHistory(([1, 0.5],), ([0, 70.0],)),  # type: ignore[arg-type]
         ),
     ),
-    ("adapter", {"adapter": None, "reason": "few", "history": {}}, AdapterInfo(reason="few")),
+    ("adapter", {"adapter": None, "reason": "few"}, AdapterInfo(reason="few")),
     (
         "evaluation",
         {
-            "served": {
-                "name": "merge-0.5",
-                "scale": 0.5,
-                "adapter": "adapters/a",
-                "side": "both-then-query",
-            },
-            "adapter": "adapters/a",
+            "semantic": PROVED.to_dict(),
+            "hybrid": INTERPOLATED.to_dict(),
+            "hybrid_contender": {"name": "adapted", "interpolation_weight": 1.0, "share": 0.6},
             "model": "m",
-            "reason": "because",
             "advice": "less",
             "language": "en",
-            "fusion": {
-                "method": "weighted",
-                "weight": 0.4,
-                "reason": "w",
-                "weighed_words": 3,
-                "weighed_words_reason": "x",
-            },
-            "hubs": {"hub_queries": 300, "hubs_reason": "h", "plain_system": "adapted", "key": "k"},
+            "fusion": {"method": "weighted", "weight": 0.4, "reason": "w"},
             "tables": {"synthetic": {"systems": {"base": {"ndcg@10": {"value": 1.0}}}}},
             "threshold": {
                 "similarity": 0.3,
@@ -127,42 +110,14 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             },
         },
         EvaluationInfo(
+            PROVED,
             INTERPOLATED,
-            INTERPOLATED,
+            hybrid_contender=ContenderInfo(share=0.6),
             model="m",
             advice="less",
             fusion=FusionInfo("weighted", 0.4),
             threshold=ThresholdInfo(None, "'engine evaluate' learns it anew", "e"),
         ),
-    ),
-    (
-        "evaluation",
-        {
-            "served": {"name": "base", "scale": 0.0, "adapter": None},
-            "adapter": None,
-            "reason": "few",
-        },
-        EvaluationInfo(
-            InUseInfo(reason="few"), InUseInfo(reason="few")
-        ),  # of before fusion and thresholds were learned: RRF
-    ),
-    (
-        "evaluation",
-        {
-            "in_use": {
-                "name": "adapted",
-                "interpolation_weight": 1.0,
-                "adapter": "adapters/a",
-                "adapter_scope": "queries",
-            },
-            "model": "m",
-            "reason": "better",
-            "fusion": {"method": "weighted", "weight": 0.5},
-            "judgments": "j",
-        },
-        EvaluationInfo(
-            PROVED, PROVED, model="m", fusion=FusionInfo("weighted", 0.5), judgments="j"
-        ),  # of before 0.4
     ),
     (
         "vectors",
@@ -171,7 +126,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             "max_tokens": 64,
             "adapter": "adapters/a",
             "chunk_adapter": "adapters/a",
-            "scale": 0.5,
+            "interpolation_weight": 0.5,
             "encoder": "e",
             "chunk_encoder": "e",
             "version": 1,
@@ -189,7 +144,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             "prompts": ["q: ", None],
             "adapter": "adapters/a",
             "chunk_adapter": None,
-            "scale": 1.0,
+            "interpolation_weight": 1.0,
             "encoder": "e",
             "chunk_encoder": "base",
             "version": 1,
@@ -214,15 +169,8 @@ def test_what_a_former_version_noted_is_read(
     assert store.artifacts() == {kind: Artifact(info, "g", "folder")}
 
 
-def test_every_former_key_is_read_and_the_present_one_counts() -> None:
-    assert set(FORMER_KEYS) == {"adapter_scope", "interpolation_weight"}
-    assert RankingsInfo.from_dict({"found_first": 0.1, "k": 9}) == RankingsInfo(
-        k=9
-    )  # removed since
-    assert (
-        AdapterInfo.from_dict({"side": "both", "adapter_scope": "queries"}).adapter_scope
-        == "queries"
-    )
+def test_a_key_that_no_field_has_is_left_out() -> None:
+    assert RankingsInfo.from_dict({"found_first": 0.1, "k": 9}) == RankingsInfo(k=9)
 
 
 def test_folders_of_adapters_that_something_needs_are_known(store: Store) -> None:
@@ -245,27 +193,6 @@ def test_folders_of_adapters_that_something_needs_are_known(store: Store) -> Non
     assert EvaluationInfo(InUseInfo(adapter="adapters/a")).folders_read == ("adapters/a",)
 
 
-@pytest.mark.parametrize(
-    ("former", "standing"),
-    [
-        ({"name": "adapted"}, "proved"),
-        ({"name": "merge-0.5"}, "proved"),
-        ({"name": "base"}, "base"),
-        ({"name": "adapted", "standing": "expected"}, "expected"),
-        ({}, "base"),
-    ],
-)
-def test_what_came_into_use_before_there_were_expectations_was_proved(
-    former: dict[str, Any], standing: str
-) -> None:
-    assert InUseInfo.from_dict(former).standing == standing
-    for key in ("in_use", "served"):
-        both = EvaluationInfo.from_dict({key: former, "reason": "so"})
-        assert [(one.standing, one.reason) for one in both.in_use.values()] == [
-            (standing, "so")
-        ] * 2
-
-
 def test_each_search_mode_has_its_own_encoder(store: Store) -> None:
     info = EvaluationInfo(
         PROVED, InUseInfo("interpolated-0.5", 0.5, "adapters/a", standing="expected", reason="six")
@@ -277,17 +204,6 @@ def test_each_search_mode_has_its_own_encoder(store: Store) -> None:
     assert {mode: one.name for mode, one in kept.info.in_use.items()} == {
         "semantic": "adapted",
         "hybrid": "interpolated-0.5",
-    }
-
-
-def test_what_is_in_use_has_a_form_of_before() -> None:
-    assert InUseInfo(
-        "interpolated-0.5", 0.5, "adapters/a", "both-then-queries"
-    ).to_former_dict() == {
-        "name": "merge-0.5",
-        "scale": 0.5,
-        "adapter": "adapters/a",
-        "side": "both-then-query",
     }
 
 

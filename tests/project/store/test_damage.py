@@ -135,6 +135,12 @@ def test_the_schema_of_a_newer_version_is_not_called_damage(closed: Path) -> Non
         Store.open(closed)
 
 
+def test_a_database_of_an_older_version_is_built_again(closed: Path) -> None:
+    set_version(closed, SCHEMA_VERSION - 1)
+    with fails(DamagedError, "database-outdated", f"version {SCHEMA_VERSION - 1}"):
+        Store.open(closed)
+
+
 @pytest.mark.parametrize("version", [0, -5])
 def test_a_schema_version_that_never_was_is_damage(closed: Path, version: int) -> None:
     set_version(closed, version)

@@ -163,7 +163,12 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
         words += ["in brine"] if 0 < number < 12 else []
         words += ["and a valve"] if number % 2 else []
         texts.append(f"{' '.join(words)}, line {number}.")
-        documents.append(2 if 3 <= number < 9 else 1 if number < 40 else 3)
+        if 3 <= number < 9:
+            documents.append(2)
+        elif number < 40:
+            documents.append(1)
+        else:
+            documents.append(3)
     found = known(texts, documents, tmp_path)
     for text, kept in [
         ("Which gasket does the pump have?", True),

@@ -44,7 +44,8 @@ def ask(
 def test_a_request_is_a_chat_completion_with_the_schema_wanted():
     with serving(lambda *_: GOOD) as server:
         assert ask(server) == Reply(GOOD)
-    (request,), (headers,) = server.requests, server.headers
+    (request,) = server.requests
+    (headers,) = server.headers
     assert headers["path"] == "/v1/chat/completions"
     assert "Authorization" not in headers
     assert request["messages"] == [
