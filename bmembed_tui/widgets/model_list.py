@@ -19,7 +19,7 @@ from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 
 
 class ModelList(Vertical):
-    """What a command finds: each as `line` has it. `note`: what stands above, of their number."""
+    """What a command finds: each as `line` has it. `note`: what stands above."""
 
     @dataclass
     class Chosen(Message):
@@ -28,7 +28,7 @@ class ModelList(Vertical):
         model: Any
 
     def __init__(
-        self, line: Callable[[Any], Content], note: Callable[[int], str], **options: Any
+        self, line: Callable[[Any], Content], note: Callable[[Sequence[Any]], str], **options: Any
     ) -> None:
         super().__init__(**options)
         self._line = line
@@ -56,7 +56,7 @@ class ModelList(Vertical):
 
     def _show(self, models: Sequence[Any]) -> None:
         self._models = models
-        self._show_note(plain(self._note(len(models)), "$text-muted"))
+        self._show_note(plain(self._note(models), "$text-muted"))
         options = self.query_one("#models", SafeOptions)
         options.display = bool(models)
         options.show([(str(number), self._line(model)) for number, model in enumerate(models)])

@@ -16,14 +16,12 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Button, Input
 
-from bmembed_tui.client.engine_client import command, follow, parsed
+from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.model.text import (
     encoder_line,
-    format_fetching,
     format_machine,
-    format_offer,
     format_preset,
     format_topic,
     of_topic,
@@ -33,12 +31,12 @@ from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.hanging import HangingStatic
+from bmembed_tui.widgets.model_fetcher import ModelFetcher
 from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.encoders import EncoderFile, EncoderOffer, EncoderProposal
-from engine.core.messages.models import ModelChange
 from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSettings
 from engine.core.text import visible
 from engine.settings.load import validate
@@ -96,7 +94,7 @@ Everything else about training is in the settings."""  # noqa: E501
         self._settings: Settings | None = None
         self._values: Mapping[str, Any] = {}
         self._languages = ""
-        self._offered = ""
+        self._fetcher = ModelFetcher(self, self._show_note)
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="model-scroll"):
@@ -202,6 +200,9 @@ Everything else about training is in the settings."""  # noqa: E501
             self.query_one(f"#{name}", Field).value = visible(value)
         self._show_choices()
 
+    def _show_note(self, text: Content | str) -> None:
+        self.query_one("#model-note", SafeStatic).update(text)
+
     def _show_choices(self) -> None:
         if self._settings is None:
             return
@@ -216,8 +217,11 @@ Everything else about training is in the settings."""  # noqa: E501
         for name in ("folder", "server", "vectors"):
             self.query(f".for-{name}").set(display=kind == name)
 
-    def _compare_hint(self, count: int) -> str:
-        found = f"{count} found, ⇣ those to fetch; Enter checks one."
+    def _compare_hint(self, encoders: Sequence[EncoderFile | EncoderOffer]) -> str:
+        count = sum(isinstance(encoder, EncoderFile) for encoder in encoders)
+        found = f"{count} found; Enter checks one."
+        if count < len(encoders):
+            found += " ⇣ can be fetched."
         return (
             f"{found} To measure some on your queries: engine encoders compare"
             f" {self.host.project.argument} NAME …"
@@ -314,36 +318,19 @@ Everything else about training is in the settings."""  # noqa: E501
     @on(ModelList.Chosen)
     def _found_chosen(self, event: ModelList.Chosen) -> None:
         if isinstance(event.model, EncoderOffer):
-            self._take_offer(event.model)
+            if self._fetcher.confirm(event.model.name, event.model.size):
+                self.fetch(event.model)
             return
-        self._offered = ""
+        self._fetcher.forget()
         self.query_one("#model-folder", PathField).pick(Path(event.model.model))
         self.check(event.model.model)
 
-    def _take_offer(self, offer: EncoderOffer) -> None:
-        """Say what fetching means; fetch where the same offer is chosen again."""
-        if self._offered == offer.name:
-            self._offered = ""
-            self.fetch(offer)
-            return
-        self._offered = offer.name
-        self.query_one("#model-note", SafeStatic).update(format_offer(offer))
-
     @work(exclusive=True, group="fetch")
     async def fetch(self, offer: EncoderOffer) -> None:
-        """Fetch an encoder, show how far it is, and propose it when it is here."""
-        note = self.query_one("#model-note", SafeStatic)
-        note.update(format_fetching(offer.name, 0, offer.size))
-
-        def show(line: Any) -> None:
-            if isinstance(line, dict) and "done" in line:
-                note.update(format_fetching(offer.name, int(line["done"]), int(line["total"])))
-
-        fetching = follow(show, "models", "get", offer.name, "--json")
-        last = await answer_or_error(self, fetching, note.update)
-        if last is None:
+        """Fetch an encoder, and propose it when it is here."""
+        changed = await self._fetcher.fetch(offer.name, offer.size)
+        if changed is None:
             return
-        changed = parsed(ModelChange, last)
         self.query_one(ModelList).look(self._find_encoders())
         self.query_one("#model-folder", PathField).pick(changed.path)
         self.check(str(changed.path))

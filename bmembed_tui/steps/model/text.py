@@ -67,20 +67,6 @@ def offer_line(offer: EncoderOffer, languages: str) -> Content:
     )
 
 
-def format_offer(offer: EncoderOffer) -> str:
-    """Say what fetching an encoder means, before it is confirmed."""
-    return (
-        f"{offer.name} is not on this machine. Enter again fetches {size_text(offer.size)} from the"
-        " hub of models; nothing of your documents is sent. Without a network: 'engine models get"
-        f" {offer.name} --to FOLDER' elsewhere, then 'engine models add FILE' here."
-    )
-
-
-def format_fetching(name: str, done: int, total: int) -> str:
-    """Say how far a fetch is: `Fetching multilingual-e5-small: 120.0 MB of 488.0 MB …`."""
-    return f"Fetching {name}: {size_text(done)} of {size_text(total)} …"
-
-
 def format_topic(findings: Iterable[Finding], topic: str) -> Content:
     """What was found of one topic, and what follows from it; of the model, also which languages
     it does not know.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.content import Content
 
 from bmembed_tui.client.engine_client import command, parsed
@@ -15,25 +17,38 @@ NONE_FOUND = (
 
 
 async def find_models(context: int) -> tuple[ListedModel, ...]:
-    """The language models on this machine, each with whether `context` tokens fit into memory.
+    """List language models, those on this machine first, then those of the catalogue.
 
-    Raises EngineError.
+    Each with whether `context` tokens fit into memory. Raises EngineError.
     """
     listed = parsed(
         tuple[ListedModel, ...], await command("models", "--context", str(context), "--json")
     )
-    return tuple(model for model in listed if model.kind == "language model" and model.here)
+    return tuple(model for model in listed if model.kind == "language model")
 
 
-def models_note(count: int) -> str:
-    """Above the list."""
+def models_note(models: Sequence[ListedModel]) -> str:
+    """Say above the list how many are on this machine."""
+    count = sum(model.here for model in models)
+    fetched = "" if count == len(models) else " ⇣ those that can be fetched."
     if count:
-        return f"{count} GGUF file{'s' if count > 1 else ''} on this machine; Enter takes one:"
-    return NONE_FOUND
+        plural = "s" if count > 1 else ""
+        return f"{count} GGUF file{plural} on this machine; Enter takes one.{fetched}"
+    return f"{NONE_FOUND}{fetched}"
 
 
 def model_line(model: ListedModel) -> Content:
     """`✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
+    if not model.here:
+        verdict = ""
+        if not model.room:
+            verdict = ": more than the disk has room for"
+        elif not model.fits:
+            verdict = f": takes {size_text(model.memory)}, more memory than is free"
+        facts = f"  {size_text(model.size)} to fetch, {model.licence}{verdict}"
+        return Content.assemble(
+            plain("⇣ ", "$text-accent"), plain(model.name), plain(facts, "$text-muted")
+        )
     kind = " ".join(part for part in (model.architecture, model.quantisation) if part)
     facts = ", ".join(part for part in (model.place, size_text(model.size), kind) if part)
     sign, verdict, style = _verdict(model)
