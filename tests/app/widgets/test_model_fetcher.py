@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from bmembed_tui.steps.model.text import offer_line
-from bmembed_tui.steps.queries.models import model_line, models_note
+from bmembed_tui.steps.queries.models import format_model, format_models_note
 from bmembed_tui.widgets.model_fetcher import ModelFetcher
 from engine.core.messages.encoders import EncoderOffer
 from engine.core.messages.models import ListedModel
@@ -47,15 +47,15 @@ def test_only_the_second_choice_of_the_same_model_fetches() -> None:
 
 
 def test_language_models_that_can_be_fetched_are_marked() -> None:
-    assert str(model_line(OFFER)) == "⇣ qwen3-4b  2.5 GB to fetch, Apache-2.0"
+    assert str(format_model(OFFER)) == "⇣ qwen3-4b  2.5 GB to fetch, Apache-2.0"
     large = replace(OFFER, fits=False)
-    assert "2.8 GB" in str(model_line(large))
-    assert str(model_line(replace(large, room=False))).count("GB") == 1
-    assert str(model_line(HERE))[0] == "✓"
-    assert models_note([HERE, HERE]).startswith("2 GGUF files")
-    assert "⇣" not in models_note([HERE])
-    assert "⇣" in models_note([HERE, OFFER])
-    assert not models_note([OFFER])[0].isdigit()
+    assert "2.8 GB" in str(format_model(large))
+    assert str(format_model(replace(large, room=False))).count("GB") == 1
+    assert str(format_model(HERE))[0] == "✓"
+    assert format_models_note([HERE, HERE]).startswith("2 GGUF files")
+    assert "⇣" not in format_models_note([HERE])
+    assert "⇣" in format_models_note([HERE, OFFER])
+    assert not format_models_note([OFFER])[0].isdigit()
 
 
 def test_encoders_say_how_well_they_suit() -> None:
