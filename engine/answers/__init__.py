@@ -1,3 +1,1 @@
-"""Answers to questions from passages found, by the user's own language model; every source and
-quote is checked.
-"""
+"""Answers by the user's own language model from passages found, with checked sources and quotes."""

@@ -1,7 +1,7 @@
-"""A question, put to the language model of [queries] with the passages that were found for it.
+"""Answering of a question by the language model of [queries], from passages found for it.
 
-`python -m engine.answers.answering FOLDER` answers one in a process of its own, as a model's file
-may crash llama.cpp.
+`python -m engine.answers.answering FOLDER` does so in a separate process, as a model's file may
+crash llama.cpp.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.answers.checking import SHAPE, begun, checked, numbered
+from engine.answers.checking import SHAPE, check_sentences, number_passage, read_partial
 from engine.core import subprocesses
 from engine.core.errors import CancelledError, EngineError, SettingsError, StageError, UsageError
 from engine.core.extras import check_llm
 from engine.core.messages.answers import Answer
 from engine.core.messages.wire import from_json, to_json
+from engine.core.records import Chunk
 from engine.gguf.file import gguf_file
 from engine.gguf.places import own_models
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
+from engine.project.store.store import Store
 from engine.queries.choosing import AUTO, MODELS, resolve_backend, with_choice
 from engine.queries.llm.chat_model import ChatModel, NullReporter, Request, UnansweredError
 from engine.queries.llm.prompted import space
@@ -32,18 +34,20 @@ from engine.queries.llm.windows import windows
 from engine.queries.opening import open_chat
 from engine.settings.schema import Settings
 
-PROMPT = "answer"  # sentences of an answer, at most
+PROMPT = "answer"
 SENTENCES = 12
-Hear = Callable[[Answer], None]
+"""Maximum number of sentences in an answer."""
+OnPartial = Callable[[Answer], None]
+"""Callback for the answer so far."""
 Stop = Callable[[], bool]
 
 
 def with_model(project: ProjectFolder) -> tuple[Settings, str]:
-    """The settings with the language model that answers as the backend, and its name: the one
-    that writes queries, else the one that is named or was added, whatever makes the queries.
+    """Return the settings with the answering language model as the backend, and the model's name.
 
-    Raises SettingsError where there is none, ModelError where its file is missing, UsageError where
-    llama.cpp is.
+    That is the model that writes queries, or else one that project.toml names or the user has
+    added. Raises SettingsError if there is no model, ModelError if its file is missing, UsageError
+    if llama.cpp is not installed.
     """
     settings = project.settings()
     if settings.queries.backend not in MODELS:
@@ -69,38 +73,38 @@ def answer(
     project: ProjectFolder,
     question: str,
     chunk_ids: Sequence[int],
-    hear: Hear = lambda _: None,
+    on_partial: OnPartial = lambda _: None,
     stop: Stop = bool,
 ) -> Answer:
-    """An answer from the chunks, which are numbered from 1; `hear` gets it as it grows, `stop`
-    says whether no more is wanted.
+    """Answer a question from chunks, which are numbered from 1.
 
-    What has come stays when it is stopped or fails. Without chunks no model is asked. Raises as
+    `on_partial` gets the answer as it grows; `stop` says whether to end it. If the answer is
+    stopped or fails, what has been written stays. Without chunks, no model is asked. Raises as
     `with_model`.
     """
     settings, name = with_model(project)
     last = Answer(name)
 
-    def note(found: Answer) -> None:
+    def keep(partial: Answer) -> None:
         nonlocal last
-        if found != last:
-            last = found
-            hear(found)
+        if partial != last:
+            last = partial
+            on_partial(partial)
 
     try:
         if not chunk_ids:
             return replace(last, state="done")
         if settings.queries.backend == "endpoint":
-            return answer_here(project, question, chunk_ids, note, stop)
-        found = subprocesses.run_in_subprocess(
+            return answer_here(project, question, chunk_ids, keep, stop)
+        result = subprocesses.run_in_subprocess(
             "engine.answers.answering",
             [str(project.path)],
             "The answer",
             stop,
             sent=json.dumps([question, chunk_ids]),
-            hear=lambda part: note(from_json(Answer, part)),
+            hear=lambda partial: keep(from_json(Answer, partial)),
         )
-        return from_json(Answer, found)
+        return from_json(Answer, result)
     except CancelledError:
         return replace(last, state="stopped")
     except EngineError as error:
@@ -108,68 +112,41 @@ def answer(
 
 
 def answer_here(
-    project: ProjectFolder, question: str, chunk_ids: Sequence[int], hear: Hear, stop: Stop
+    project: ProjectFolder,
+    question: str,
+    chunk_ids: Sequence[int],
+    on_partial: OnPartial,
+    stop: Stop,
 ) -> Answer:
-    """As `answer`, in this process. Raises what `problem` would be, and CancelledError."""
+    """Answer as `answer`, in this process. Raises any problem, and CancelledError."""
     settings, name = with_model(project)
     with closing(project.store()) as store:
-        chunks = store.chunks_by_id(chunk_ids)
-        if missing := [row for row in chunk_ids if row not in chunks]:
-            raise UsageError(
-                f"There is no chunk {missing[0]}.",
-                "Its document may have been deleted.",
-                "Search again.",
-                code="chunk-missing",
-            )
-        texts = [chunks[row].text for row in chunk_ids]
-        shown = []
-        for number, chunk in enumerate((chunks[row] for row in chunk_ids), 1):
-            place = place_of(store.document_card(chunk.document_id).title, chunk.headings)
-            if chunk.headings:
-                where = f"{place['title']} > {place['section']}"
-            else:
-                where = place["title"]
-            shown.append(numbered(number, where, chunk.text))
-        with closing(
-            open_chat(ProjectSnapshot(project, settings, store), NullReporter(), stop)
-        ) as model:
+        chunks = _read_chunks(store, chunk_ids)
+        passages = [_format_passage(store, number, chunk) for number, chunk in enumerate(chunks, 1)]
+        snapshot = ProjectSnapshot(project, settings, store)
+        with closing(open_chat(snapshot, NullReporter(), stop)) as model:
             limit = settings.queries.answer_tokens
-            shown = _fitting(model, question, shown, limit)
-            texts = texts[: len(shown)]
-            so_far = Answer(name, len(shown))
-            hear(so_far)
+            passages = _fit_into_context(model, question, passages, limit)
+            texts = [chunk.text for chunk in chunks[: len(passages)]]
+            empty = Answer(name, len(passages))
+            on_partial(empty)
 
-            def grown(text: str) -> None:
-                if sentences := begun(text, texts):
-                    hear(replace(so_far, sentences=sentences))
+            def report(text: str) -> None:
+                sentences = read_partial(text, texts)
+                if sentences:
+                    on_partial(replace(empty, sentences=sentences))
 
-            values = {"passages": "\n\n".join(shown), "question": question, "count": SENTENCES}
+            values = {"passages": "\n\n".join(passages), "question": question, "count": SENTENCES}
             message = load_prompt(PROMPT).filled(values)
+            request = Request(message, SHAPE, SENTENCES, limit, settings.training.seed, report)
             try:
-                reply = model.complete(
-                    Request(message, SHAPE, SENTENCES, limit, settings.training.seed, grown)
-                )
+                reply = model.complete(request)
                 if reply.cut:
-                    sentences = begun(reply.text, texts)
+                    sentences = read_partial(reply.text, texts)
                 else:
-                    sentences = checked(SHAPE.read(reply.text), texts)
+                    sentences = check_sentences(SHAPE.read(reply.text), texts)
             except UnansweredError as error:
-                server = (
-                    "Check that the server runs and that queries.endpoint names it, then ask again."
-                )
-                raise StageError(
-                    "The language model's answer failed or broke off.",
-                    f"Reason: {error}.",
-                    (
-                        server
-                        if settings.queries.backend == "endpoint"
-                        else (
-                            "Ask again. If it is too long for the model, lower"
-                            " queries.context_tokens."
-                        )
-                    ),
-                    code="answer-failed",
-                ) from None
+                raise _build_failure(settings, error) from None
             except BadAnswerError as error:
                 raise StageError(
                     "The language model's answer does not have the form that was asked for.",
@@ -177,28 +154,62 @@ def answer_here(
                     "Ask again, or take a server that follows response_format, or another model.",
                     code="answer-unreadable",
                 ) from None
-            return replace(so_far, sentences=sentences, state="cut" if reply.cut else "done")
+            return replace(empty, sentences=sentences, state="cut" if reply.cut else "done")
 
 
-def _fitting(model: ChatModel, question: str, shown: list[str], limit: int) -> list[str]:
-    """The first passages, as many as the context has room for; of a first one that is too long
-    its beginning.
-    """
-    model.count("\n\n".join(shown))  # a server may say now how large its context is
-    room = space(model, (PROMPT,), SENTENCES, limit, question)
-    while len(shown) > 1 and model.count("\n\n".join(shown)) > room:
-        shown = shown[:-1]
-    return [windows(shown[0], room, model.count)[0], *shown[1:]]
+def _read_chunks(store: Store, chunk_ids: Sequence[int]) -> list[Chunk]:
+    """Return chunks in the given order. Raises UsageError if one is missing."""
+    chunks = store.chunks_by_id(chunk_ids)
+    for chunk_id in chunk_ids:
+        if chunk_id not in chunks:
+            raise UsageError(
+                f"There is no chunk {chunk_id}.",
+                "Its document may have been deleted.",
+                "Search again.",
+                code="chunk-missing",
+            )
+    return [chunks[chunk_id] for chunk_id in chunk_ids]
 
 
-def _work(stop: Stop, emit: Callable[[Any], None], sent: str, folder: str) -> Any:
-    question, chunk_ids = json.loads(sent)
-    return to_json(
-        answer_here(
-            ProjectFolder(Path(folder)), question, chunk_ids, lambda one: emit(to_json(one)), stop
-        )
+def _format_passage(store: Store, number: int, chunk: Chunk) -> str:
+    place = place_of(store.document_card(chunk.document_id).title, chunk.headings)
+    if chunk.headings:
+        return number_passage(number, f"{place['title']} > {place['section']}", chunk.text)
+    return number_passage(number, place["title"], chunk.text)
+
+
+def _build_failure(settings: Settings, error: UnansweredError) -> StageError:
+    if settings.queries.backend == "endpoint":
+        to_do = "Check that the server runs and that queries.endpoint names it, then ask again."
+    else:
+        to_do = "Ask again. If it is too long for the model, lower queries.context_tokens."
+    return StageError(
+        "The language model's answer failed or broke off.",
+        f"Reason: {error}.",
+        to_do,
+        code="answer-failed",
     )
 
 
+def _fit_into_context(
+    model: ChatModel, question: str, passages: list[str], limit: int
+) -> list[str]:
+    """Return as many of the first passages as fit into the context, at least part of the first."""
+    model.count("\n\n".join(passages))  # a server may thereby report the size of its context
+    room = space(model, (PROMPT,), SENTENCES, limit, question)
+    while len(passages) > 1 and model.count("\n\n".join(passages)) > room:
+        passages = passages[:-1]
+    return [windows(passages[0], room, model.count)[0], *passages[1:]]
+
+
+def _answer_in_subprocess(stop: Stop, emit: Callable[[Any], None], sent: str, folder: str) -> Any:
+    def emit_partial(partial: Answer) -> None:
+        emit(to_json(partial))
+
+    question, chunk_ids = json.loads(sent)
+    project = ProjectFolder(Path(folder))
+    return to_json(answer_here(project, question, chunk_ids, emit_partial, stop))
+
+
 if __name__ == "__main__":
-    subprocesses.answer(_work, streams=True)
+    subprocesses.run_as_child(_answer_in_subprocess, streams=True)

@@ -1,8 +1,6 @@
-"""What a language model is asked for, sentence by sentence with its sources, and what of that is
-true.
+"""The form of an answer, sentences with their sources, and the checks of what a model claims.
 
-Whatever stands in passages, the checks look at the numbers and quotes that the model names, and at
-nothing else.
+Whatever passages contain, the checks depend only on the numbers and quotes that the model names.
 """
 
 from __future__ import annotations
@@ -24,82 +22,93 @@ _BRACKETED = re.compile(
     rf"[{_LEFT}]+([^{_LEFT}{_RIGHT}{_DIGIT}]*+[{_DIGIT}][^{_LEFT}{_RIGHT}]*+)([{_RIGHT}]*)"
 )
 _OPEN = re.compile(rf"[{_LEFT}][^{_RIGHT}]*$")
-_BETWEEN = re.compile(
-    f"(?<=[{UNSPACED}\u3000-\u303f]) (?=[{UNSPACED}\u3000-\u303f])"
-)  # scripts without spaces
+_BETWEEN = re.compile(f"(?<=[{UNSPACED}\u3000-\u303f]) (?=[{UNSPACED}\u3000-\u303f])")
+"""A blank between characters of scripts that are written without spaces."""
 _LETTER = rf"[^\W_{UNSPACED}]"
-_WITHIN = re.compile(
+_INSIDE_WORD = re.compile(
     rf"(?<={_LETTER})(?={_LETTER})|(?<=\d[.,])(?=\d)|(?<=\d)(?=[.,]\d)|(?<=(?<!\w)[-+])(?=\d)"
 )
-_RAISED = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])")  # 10³ is not 103, nor 2½ 21/2
+_RAISED = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])")
+"""Before a raised digit or a fraction: 10³ is not 103, nor 2½ 21/2."""
 _SIGNS = str.maketrans("‘’‚‛“”„‟‐‑‒–—", "''''\"\"\"\"-----")
 
 
-def numbered(number: int, place: str, text: str) -> str:
-    """A passage after its number. No other number in it stands in brackets like that one."""
-    return f"[{number}] {_without_numbers(place)}\n{_without_numbers(text)}"
+def number_passage(number: int, place: str, text: str) -> str:
+    """Return a passage after its number in brackets, which no other number in it has."""
+    return f"[{number}] {_replace_number_brackets(place)}\n{_replace_number_brackets(text)}"
 
 
-def checked(
+def check_sentences(
     entries: Sequence[Mapping[str, Any]], passages: Sequence[str], *, cut: bool = False
 ) -> tuple[Sentence, ...]:
-    """The sentences of an answer in `SHAPE` that was written from these passages.
+    """Return the checked sentences of an answer in `SHAPE`, written from these passages.
 
-    `cut`: the last entry may not be whole.
+    `cut`: the last entry may be incomplete.
     """
-    last = len(entries) - 1
-    return tuple(
-        _checked(entry, passages, cut and at == last)
-        for at, entry in enumerate(entries)
-        if entry["text"].strip()
-    )
+    sentences = []
+    for number, entry in enumerate(entries, 1):
+        if entry["text"].strip():
+            is_cut = cut and number == len(entries)
+            sentences.append(_check_sentence(entry, passages, is_cut))
+    return tuple(sentences)
 
 
-def begun(text: str, passages: Sequence[str]) -> tuple[Sentence, ...]:
-    """The sentences that the beginning of an answer holds; the last one may not be whole.
+def read_partial(text: str, passages: Sequence[str]) -> tuple[Sentence, ...]:
+    """Return the checked sentences in the beginning of an answer; the last may be incomplete.
 
     Raises BadAnswerError.
     """
-    entries, cut = (
-        (SHAPE.read(whole[0]), whole[1]) if (whole := SHAPE.closed(text)) else ([], False)
-    )
+    closed = SHAPE.closed(text)
+    if closed is None:
+        return ()
+    complete, cut = closed
+    entries = SHAPE.read(complete)
     for entry in entries[-1:]:
         entry["text"] = _OPEN.sub("", entry["text"])
-    return checked(entries, passages, cut=cut)
+    return check_sentences(entries, passages, cut=cut)
 
 
-def _checked(entry: Mapping[str, Any], passages: Sequence[str], cut: bool) -> Sentence:
+def _check_sentence(entry: Mapping[str, Any], passages: Sequence[str], cut: bool) -> Sentence:
     sources = tuple(dict.fromkeys(entry["sources"]))
-    named = [passages[number - 1] for number in sources if 0 < number <= len(passages)]
+    cited = [passages[number - 1] for number in sources if 0 < number <= len(passages)]
     quote = " ".join(entry["quote"].split())
+    is_quoted = None
     if quote:
-        found = any(_stands_in(_plain(quote), _plain(text), cut) for text in named)
-    else:
-        found = None
-    text = _without_numbers(" ".join(entry["text"].split()))  # sources alone stand in brackets
-    return Sentence(text, sources, 0 < len(named) == len(sources), quote, found)
+        plain_quote = _simplify(quote)
+        is_quoted = any(_contains(_simplify(passage), plain_quote, cut) for passage in cited)
+    # Only sources stand in brackets.
+    text = _replace_number_brackets(" ".join(entry["text"].split()))
+    return Sentence(text, sources, 0 < len(cited) == len(sources), quote, is_quoted)
 
 
-def _without_numbers(text: str) -> str:
-    """With parentheses for brackets that hold a digit."""
-    return _BRACKETED.sub(lambda found: f"({found[1]}{')' if found[2] else ''}", text)
+def _replace_number_brackets(text: str) -> str:
+    """Return a text with parentheses in place of brackets that contain a digit."""
+
+    def replace(match: re.Match[str]) -> str:
+        closing = ")" if match[2] else ""
+        return f"({match[1]}{closing}"
+
+    return _BRACKETED.sub(replace, text)
 
 
-def _stands_in(quote: str, text: str, cut: bool) -> bool:
-    """Whether a text holds a quote, beginning and, unless it is `cut`, ending between words or
-    numbers.
+def _contains(text: str, quote: str, cut: bool) -> bool:
+    """Return whether a text contains a quote of whole words and numbers.
+
+    With `cut`, the last word may be incomplete.
     """
-    at = text.find(quote)
-    while at >= 0 and (
-        _WITHIN.match(text, at) or (not cut and _WITHIN.match(text, at + len(quote)))
-    ):
-        at = text.find(quote, at + 1)
-    return at >= 0 and any(map(str.isalnum, quote))
+    if not any(map(str.isalnum, quote)):
+        return False
+    start = text.find(quote)
+    while start >= 0:
+        ends_inside = not cut and _INSIDE_WORD.match(text, start + len(quote))
+        if not ends_inside and not _INSIDE_WORD.match(text, start):
+            return True
+        start = text.find(quote, start + 1)
+    return False
 
 
-def _plain(text: str) -> str:
-    """NFKC, with one sign for all quotation marks, one for all dashes, and a space for white
-    space between words.
-    """
-    text = unicodedata.normalize("NFKC", _RAISED.sub("^", _without_numbers(text))).translate(_SIGNS)
+def _simplify(text: str) -> str:
+    """Return a text in NFKC, with uniform quotation marks, dashes and white space."""
+    text = _RAISED.sub("^", _replace_number_brackets(text))
+    text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
     return _BETWEEN.sub("", " ".join(text.split()))

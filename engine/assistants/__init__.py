@@ -1,3 +1,1 @@
-"""`engine mcp`: AI assistants search the user's projects by the Model Context Protocol, on
-standard input and output.
-"""
+"""`engine mcp`: AI assistants search the user's projects by the Model Context Protocol."""

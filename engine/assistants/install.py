@@ -1,6 +1,4 @@
-"""An assistant's configuration file with this server in it: all else that stands in the file
-stays.
-"""
+"""Adding this server to an assistant's configuration file, without changing anything else in it."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.assets import asset_path
-from engine.core.disk import disk_errors, replaced
+from engine.core.disk import disk_errors, replace_file
 from engine.core.errors import InputError, UsageError, reason_of
 from engine.gguf.places import lm_studio
 
@@ -27,26 +25,25 @@ SKILL = "bmembed-search"
 
 @dataclass(frozen=True)
 class Change:
-    """What a file is to become; `before` is None where there is none."""
+    """A change of a file's text; `before` is None if there is no file."""
 
     path: Path
     before: str | None
     after: str
 
     def diff(self) -> list[str]:
-        """The lines that change, with few around them; empty where none does."""
+        """Return the changed lines with some context; empty if nothing changes."""
         old = (self.before or "").splitlines()
         new = self.after.splitlines()
         return list(unified_diff(old, new, str(self.path), str(self.path), n=2, lineterm=""))
 
     def write(self) -> Path | None:
-        """Write it whole or not at all; the file as it was is kept beside it, under the name
-        that is given back.
+        """Write the file atomically, and return the path of the backup of the former file.
 
-        Raises UsageError where it has changed meanwhile.
+        Raises UsageError if the file has changed meanwhile.
         """
-        path = self.path.resolve()  # what a link names is changed, not the link
-        if _text(path) != self.before:
+        path = self.path.resolve()  # the target of a link is changed, not the link
+        if _read_text(path) != self.before:
             raise UsageError(
                 f"{path} has changed meanwhile.",
                 "Another program has written it.",
@@ -60,7 +57,7 @@ class Change:
                 backup = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
                 shutil.copy2(path, backup)
             temporary = path.with_name(f".tmp-{path.name}")
-            with replaced(path, temporary) as file:
+            with replace_file(path, temporary) as file:
                 file.write(self.after.encode())
                 if backup:
                     shutil.copymode(path, temporary)
@@ -68,16 +65,19 @@ class Change:
 
 
 def installation(client: str, projects: Sequence[Path]) -> Change:
-    """What adds the server, over these projects, to an assistant's configuration.
+    """Return the change that adds the server, for some projects, to an assistant's configuration.
 
-    Raises InputError where that cannot be read.
+    Raises InputError if the configuration cannot be read.
     """
     path = config_path(client, Path.home())
-    before = _text(path)
+    before = _read_text(path)
     program, *words = own_command()
     entry = {"command": program, "args": [*words, "mcp", *map(str, projects)]}
     try:
-        after = (_in_toml if path.suffix == ".toml" else _in_json)(before or "", entry)
+        if path.suffix == ".toml":
+            after = _add_to_toml(before or "", entry)
+        else:
+            after = _add_to_json(before or "", entry)
         after.encode()
     except (ValueError, RecursionError) as error:
         raise InputError(
@@ -90,7 +90,7 @@ def installation(client: str, projects: Sequence[Path]) -> Change:
 
 
 def own_command() -> list[str]:
-    """What starts `engine` from anywhere."""
+    """Return the command that starts `engine` from any folder."""
     program = Path(sys.executable).with_name("engine")
     if program.is_file():
         return [str(program)]
@@ -98,19 +98,21 @@ def own_command() -> list[str]:
 
 
 def skill(folder: Path) -> Change:
-    """What adds the skill to a folder of skills. Raises InputError."""
+    """Return the change that adds the skill to a folder of skills. Raises InputError."""
     path = folder.expanduser() / SKILL / "SKILL.md"
-    return Change(
-        path, _text(path), asset_path(f"assistants/{SKILL}/SKILL.md").read_text(encoding="utf-8")
-    )
+    text = asset_path(f"assistants/{SKILL}/SKILL.md").read_text(encoding="utf-8")
+    return Change(path, _read_text(path), text)
 
 
 def config_path(client: str, home: Path) -> Path:
-    """Where an assistant keeps the servers that a user has added."""
+    """Return the file in which an assistant keeps the servers that a user has added."""
     if client == "claude":  # Claude Code
         return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
     if client == "claude-desktop":
-        settings = home / ("Library/Application Support" if sys.platform == "darwin" else ".config")
+        if sys.platform == "darwin":
+            settings = home / "Library/Application Support"
+        else:
+            settings = home / ".config"
         return settings / "Claude" / "claude_desktop_config.json"
     if client == "codex":
         return Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
@@ -119,7 +121,7 @@ def config_path(client: str, home: Path) -> Path:
     return lm_studio(home) / "mcp.json"
 
 
-def _text(path: Path) -> str | None:
+def _read_text(path: Path) -> str | None:
     try:
         return path.read_bytes().decode()
     except FileNotFoundError:
@@ -130,25 +132,19 @@ def _text(path: Path) -> str | None:
         ) from None
 
 
-def _in_json(text: str, entry: dict[str, Any]) -> str:
-    """With the indentation that the file has. Raises ValueError."""
-    if text.strip():
-        data = json.loads(text)
-    else:
-        data = {}
-    if isinstance(data, dict):
-        servers = data.setdefault("mcpServers", {})
-    else:
-        servers = None
+def _add_to_json(text: str, entry: dict[str, Any]) -> str:
+    """Return the text with the entry, indented as before. Raises ValueError."""
+    data = json.loads(text) if text.strip() else {}
+    servers = data.setdefault("mcpServers", {}) if isinstance(data, dict) else None
     if not isinstance(servers, dict):
         raise ValueError("it is no object with an object mcpServers")
-    _put(servers, entry)
+    _put_entry(servers, entry)
     indent = re.match(r"\s*\{\s*?\n([ \t]+)", text)
     return json.dumps(data, ensure_ascii=False, indent=indent[1] if indent else 2) + "\n"
 
 
-def _in_toml(text: str, entry: dict[str, Any]) -> str:
-    """With comments and order as they are. Raises ValueError."""
+def _add_to_toml(text: str, entry: dict[str, Any]) -> str:
+    """Return the text with the entry; comments and order stay. Raises ValueError."""
     import tomlkit
 
     data = tomlkit.parse(text)
@@ -157,12 +153,12 @@ def _in_toml(text: str, entry: dict[str, Any]) -> str:
     servers: Any = data["mcp_servers"]
     if not isinstance(servers, dict):
         raise ValueError("mcp_servers is no table")
-    _put(servers, entry)
+    _put_entry(servers, entry)
     return tomlkit.dumps(data)
 
 
-def _put(servers: dict[str, Any], entry: dict[str, Any]) -> None:
-    """What the user has added to the entry, such as `env`, stays."""
+def _put_entry(servers: dict[str, Any], entry: dict[str, Any]) -> None:
+    """Add or update the entry; what the user has added to it, such as `env`, stays."""
     if isinstance(servers.get(NAME), dict):
         servers[NAME].update(entry)
     else:

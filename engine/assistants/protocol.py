@@ -1,14 +1,8 @@
 """The Model Context Protocol on standard input and output: JSON-RPC 2.0, one message a line.
 
-No port is opened.
-
-It is spoken here since importing the official SDK takes longer than all else that a first search
-needs, and brings an HTTP server with it (docs/log/libraries.md); the SDK's client is what the tests
-talk to this server with. Clients of the revisions with a handshake (`initialize`) are served, and
-those of the stateless one, whose requests carry their revision.
-
-Nothing heavy is imported here, so that the handshake is answered at once; one thread opens the
-projects and works off calls.
+The official SDK is not used, because importing it takes longer than the rest of a first search
+(docs/log/libraries.md); the tests use its client. Nothing heavy is imported here, so that the
+handshake is answered at once.
 """
 
 from __future__ import annotations
@@ -28,6 +22,7 @@ from engine.version import __version__
 if TYPE_CHECKING:
     from engine.assistants.tools import ProjectTools
 
+# Revisions of the protocol that begin with `initialize`, and the one whose requests name it.
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS = "2026-07-28"
 UNSUPPORTED_VERSION = -32022
@@ -40,113 +35,109 @@ READ_ONLY = {
     "idempotentHint": True,
     "openWorldHint": False,
 }
-MAX_LINE = 1_000_000  # bytes
+MAX_LINE = 1_000_000
+"""Maximum length of a message in bytes."""
 
 
 class ToolServer:
-    """Serves the tools over some projects, all where none is named."""
+    """Serves the tools for the named projects, or for all of them.
+
+    One thread opens the projects and works through the calls.
+    """
 
     def __init__(self, names: Sequence[str], output: TextIO) -> None:
-        about = json.loads(asset_path("assistants/server.json").read_text(encoding="utf-8"))
-        self._tools = {one["name"]: {**one, "annotations": READ_ONLY} for one in about["tools"]}
+        server = json.loads(asset_path("assistants/server.json").read_text(encoding="utf-8"))
+        self._tools = {tool["name"]: {**tool, "annotations": READ_ONLY} for tool in server["tools"]}
         self._tools["similar"]["outputSchema"] = self._tools["search"]["outputSchema"]
-        self._instructions = about["instructions"].format(
-            projects=", ".join(Path(one).name for one in names) or "all projects"
-        )
+        projects = ", ".join(Path(name).name for name in names) or "all projects"
+        self._instructions = server["instructions"].format(projects=projects)
         self._answers = Answers(output)
         self._thread = ThreadPoolExecutor(1)
-        self._opening = self._thread.submit(_opened, names)
+        self._opening = self._thread.submit(_open_projects, names)
 
     def serve(self, source: BinaryIO) -> None:
-        """Answer until the input ends or nobody reads; then finish what was asked for.
+        """Answer until the input ends or nobody reads the answers; then finish all calls.
 
-        Raises what opening the projects raised, which calls were answered with. Threads that load
-        an encoder go on.
+        Threads that load an encoder go on. Raises what opening the projects has raised; calls were
+        answered with it as well.
         """
-        for line in _lines(source):
+        for line in _read_lines(source):
             if self._answers.unread:
                 break
-            if line.strip() and (request := self._answers.request(line)):
-                self._take(
-                    request.get("id", NO_ANSWER), request["method"], request.get("params") or {}
-                )
+            request = self._answers.request(line) if line.strip() else None
+            if request:
+                key = request.get("id", NO_ANSWER)
+                self._dispatch(key, request["method"], request.get("params") or {})
         tools = self._opening.result()
         self._thread.submit(tools.close)
         self._thread.shutdown()
 
-    def _take(self, key: Any, method: str, params: Any) -> None:
+    def _dispatch(self, key: Any, method: str, params: Any) -> None:
         if key is NO_ANSWER:
-            return  # nothing here waits for a notification
-        if isinstance(params, dict):
-            meta = params.get("_meta")
-        else:
-            meta = None
-        if isinstance(meta, dict):
-            version = meta.get(_VERSION_KEY)
-        else:
-            version = None
+            return  # notifications need no action
         if not isinstance(params, dict):
             self._answers.give(key, error=(INVALID_PARAMS, "params must be an object", None))
-        elif version not in (None, STATELESS):
+            return
+        meta = params.get("_meta")
+        version = meta.get(_VERSION_KEY) if isinstance(meta, dict) else None
+        if version not in (None, STATELESS):
             data = {"supported": [STATELESS], "requested": version}
-            self._answers.give(
-                key, error=(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-            )
-        elif method == "tools/call":
-            self._later(key, params, version)
-        elif (result := self._described(method, params, version)) is not None:
-            self._answers.give(key, _enveloped(result, version))
-        else:
+            error = (UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+            self._answers.give(key, error=error)
+            return
+        if method == "tools/call":
+            self._queue_call(key, params, version)
+            return
+        result = self._describe(method, params, version)
+        if result is None:
             self._answers.give(key, error=(NO_METHOD, "Method not found", None))
+        else:
+            self._answers.give(key, _add_envelope(result, version))
 
-    def _described(
+    def _describe(
         self, method: str, params: Mapping[str, Any], version: str | None
     ) -> dict[str, Any] | None:
-        """What is known without the tools; None for a method that there is not."""
-        about = {"capabilities": {"tools": {}}, "instructions": self._instructions}
-        if version:
-            fresh = {"ttlMs": 0, "cacheScope": "private"}
-        else:
-            fresh = {}
+        """Return the answer to a method that needs no projects; None for an unknown method."""
+        server = {"capabilities": {"tools": {}}, "instructions": self._instructions}
+        caching = {"ttlMs": 0, "cacheScope": "private"} if version else {}
         if method == "initialize":
-            asked = params.get("protocolVersion")
+            requested = params.get("protocolVersion")
             return {
-                **about,
-                "protocolVersion": asked if asked in HANDSHAKE else HANDSHAKE[-1],
+                **server,
+                "protocolVersion": requested if requested in HANDSHAKE else HANDSHAKE[-1],
                 "serverInfo": SERVER,
             }
         if method == "server/discover":
-            return {**about, **fresh, "supportedVersions": [STATELESS, *HANDSHAKE]}
+            return {**server, **caching, "supportedVersions": [STATELESS, *HANDSHAKE]}
         if method == "tools/list":
-            return {"tools": list(self._tools.values()), **fresh}
-        return {} if method == "ping" else None
+            return {"tools": list(self._tools.values()), **caching}
+        if method == "ping":
+            return {}
+        return None
 
-    def _later(self, key: Any, params: Mapping[str, Any], version: str | None) -> None:
+    def _queue_call(self, key: Any, params: Mapping[str, Any], version: str | None) -> None:
         name = params.get("name")
         arguments = params.get("arguments") or {}
         if not isinstance(name, str) or name not in self._tools:
-            self._answers.give(
-                key,
-                error=(
-                    INVALID_PARAMS,
-                    f"Unknown tool. The tools are {', '.join(self._tools)}",
-                    None,
-                ),
-            )
+            what = f"Unknown tool. The tools are {', '.join(self._tools)}"
+            self._answers.give(key, error=(INVALID_PARAMS, what, None))
         elif not isinstance(arguments, dict):
             self._answers.give(key, error=(INVALID_PARAMS, "arguments must be an object", None))
         else:
-            self._thread.submit(
-                lambda: self._answers.give(key, _enveloped(self._called(name, arguments), version))
-            )
+            self._thread.submit(self._answer_call, key, name, arguments, version)
 
-    def _called(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The result of a call: JSON as text and, unless it failed, as data."""
+    def _answer_call(
+        self, key: Any, name: str, arguments: dict[str, Any], version: str | None
+    ) -> None:
+        self._answers.give(key, _add_envelope(self._call(name, arguments), version))
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a call: JSON as text and, unless it failed, also as data."""
         try:
             tools = self._opening.result()
             given = {key: value for key, value in arguments.items() if value is not None}
             check(self._tools[name], given)
-            text = _as_text(tools.call(name, given))
+            text = _format_json(tools.call(name, given))
             return {
                 "content": [{"type": "text", "text": text}],
                 "structuredContent": json.loads(text),
@@ -158,64 +149,65 @@ class ToolServer:
             print(fault_record(fault), file=sys.stderr)
             what = f"The engine had an internal fault ({type(fault).__name__})."
             problem = EngineError(what, "", "Its standard error says more.", code="internal-fault")
-        return {"content": [{"type": "text", "text": _as_text(problem.as_dict())}], "isError": True}
+        text = _format_json(problem.as_dict())
+        return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _opened(names: Sequence[str]) -> ProjectTools:
+def _open_projects(names: Sequence[str]) -> ProjectTools:
     from engine.assistants.tools import ProjectTools
 
     return ProjectTools(names)
 
 
-def _lines(source: BinaryIO) -> Iterator[bytes]:
-    """Lines; of one that is too long its beginning, which is no message."""
+def _read_lines(source: BinaryIO) -> Iterator[bytes]:
+    """Yield lines; of a line that is too long only the beginning, which is no valid message."""
     while line := source.readline(MAX_LINE):
         yield line
         while line and not line.endswith(b"\n"):
             line = source.readline(MAX_LINE)
 
 
-def _enveloped(result: dict[str, Any], version: str | None) -> dict[str, Any]:
-    """A result as the revision wants it."""
+def _add_envelope(result: dict[str, Any], version: str | None) -> dict[str, Any]:
+    """Return a result in the form of the request's revision of the protocol."""
     if version:
         return {**result, "resultType": "complete", "_meta": {_SERVER_KEY: SERVER}}
     return result
 
 
-def _as_text(value: Any) -> str:
-    """JSON without halves of surrogate pairs, which names of files may hold."""
+def _format_json(value: Any) -> str:
+    """Return JSON without half surrogate pairs, which file names may contain."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def check(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Hold a tool's arguments against its input schema.
+    """Check a tool's arguments against its input schema.
 
-    Raises UsageError, which quotes no value.
+    Raises UsageError, whose text contains no values of arguments.
     """
     schema = tool["inputSchema"]
     name = tool["name"]
     known = schema["properties"]
-    wrong = [one for one in schema.get("required", ()) if one not in arguments]
-    wrong += [
-        one for one, value in arguments.items() if one in known and not _fits(known[one], value)
-    ]
-    if wrong or not arguments.keys() <= known.keys():
-        if wrong:
-            why = f"Missing, or not as its input schema says: {', '.join(wrong)}."
-        else:
-            why = ""
+    invalid = [key for key in schema.get("required", ()) if key not in arguments]
+    for key, value in arguments.items():
+        if key in known and not _is_valid(known[key], value):
+            invalid.append(key)
+    if invalid or not arguments.keys() <= known.keys():
+        why = ""
+        if invalid:
+            why = f"Missing, or not as its input schema says: {', '.join(invalid)}."
         to_do = f"{name} takes {', '.join(known)}. Call it again as its input schema says."
         raise UsageError(
             f"{name} does not take these arguments.", why, to_do, code="arguments-invalid"
         )
 
 
-def _fits(kind: Mapping[str, Any], value: Any) -> bool:
-    if kind["type"] == "array":
-        fits = isinstance(value, list) and len(value) <= kind["maxItems"]
-        return fits and all(_fits(kind["items"], one) for one in value)
-    if kind["type"] == "integer":
-        return type(value) is int and kind["minimum"] <= value <= kind["maximum"]
-    if "enum" in kind:
-        return value in kind["enum"]
-    return isinstance(value, str) and len(value) <= kind["maxLength"]
+def _is_valid(schema: Mapping[str, Any], value: Any) -> bool:
+    if schema["type"] == "array":
+        if not isinstance(value, list) or len(value) > schema["maxItems"]:
+            return False
+        return all(_is_valid(schema["items"], item) for item in value)
+    if schema["type"] == "integer":
+        return type(value) is int and schema["minimum"] <= value <= schema["maximum"]
+    if "enum" in schema:
+        return value in schema["enum"]
+    return isinstance(value, str) and len(value) <= schema["maxLength"]

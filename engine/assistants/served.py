@@ -1,6 +1,4 @@
-"""A project that assistants search: by keyword at once, and as its settings say once the encoder
-is loaded.
-"""
+"""A project that assistants search: by keyword until the encoder is loaded."""
 
 from __future__ import annotations
 
@@ -18,17 +16,16 @@ from engine.core.text import short_names
 from engine.project.folder import ProjectFolder, known_projects
 from engine.search.encoding import NamedEncoder
 from engine.search.methods import HANDLERS
-from engine.search.workers import OwnSearcher
+from engine.search.workers import ThreadSearcher
 
 
-def labelled(names: Sequence[str]) -> dict[str, ProjectFolder]:
-    """The named projects, all where none is named, by `short_names`.
+def label_projects(names: Sequence[str]) -> dict[str, ProjectFolder]:
+    """Return the named projects, or all, by their `short_names`.
 
-    Raises UsageError without any.
+    Raises UsageError if there are none.
     """
-    folders = [
-        ProjectFolder.open(name) for name in dict.fromkeys(names or map(str, known_projects()))
-    ]
+    wanted = names or [str(path) for path in known_projects()]
+    folders = [ProjectFolder.open(name) for name in dict.fromkeys(wanted)]
     if not folders:
         raise UsageError(
             "There are no projects yet.",
@@ -37,12 +34,12 @@ def labelled(names: Sequence[str]) -> dict[str, ProjectFolder]:
             code="project-missing",
             command="new",
         )
-    names_of = short_names([one.path for one in folders])
-    return {names_of[one.path]: one for one in folders}
+    labels = short_names([folder.path for folder in folders])
+    return {labels[folder.path]: folder for folder in folders}
 
 
 def no_project(labels: Sequence[str], *, named: bool = True) -> UsageError:
-    """The error of a label that is none of these, or where one of several is to be `named`."""
+    """Return the error for an unknown label or, if not `named`, for a missing one."""
     if named:
         what = "There is no such project here."
     else:
@@ -59,93 +56,98 @@ LOADING = (
 
 
 class ServedProject:
-    """Its methods are called in one thread; the encoder is loaded and used in another.
+    """A served project, with its `label` among all of them.
 
-    `label`: its name among all served.
+    Its methods must be called in one thread; the encoder is loaded and used in another.
     """
 
     def __init__(self, folder: ProjectFolder, label: str) -> None:
         self.folder = folder
         self.label = label
-        self._light = OwnSearcher(folder)
-        self._full = OwnSearcher(folder)
+        self._light = ThreadSearcher(folder)
+        self._full = ThreadSearcher(folder)
         self._thread = ThreadPoolExecutor(1)
         self._loading: Future[Found] | None = None
         self._problem: BaseException | None = None
 
     def prepare(self) -> None:
-        """Import what a search by keyword needs, and open the database."""
+        """Import what keyword search needs, and open the database."""
         self._light.ready()
 
     def load(self) -> None:
-        """Begin to load the encoder, again where it could not be loaded."""
-        if self._loading is not None and self._loading.done():
+        """Start to load the encoder, unless it is loaded or loading."""
+        if self._loading is not None:
+            if not self._loading.done():
+                return
             self._problem = self._loading.exception()
-        if self._loading is None or (self._loading.done() and self._problem):
-            self._loading = self._thread.submit(lambda: self._full.ready().search("warm up", top=1))
+            if self._problem is None:
+                return
+        self._loading = self._thread.submit(lambda: self._full.ready().search("warm up", top=1))
 
     @property
-    def _loaded(self) -> bool:
-        return (
-            self._loading is not None and self._loading.done() and self._loading.exception() is None
-        )
+    def _is_loaded(self) -> bool:
+        if self._loading is None or not self._loading.done():
+            return False
+        return self._loading.exception() is None
 
     @property
     def mode(self) -> Mode:
-        """How a search is answered now."""
-        if self._loaded:
+        """The mode in which a search is answered now."""
+        if self._is_loaded:
             return self.folder.settings().search.mode_in_json
         return "bm25"
 
     def search(self, **params: Any) -> Found:
-        """What is found. Raises EngineError."""
-        if self._loaded:
-            task = HANDLERS[Search](params_of(Search, params))
-            return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
-        keywords = {**params, "mode": "bm25"}
-        found: Found = HANDLERS[Search](params_of(Search, {**keywords, "rerank": False}))(
-            self._light
-        )
+        """Search with the params of `Search`. Raises EngineError."""
+        if self._is_loaded:
+            return self._search_fully(params)
+        by_keyword = {**params, "mode": "bm25"}
+        task = HANDLERS[Search](params_of(Search, {**by_keyword, "rerank": False}))
+        found: Found = task(self._light)
         if params.get("mode") == "bm25" or self.folder.settings().search.mode == "keywords":
-            if not found.can_rerank:
-                return found
-            task = HANDLERS[Search](params_of(Search, keywords))
-            return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
+            if found.can_rerank:
+                return self._search_fully(by_keyword)
+            return found
         self.load()
-        return replace(
-            found,
-            notes=(*found.notes, _keywords_alone(self._problem) if self._problem else LOADING),
-        )
+        note = _describe_problem(self._problem) if self._problem else LOADING
+        return replace(found, notes=(*found.notes, note))
+
+    def _search_fully(self, params: dict[str, Any]) -> Found:
+        """Search in the thread that uses the encoder and the reranker."""
+        task = HANDLERS[Search](params_of(Search, params))
+        found: Found = self._thread.submit(task, self._full).result()
+        return found
 
     def encoders(self) -> dict[SearchMode, NamedEncoder]:
-        """The encoder of each search mode; empty before anything is embedded."""
+        """Return the encoder of each search mode; empty before anything is embedded."""
         try:
             return self._light.look().encoders.by_mode()
         except EngineError:
             return {}
 
     def document(self, stable_id: str) -> Document | None:
-        """A document with its text."""
+        """Return a document with its text."""
         return self._light.look().document_of(stable_id)
 
     def facets(self, query: str | None) -> dict[str, dict[str, int]]:
-        """How many documents have each type, author, language, year and folder: all, or those
-        that hold a word of `query`.
+        """Count documents by type, author, language, year and folder.
+
+        All documents, or those that contain a word of `query`.
         """
         if query is None:
             return self._light.look().facets()
-        return (
-            self._light.ready()
-            .search(query, mode="bm25", top=1, with_facets=True, syntax=True, rerank=False)
-            .facets
+        searcher = self._light.ready()
+        found = searcher.search(
+            query, mode="bm25", top=1, with_facets=True, syntax=True, rerank=False
         )
+        return found.facets
 
     def close(self) -> None:
-        """Let go of the database; an encoder that is still being loaded is not waited for."""
+        """Close the database, without waiting for an encoder that is still being loaded."""
         self._light.close()
 
 
-def _keywords_alone(problem: BaseException) -> str:
+def _describe_problem(problem: BaseException) -> str:
     if isinstance(problem, EngineError):
         return f"Found by keyword alone. {problem.what} {problem.to_do}".strip()
     return f"Found by keyword alone. The encoder cannot be loaded ({type(problem).__name__})."

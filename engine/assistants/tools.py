@@ -1,6 +1,6 @@
-"""What an assistant can ask of projects.
+"""The tools that assistants call; they only read.
 
-Nothing is changed; documents are named `PROJECT:ID`, with the id that no run changes.
+Documents are named `PROJECT:ID`, with the id that no run changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from threading import Timer
 from typing import Any
 from urllib.parse import quote
 
-from engine.assistants.served import ServedProject, labelled, no_project
+from engine.assistants.served import ServedProject, label_projects, no_project
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import MAX_FACETS, MODE_OF_NAME, Found, Hit
 from engine.core.messages.wire import to_json
@@ -24,22 +24,23 @@ from engine.search.filters import date_of
 
 LINES = 200
 MAX_LINES = 1_000
-MAX_TEXT = 50_000  # characters
-LOAD_AFTER = 2.0  # seconds, in which a first search is not disturbed
+MAX_TEXT = 50_000
+"""Maximum number of characters that a tool returns."""
+LOAD_AFTER = 2.0
+"""Seconds until the encoder is loaded, so that loading does not slow down a first search."""
 
 
 class ProjectTools:
-    """The tools over some projects, all where none is named.
+    """The tools for the named projects, or for all. Not thread-safe.
 
-    Raises UsageError where there is none. For one thread.
+    Raises UsageError if there are no projects.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._projects = {
-            label: ServedProject(one, label) for label, one in labelled(names).items()
-        }
+        folders = label_projects(names)
+        self._projects = {label: ServedProject(folders[label], label) for label in folders}
         first = next(iter(self._projects.values()))
-        with suppress(EngineError):  # a search says so
+        with suppress(EngineError):  # a search reports it
             first.prepare()
         self._timer = Timer(LOAD_AFTER, first.load) if len(self._projects) == 1 else None
         if self._timer:
@@ -47,16 +48,16 @@ class ProjectTools:
             self._timer.start()
 
     def close(self) -> None:
-        """Let go of databases and threads."""
+        """Close databases and threads."""
         if self._timer:
             self._timer.cancel()
         for project in self._projects.values():
             project.close()
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The result of a tool for arguments that its schema allows. Raises EngineError."""
-        found: dict[str, Any] = getattr(self, f"_{name}")(**arguments)
-        return found
+        """Call a tool with arguments that its schema allows. Raises EngineError."""
+        result: dict[str, Any] = getattr(self, f"_{name}")(**arguments)
+        return result
 
     def _search(
         self,
@@ -66,24 +67,22 @@ class ProjectTools:
         mode: str | None = None,
         **filters: Any,
     ) -> dict[str, Any]:
-        if mode is None:
-            wanted = {}
-        else:
-            wanted = {"mode": MODE_OF_NAME[mode]}
-        found: dict[ServedProject, Found | EngineError] = {}
-        for one in self._named(project):
+        if mode is not None:
+            filters["mode"] = MODE_OF_NAME[mode]
+        outcomes: dict[ServedProject, Found | EngineError] = {}
+        for searched in self._select(project):
             try:
-                answer = one.search(query=query, top=top + 1, by_document=True, **filters, **wanted)
-                found[one] = answer.problem or answer
+                found = searched.search(query=query, top=top + 1, by_document=True, **filters)
+                outcomes[searched] = found.problem or found
             except EngineError as error:
-                found[one] = error
-        problems = [one for one in found.values() if isinstance(one, EngineError)]
-        if len(problems) == len(found):
+                outcomes[searched] = error
+        problems = [outcome for outcome in outcomes.values() if isinstance(outcome, EngineError)]
+        if len(problems) == len(outcomes):
             raise problems[0]
-        return _as_results(found, top)
+        return _format_results(outcomes, top)
 
     def _fetch(self, id: str) -> dict[str, Any]:
-        project, document = self._document(id)
+        project, document = self._find_document(id)
         lines = document.text.count("\n") + 1
         text = document.text[:MAX_TEXT]
         facts = {
@@ -96,20 +95,22 @@ class ProjectTools:
             "lines": str(lines),
         }
         if len(text) < len(document.text):
-            before = text.rpartition("\n")[2]
-            facts.update(next_line=str(text.count("\n") + 1), next_offset=str(len(before)))
+            last_line = text.rpartition("\n")[2]
+            facts["next_line"] = str(text.count("\n") + 1)
+            facts["next_offset"] = str(len(last_line))
         return {
-            **_head(project, document),
+            **_describe_document(project, document),
             "text": text,
-            "metadata": {key: one for key, one in facts.items() if one},
+            "metadata": {key: value for key, value in facts.items() if value},
         }
 
     def _get(
         self, id: str, start: int = 1, end: int | None = None, offset: int = 0
     ) -> dict[str, Any]:
-        project, document = self._document(id)
+        project, document = self._find_document(id)
         lines = document.text.split("\n")
-        end = start + LINES - 1 if end is None else end
+        if end is None:
+            end = start + LINES - 1
         if not start <= min(end, len(lines)):
             raise UsageError(
                 "There are no such lines.",
@@ -117,73 +118,80 @@ class ProjectTools:
                 f"Choose start and end from 1 to {len(lines):,}, start first.",
                 code="lines-missing",
             )
-        wanted = lines[start - 1 : min(end, len(lines))]
-        wanted[0] = wanted[0][offset:]
-        shown = wanted[:MAX_LINES]
-        while len(shown) > 1 and sum(map(len, shown)) + len(shown) > MAX_TEXT:
-            shown.pop()
-        text = "\n".join(shown)
-        return {
-            **_head(project, document),
+        selected = lines[start - 1 : min(end, len(lines))]
+        selected[0] = selected[0][offset:]
+        returned = selected[:MAX_LINES]
+        while len(returned) > 1 and sum(map(len, returned)) + len(returned) > MAX_TEXT:
+            returned.pop()
+        text = "\n".join(returned)
+        is_cut = len(text) > MAX_TEXT
+        result = {
+            **_describe_document(project, document),
             "text": text[:MAX_TEXT],
             "start": start,
-            "end": start + len(shown) - 1,
+            "end": start + len(returned) - 1,
             "lines": len(lines),
-            "truncated": len(shown) < len(wanted) or len(text) > MAX_TEXT,
-            **({"next_offset": offset + MAX_TEXT} if len(text) > MAX_TEXT else {}),
+            "truncated": is_cut or len(returned) < len(selected),
         }
+        if is_cut:
+            result["next_offset"] = offset + MAX_TEXT
+        return result
 
     def _similar(self, id: str, top: int = 10) -> dict[str, Any]:
-        project, document = self._document(id)
+        project, document = self._find_document(id)
         query = f'like:"{document.stable_id}"'
-        return _as_results(
-            {project: project.search(query=query, top=top + 1, by_document=True)}, top
-        )
+        found = project.search(query=query, top=top + 1, by_document=True)
+        return _format_results({project: found}, top)
 
     def _facets(self, query: str | None = None, project: str | None = None) -> dict[str, Any]:
-        found = {one.label: one.facets(query) for one in self._named(project)}
-        full = any(
-            len(counts) >= MAX_FACETS for kinds in found.values() for counts in kinds.values()
-        )
-        return {"projects": found, "truncated": full}
+        projects = {}
+        is_truncated = False
+        for counted in self._select(project):
+            facets = counted.facets(query)
+            projects[counted.label] = facets
+            if any(len(counts) >= MAX_FACETS for counts in facets.values()):
+                is_truncated = True
+        return {"projects": projects, "truncated": is_truncated}
 
     def _status(self, project: str | None = None) -> dict[str, Any]:
         from engine.core.messages.project import ReadStatus
         from engine.service.status import status  # a first search does without it
 
-        found = []
-        for one in self._named(project):
-            now = status(one.folder, ReadStatus())
-            found.append(
-                {
-                    "project": one.label,
-                    "mode": one.mode if now.built("embed") else "bm25",
-                    "running": now.running,
-                    "counts": now.counts,
-                    "encoders": {mode: asdict(encoder) for mode, encoder in one.encoders().items()},
-                    "stages": {
-                        stage.stage: f"{stage.state}: {stage.reason}" for stage in now.stages
-                    },
-                    **({"error": to_json(now.problem)} if now.problem else {}),
-                }
-            )
-        return {"projects": found}
+        projects = []
+        for served in self._select(project):
+            state = status(served.folder, ReadStatus())
+            encoders = served.encoders().items()
+            description = {
+                "project": served.label,
+                "mode": served.mode if state.built("embed") else "bm25",
+                "running": state.running,
+                "counts": state.counts,
+                "encoders": {mode: asdict(encoder) for mode, encoder in encoders},
+                "stages": {stage.stage: f"{stage.state}: {stage.reason}" for stage in state.stages},
+            }
+            if state.problem:
+                description["error"] = to_json(state.problem)
+            projects.append(description)
+        return {"projects": projects}
 
-    def _named(self, label: str | None) -> list[ServedProject]:
+    def _select(self, label: str | None) -> list[ServedProject]:
+        """Return the project of a label, or all projects."""
         if label is None:
             return list(self._projects.values())
         if label not in self._projects:
             raise no_project([*self._projects])
         return [self._projects[label]]
 
-    def _document(self, id: str) -> tuple[ServedProject, Document]:
-        """The document of an id, with its project, which an id may leave out where there is only
-        one.
+    def _find_document(self, id: str) -> tuple[ServedProject, Document]:
+        """Return a document by its id, and its project.
+
+        An id without a project is looked up in the first one. Raises UsageError.
         """
         label, _, stable_id = id.rpartition(":")
-        for project in self._named(label or None)[:1]:
-            if document := project.document(stable_id):
-                return project, document
+        project = self._select(label or None)[0]
+        document = project.document(stable_id)
+        if document:
+            return project, document
         raise UsageError(
             "There is no document with this id.",
             "Its file may have been moved or deleted, or the id is incomplete.",
@@ -192,43 +200,44 @@ class ProjectTools:
         )
 
 
-def _as_results(found: dict[ServedProject, Found | EngineError], top: int) -> dict[str, Any]:
-    """The first `top` hits, projects taking turns, and what to know of each search."""
-    answered = {project: one for project, one in found.items() if isinstance(one, Found)}
-    turns = chain(
-        *zip_longest(*([(project, hit) for hit in one.hits] for project, one in answered.items()))
-    )
-    hits = [_as_result(*one) for one in turns if one]
-    searched = [
-        (
-            {
-                "project": project.label,
-                "mode": _mode(one),
-                "notes": list(one.notes),
-                "suggestion": one.suggestion,
-                "reranked": one.reranked.passages if one.reranked else 0,
-            }
-            if isinstance(one, Found)
-            else {"project": project.label, "error": one.as_dict()}
-        )
-        for project, one in found.items()
-    ]
+def _format_results(outcomes: dict[ServedProject, Found | EngineError], top: int) -> dict[str, Any]:
+    """Return the first `top` hits, taken from the projects in turn, and a report of each search."""
+    by_project = []
+    searched = []
+    for project, outcome in outcomes.items():
+        if isinstance(outcome, EngineError):
+            searched.append({"project": project.label, "error": outcome.as_dict()})
+        else:
+            by_project.append([_format_hit(project, hit) for hit in outcome.hits])
+            searched.append(_format_search(project, outcome))
+    turns = chain.from_iterable(zip_longest(*by_project))
+    hits = [hit for hit in turns if hit is not None]
     return {"results": hits[:top], "truncated": len(hits) > top, "searched": searched}
 
 
-def _mode(found: Found) -> str:
-    """What has answered: of hybrid search, the one ranker where only one has."""
-    rankers = {name for hit in found.hits for name in hit.rankers}
+def _format_search(project: ServedProject, found: Found) -> dict[str, Any]:
+    return {
+        "project": project.label,
+        "mode": _answering_mode(found),
+        "notes": list(found.notes),
+        "suggestion": found.suggestion,
+        "reranked": found.reranked.passages if found.reranked else 0,
+    }
+
+
+def _answering_mode(found: Found) -> str:
+    """Return the only ranker that has found hits, or the mode of the search."""
+    rankers: set[str] = set()
+    for hit in found.hits:
+        rankers.update(hit.rankers)
     if len(rankers) == 1:
         return rankers.pop()
     return found.mode
 
 
-def _as_result(project: ServedProject, hit: Hit) -> dict[str, Any]:
-    if hit.page and hit.format == "pdf":
-        anchor = f"#page={hit.page}"
-    else:
-        anchor = ""
+def _format_hit(project: ServedProject, hit: Hit) -> dict[str, Any]:
+    is_page = hit.page and hit.format == "pdf"
+    anchor = f"#page={hit.page}" if is_page else ""
     return {
         "id": f"{project.label}:{hit.id}",
         "title": hit.title or hit.path,
@@ -243,7 +252,7 @@ def _as_result(project: ServedProject, hit: Hit) -> dict[str, Any]:
     }
 
 
-def _head(project: ServedProject, document: Document) -> dict[str, str]:
+def _describe_document(project: ServedProject, document: Document) -> dict[str, Any]:
     return {
         "id": f"{project.label}:{document.stable_id}",
         "title": document.title or document.path,

@@ -102,7 +102,7 @@ def run(
     """
     from engine.core.errors import UsageError
     from engine.project.stage import ORDER, SEARCH
-    from engine.runs.pipeline import checked_stages
+    from engine.runs.pipeline import order_stages
 
     if every and only is not None:
         raise UsageError(
@@ -114,7 +114,7 @@ def run(
         )
     named: tuple[str, ...] = ()
     if only is not None:
-        named = checked_stages(part.strip() for part in only.split(","))
+        named = order_stages(part.strip() for part in only.split(","))
     _run(name, named or (ORDER if every else SEARCH), force, detach, as_json, verbose)
 
 
@@ -235,6 +235,13 @@ def import_queries(
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="JSONL, a JSON array, or qrels/NAME.tsv (BEIR)")
     ],
+    validation: Annotated[
+        bool,
+        typer.Option(
+            "--validation",
+            help="do not train on them: they decide when training stops, as a dev split does",
+        ),
+    ] = False,
 ) -> None:
     """Add training queries.
 
@@ -244,7 +251,7 @@ def import_queries(
     answer.
     """
     with opened(name) as project:
-        count = project.import_queries(path)
+        count = project.import_queries(path, validation=validation)
         backend = project.settings().queries.backend
     print(f"{count} queries were imported.", file=sys.stderr)
     if backend not in ("imported", "both"):
@@ -330,9 +337,11 @@ def benchmark(
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
     from engine.experiments.benchmark import benchmark as measure
-    from engine.settings.edit import with_changes
+    from engine.settings.edit import apply_changes
 
-    settings = with_changes({"training": {"preset": preset, "seed": seed}}, assigned(changes or []))
+    settings = apply_changes(
+        {"training": {"preset": preset, "seed": seed}}, assigned(changes or [])
+    )
     if model:
         from engine.encoders.kinds.chosen import named_model
 

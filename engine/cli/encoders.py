@@ -1,6 +1,4 @@
-"""`engine encoders`: the embedding models on this machine, and how well each finds what a
-project's queries ask for.
-"""
+"""`engine encoders`: the embedding models on this machine, and how well each finds documents."""
 
 from __future__ import annotations
 

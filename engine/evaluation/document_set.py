@@ -21,7 +21,7 @@ from engine.lexical.filenames import FilenameMatch
 from engine.lexical.stage import index_without
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.chunks import IN_MEMORY
-from engine.queries.document_written import MIN_JACCARD, stripped, untrained
+from engine.queries.document_written import MIN_JACCARD, find_untrained, strip_chunks
 from engine.queries.heldout import cap_queries, related_in
 from engine.written_queries.document_queries import document_queries, folded_words
 
@@ -35,13 +35,13 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     """Return the document-written queries and the corpus to search, or None if there are none."""
     written = document_queries(context.store)
     documents = context.store.documents()
-    groups = deciding_groups(context, untrained(context, chunks, written), chunks)
+    groups = deciding_groups(context, find_untrained(context, chunks, written), chunks)
     if not groups:
         return None
     queries: list[DocumentQuery] = []
     for group in groups:
         queries += group
-    corpus = stripped(chunks, queries)
+    corpus = strip_chunks(chunks, queries)
     folder = context.project.path / "lexical" / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     untitled = {query.document_id for query in queries} | {query.written_in for query in queries}

@@ -142,8 +142,7 @@ class Evaluation:
         if self.adapter:
             weights += [*sorted(self._settings.evaluation.interpolation_weights), 1.0]
         for weight in weights:
-            general = self.adapter is not None and weight in (0.0, 1.0)
-            self._rank_by(self.rankers.candidate(weight), general=general)
+            self._rank_by(self.rankers.candidate(weight), general=self.adapter is not None)
 
     def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
         """Rank every query by a candidate and take its diagnostics.

@@ -16,7 +16,7 @@ from engine.evaluation.query_sets import (
 )
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
-from engine.queries.document_written import held_by, untrained
+from engine.queries.document_written import find_untrained, written_within
 from engine.queries.heldout import related_in, split_documents, text_keys, unrelated_documents
 from engine.queries.rules.tokens import question_key
 from engine.queries.stage import MIN_GROUPS
@@ -38,7 +38,7 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
     chunks = store.chunks()
     written = document_queries(store)
     if made:
-        free = untrained(snapshot, chunks, written)
+        free = find_untrained(snapshot, chunks, written)
         backend = made_by(snapshot)
         heldout = heldout_queries(snapshot, chunks)
         counts = Counter(rung_of(judgment, backend) for judgment in heldout)
@@ -83,7 +83,7 @@ def _count_judged(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> int:
 def expected_untrained(
     snapshot: ProjectSnapshot, written: Sequence[DocumentQuery]
 ) -> list[DocumentQuery]:
-    """Return what `untrained` will return, assuming a training query from every document."""
+    """Return what `find_untrained` will return, assuming a training query from every document."""
     settings = snapshot.settings
     documents = snapshot.store.documents()
     related = related_in(snapshot.store, documents)
@@ -92,4 +92,4 @@ def expected_untrained(
     used = set(keys)
     if len(set(keys.values())) >= MIN_GROUPS:
         used = {document for document in keys if split.get(document) != "heldout"}
-    return held_by(unrelated_documents(used, related), written)
+    return written_within(unrelated_documents(used, related), written)

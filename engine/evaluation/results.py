@@ -16,7 +16,7 @@ from engine.core.systems import (
     IN_USE,
     INTERPOLATED,
     WAYS,
-    ordered,
+    sort_systems,
     weight_of,
 )
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
@@ -129,7 +129,7 @@ def _compare_systems(
     """Compare the systems on a query set; synthetic queries that decided nothing prove nothing."""
     from engine.evaluation.comparison import compare
 
-    order = ordered(name for name in queries.rankings if not name.startswith(INTERPOLATED))
+    order = sort_systems(name for name in queries.rankings if not name.startswith(INTERPOLATED))
     pairs = []
     for way in FUSED:
         pairs.append((f"{way}{IN_USE}", f"{way}{BASE}"))

@@ -1,8 +1,6 @@
 """Chunks to training queries.
 
-In: chunks and their documents' titles. Out: `Query` records, each with the verbatim evidence in its
-    source chunk.
-
-`choosing.py` says who writes them: rules (`rules/`), a language model in a GGUF file or on a server
-(`llm/`), or the user (`imported.py`). All queries pass the `filters/`.
+In: chunks and their documents' titles. Out: `Query` records, each with verbatim evidence from its
+source chunk. `choosing.py` decides who writes them: rules (`rules/`), a language model (`llm/`) or
+the user (`imported.py`).
 """

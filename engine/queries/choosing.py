@@ -1,6 +1,6 @@
-"""Which backend makes the queries.
+"""The choice of the backend that makes the queries.
 
-`auto` chooses once: what it has chosen stays, so that nothing is done anew by itself.
+`auto` chooses once; its choice stays, so that no run repeats work of its own accord.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import ModelError
-from engine.core.extras import lack, missing_packages
+from engine.core.extras import describe_missing, missing_packages
 from engine.gguf.file import content_identity
 from engine.project.store.artifact_info import QueriesInfo, QueryBackendInfo
 from engine.project.store.artifacts import Artifact
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot, StageContext
     from engine.settings.schema import Settings
 
-MODELS = ("gguf", "endpoint")  # backends that ask a language model
-EXTRACTIVE = ("extractive", "both")  # backends that make queries of the documents' own sentences
-IMPORTED = ("imported", "both")  # backends that take the queries of the user's files
+# Backends that ask a language model, use sentences of the documents, or read the user's files.
+MODELS = ("gguf", "endpoint")
+EXTRACTIVE = ("extractive", "both")
+IMPORTED = ("imported", "both")
 AUTO = "auto"
 
 
 def backend_of(snapshot: ProjectSnapshot) -> str:
-    """The backend that makes the queries; `auto` is never one."""
+    """Return the backend that makes the queries, never `auto`."""
     return resolve_backend(snapshot.settings, snapshot.store).backend
 
 
 def made_by(snapshot: ProjectSnapshot) -> str:
-    """The backend that has made the queries that are there, or will make the first ones."""
+    """Return the backend that has made the current queries, or will make the first ones."""
     artifact = snapshot.store.artifact(QueriesInfo)
     if artifact and artifact.info.backend:
         return artifact.info.backend
@@ -40,87 +41,86 @@ def made_by(snapshot: ProjectSnapshot) -> str:
 
 
 def is_extractive(query: Query, backend: str) -> bool:
-    """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a
-    question would be.
-    """
+    """Return whether a backend's query is built from a sentence of its chunk."""
     return backend in EXTRACTIVE and not query.imported
 
 
 def resolve_backend(
     settings: Settings, store: Store | None = None, *, present: bool = False
 ) -> QueryBackendInfo:
-    """`auto` takes what is named in project.toml, a server first; then what it took before, by
-    the `store` of a project; then a model that was added to our own folder, or, where there is
-    none, the built-in generator. It starts nothing and connects to nobody. `present`: a language
-    model that it took before must still be there, and so must what runs it.
+    """Return the backend that the settings name, or else the choice of `auto`.
+
+    `auto` takes a server or a model that project.toml names; then its earlier choice, if it is kept
+    in the project's `store`; then a model that the user has added; then the built-in generator. It
+    starts nothing and connects to nothing. `present`: an earlier choice counts only if its model
+    still exists and can run.
     """
-    if (named := _named(settings)) is not None:
+    named = _find_named(settings)
+    if named is not None:
         return named
-    if store is None:
-        before = None
-    elif present:
-        before = _still_there(store)
-    else:
-        before = _kept(store)
-    return before or _found()
+    kept = None
+    if store is not None:
+        kept = _read_present_choice(store) if present else _read_choice(store)
+    return kept or _choose()
 
 
 def resolve_and_keep_backend(context: StageContext) -> QueryBackendInfo:
-    """What makes the queries of this run; what `auto` has chosen is kept for the runs after it.
+    """Return the backend for this run, and keep the choice of `auto` for later runs.
 
-    A forced one chooses anew.
+    A forced run chooses again.
     """
-    named = _named(context.settings)
-    before = _kept(context.store)
-    choice = named or (None if context.forced else _still_there(context.store)) or _found()
-    kept = None if named else choice
-    if kept != before:
-        context.store.put_artifact(Artifact(kept or QueryBackendInfo(), ""))
+    kept = _read_choice(context.store)
+    named = _find_named(context.settings)
+    if named is not None:
+        if kept is not None:
+            context.store.put_artifact(Artifact(QueryBackendInfo(), ""))
+        return named
+    choice = None
+    if not context.forced:
+        choice = _read_present_choice(context.store)
+    if choice is None:
+        choice = _choose()
+    if choice != kept:
+        context.store.put_artifact(Artifact(choice, ""))
     return choice
 
 
 def with_choice(settings: Settings, choice: QueryBackendInfo) -> Settings:
-    """The settings with what `auto` has chosen in its place."""
+    """Return the settings with `auto` replaced by its choice."""
     if settings.queries.backend != AUTO:
         return settings
-    changes = {"backend": choice.backend} | ({"model": choice.model} if choice.model else {})
+    changes = {"backend": choice.backend}
+    if choice.model:
+        changes["model"] = choice.model
     return settings.model_copy(update={"queries": settings.queries.model_copy(update=changes)})
 
 
 def with_backend(snapshot: ProjectSnapshot) -> Settings:
-    """The settings with the backend of the queries that `queries.backend = "auto"` stands for."""
+    """Return the settings of a project with `auto` replaced by the backend that it stands for."""
     return with_choice(snapshot.settings, resolve_backend(snapshot.settings, snapshot.store))
 
 
-def _found() -> QueryBackendInfo:
+def _choose() -> QueryBackendInfo:
+    """Return a model that the user has added and that can run, or the built-in generator."""
     from engine.gguf.places import find_models, own_models
 
-    own = own_models()
-    if own and (why := lack("llm")):
-        return QueryBackendInfo(
-            "extractive", f"{own[0].name} was added with 'engine models add', but {why}"
-        )
-    if own:
-        reason = f"{own[0].name} was added with 'engine models add'"
-        reason += (
-            f", the first by name of {len(own)}; queries.model names another"
-            if len(own) > 1
-            else ""
-        )
-        return QueryBackendInfo("gguf", reason, str(own[0]), content_identity(own[0]))
+    models = own_models()
+    if models:
+        reason = f"{models[0].name} was added with 'engine models add'"
+        missing = describe_missing("llm")
+        if missing:
+            return QueryBackendInfo("extractive", f"{reason}, but {missing}")
+        if len(models) > 1:
+            reason += f", the first by name of {len(models)}; queries.model names another"
+        return QueryBackendInfo("gguf", reason, str(models[0]), content_identity(models[0]))
+    reason = "no server and no language model is named, and none was added with 'engine models add'"
     others = len(find_models())
     if others:
-        lie = f"; {others} GGUF files are elsewhere; 'engine models' lists them"
-    else:
-        lie = ""
-    reason = (
-        "no server and no language model is named, and none was added with 'engine models"
-        f" add'{lie}"
-    )
+        reason += f"; {others} GGUF files are elsewhere; 'engine models' lists them"
     return QueryBackendInfo("extractive", reason)
 
 
-def _named(settings: Settings) -> QueryBackendInfo | None:
+def _find_named(settings: Settings) -> QueryBackendInfo | None:
     queries = settings.queries
     if queries.backend != AUTO:
         return QueryBackendInfo(queries.backend, "it is set in project.toml")
@@ -131,21 +131,23 @@ def _named(settings: Settings) -> QueryBackendInfo | None:
     return None
 
 
-def _kept(store: Store) -> QueryBackendInfo | None:
+def _read_choice(store: Store) -> QueryBackendInfo | None:
     artifact = store.artifact(QueryBackendInfo)
     if artifact and artifact.info.backend:
         return artifact.info
     return None
 
 
-def _still_there(store: Store) -> QueryBackendInfo | None:
-    kept = _kept(store)
+def _read_present_choice(store: Store) -> QueryBackendInfo | None:
+    """Return the kept choice unless its model is gone, has changed or cannot run."""
+    kept = _read_choice(store)
     if kept is None or not kept.model:
         return kept
     if missing_packages("llm"):
         return None
     try:
-        same = content_identity(Path(kept.model)) == kept.identity
+        if content_identity(Path(kept.model)) == kept.identity:
+            return kept
     except ModelError:
-        same = False
-    return kept if same else None
+        pass
+    return None

@@ -1,5 +1,6 @@
-"""Chunks without the document-written queries that are asked of them (docs/METHODS.md §5,
-"Document-written queries").
+"""Removal of document-written queries from the chunks that are searched for them.
+
+See docs/METHODS.md §5, "Document-written queries".
 """
 
 from __future__ import annotations
@@ -17,94 +18,107 @@ from engine.queries.imported import graded_answers
 from engine.written_queries.document_queries import folded_words
 
 MIN_JACCARD = 0.8
-"""Shared words of two titles or headings that ask for the same."""
-_MIN_REPEATED = 4  # words of a query that is taken out wherever it comes again
+"""Share of common words from which two titles or headings ask for the same."""
+_MIN_REPEATED = 4
+"""Minimum number of words of a query that is removed wherever it is repeated."""
 _BETWEEN_HEADINGS = " > "
 
 
-def untrained(
+def find_untrained(
     snapshot: ProjectSnapshot, chunks: Sequence[Chunk], written: Iterable[DocumentQuery]
 ) -> list[DocumentQuery]:
-    """Those `written` of documents that no training query was made from or is answered by, nor
-    one that stops the training. An article counts with all its documents, and so do copies,
-    versions of a file and mails of a thread.
+    """Return those of the `written` queries whose documents play no part in training.
+
+    These are documents of which no training or validation query was made, and that answer none.
+    Parts of an article, copies, versions of a file and mails of a thread count as one document.
     """
     store = snapshot.store
     owners = {chunk.id: chunk.document_id for chunk in chunks}
     queries = store.queries()
     documents = store.documents()
     graded = graded_answers(snapshot.project, queries, chunks, documents).values()
-    used = {owners[chunk] for answers in graded for chunk in answers}
-    used |= {query.document_id for query in queries if query.split != "heldout"}
+    used = {query.document_id for query in queries if query.split != "heldout"}
+    for answers in graded:
+        used.update(owners[chunk_id] for chunk_id in answers)
     free = unrelated_documents(used, related_in(store, documents)) & set(owners.values())
-    return held_by(free, written)
+    return written_within(free, written)
 
 
-def held_by(free: Set[int], written: Iterable[DocumentQuery]) -> list[DocumentQuery]:
-    """Those of the documents `free` alone."""
-    return [one for one in written if {one.document_id, one.written_in} <= free]
+def written_within(documents: Set[int], written: Iterable[DocumentQuery]) -> list[DocumentQuery]:
+    """Return the queries that are written in and answered by some of these documents."""
+    return [query for query in written if {query.document_id, query.written_in} <= documents]
 
 
-def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:
-    """The chunks without what the queries ask, in the documents that answer and in those that
-    hold them.
-    """
-    held: dict[int, list[DocumentQuery]] = defaultdict(list)
+def strip_chunks(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:
+    """Remove queries from the chunks of the documents that contain or answer them."""
+    by_document: dict[int, list[DocumentQuery]] = defaultdict(list)
     for query in queries:
         for document in {query.document_id, query.written_in}:
-            held[document].append(query)
-    return [
-        without(chunk, held[chunk.document_id]) if chunk.document_id in held else chunk
-        for chunk in chunks
-    ]
+            by_document[document].append(query)
+    stripped = []
+    for chunk in chunks:
+        if chunk.document_id in by_document:
+            chunk = strip_chunk(chunk, by_document[chunk.document_id])
+        stripped.append(chunk)
+    return stripped
 
 
-def without(chunk: Chunk, queries: Iterable[DocumentQuery]) -> Chunk:
-    """The chunk as it is searched, without what some queries ask; the same where it holds
-    nothing of it.
+def strip_chunk(chunk: Chunk, queries: Iterable[DocumentQuery]) -> Chunk:
+    """Return a chunk as it is searched, without queries; unchanged if it contains none of them.
 
-    A query goes from its place, from the line of headings or title before the chunk, from lines
-    that are nothing else, and, if it is four words or longer, from wherever it comes again.
+    A query is removed from its place, from the headings or title before the chunk, from lines that
+    contain nothing else, and, if it has four words or more, from wherever it is repeated.
     """
     queries = list(queries)
     context = chunk.embedded_text.removesuffix(chunk.text)
-    if context.strip():
-        parts = context.strip().split(_BETWEEN_HEADINGS)
-        kept = [
-            part for part in parts if not any(_says_the_same(part, query.text) for query in queries)
-        ]
-        if kept == parts:
-            context = context
-        elif kept:
-            context = _BETWEEN_HEADINGS.join(kept) + "\n"
-        else:
-            context = ""
-    text = context + _body(chunk, queries)
+    text = _strip_context(context, queries) + _strip_body(chunk, queries)
     if text == chunk.embedded_text:
         return chunk
     return replace(chunk, embedded_text=text, content_hash=sha256(text.encode()).hexdigest())
 
 
-def _body(chunk: Chunk, queries: Sequence[DocumentQuery]) -> str:
-    own = [query for query in queries if query.written_in == chunk.document_id and query.start >= 0]
-    gone = {place - chunk.start for query in own for place in range(query.start, query.end)}
+def _strip_context(context: str, queries: Sequence[DocumentQuery]) -> str:
+    """Return the line of headings or title before a chunk without those that ask the same."""
+    if not context.strip():
+        return context
+    headings = context.strip().split(_BETWEEN_HEADINGS)
+    kept = []
+    for heading in headings:
+        if not any(_asks_the_same(heading, query.text) for query in queries):
+            kept.append(heading)
+    if kept == headings:
+        return context
+    if not kept:
+        return ""
+    return _BETWEEN_HEADINGS.join(kept) + "\n"
+
+
+def _strip_body(chunk: Chunk, queries: Sequence[DocumentQuery]) -> str:
+    removed: set[int] = set()
+    for query in queries:
+        if query.written_in == chunk.document_id and query.start >= 0:
+            removed.update(range(query.start - chunk.start, query.end - chunk.start))
+    text = "".join(char for place, char in enumerate(chunk.text) if place not in removed)
     asked = {tuple(folded_words(query.text)) for query in queries} - {()}
-    lines = "".join(char for place, char in enumerate(chunk.text) if place not in gone).splitlines(
-        keepends=True
-    )
+    lines = text.splitlines(keepends=True)
     body = "".join(line for line in lines if tuple(folded_words(line)) not in asked)
-    words = sorted((re.findall(r"[^\W_]+", query.text) for query in queries), key=len, reverse=True)
-    repeated = "|".join(r"[\W_]+".join(one) for one in words if len(one) >= _MIN_REPEATED)
-    if repeated:
-        return re.sub(rf"\b(?:{repeated})\b", "", body, flags=re.IGNORECASE)
-    return body
+    words = [re.findall(r"[^\W_]+", query.text) for query in queries]
+    words.sort(key=len, reverse=True)
+    long = [query_words for query_words in words if len(query_words) >= _MIN_REPEATED]
+    if not long:
+        return body
+    repeated = "|".join(r"[\W_]+".join(query_words) for query_words in long)
+    return re.sub(rf"\b(?:{repeated})\b", "", body, flags=re.IGNORECASE)
 
 
-def _says_the_same(text: str, asked: str) -> bool:
-    """Whether a title or a heading has nearly the words of a query, or all of two or more in
-    their order.
+def _asks_the_same(heading: str, query: str) -> bool:
+    """Return whether a title or heading has nearly the same words as a query.
+
+    Also if it contains a query of two or more words in order.
     """
-    words = folded_words(text)
-    wanted = folded_words(asked)
-    same = len(set(words) & set(wanted)) >= MIN_JACCARD * len(set(words) | set(wanted))
-    return same or (len(wanted) > 1 and f" {' '.join(wanted)} " in f" {' '.join(words)} ")
+    words = folded_words(heading)
+    query_words = folded_words(query)
+    common = len(set(words) & set(query_words))
+    if common >= MIN_JACCARD * len(set(words) | set(query_words)):
+        return True
+    return len(query_words) > 1 and f" {' '.join(query_words)} " in f" {' '.join(words)} "

@@ -1,5 +1,6 @@
-"""The user's corrections of training queries: made in the database at once, and again whenever
-queries are generated.
+"""The user's corrections of training queries.
+
+They are made in the database at once, and repeated whenever queries are generated.
 """
 
 from __future__ import annotations
@@ -24,133 +25,126 @@ FILE = "query-edits.jsonl"
 Edits = dict[tuple[str, str], str | None]
 
 
-def content(queries: Iterable[Query]) -> str:
-    """What the queries artifact notes of its queries: it changes when one of them does."""
+def content_fingerprint(queries: Iterable[Query]) -> str:
+    """Return the fingerprint of queries that their artifact keeps as its `content`."""
     return fingerprint(rows=[(q.text, q.chunk_id, q.split) for q in queries])
 
 
 def read_edits(project: ProjectFolder) -> Edits:
-    """(content hash of the chunk, generated text) → the user's text, or None for a query taken out.
+    """Read the edits: (content hash of the chunk, generated text) → the user's text.
 
-    Raises DatasetError.
+    None stands for a deleted query. Raises DatasetError.
     """
 
-    def edit(row: dict[str, Any]) -> tuple[tuple[str, str], str | None]:
+    def read_row(row: dict[str, Any]) -> tuple[tuple[str, str], str | None]:
         chunk = row["chunk"]
-        former = row["query"]
+        original = row["query"]
         text = row["text"]
-        if not (
-            isinstance(chunk, str)
-            and isinstance(former, str)
-            and (text is None or isinstance(text, str))
-        ):
+        if not isinstance(chunk, str) or not isinstance(original, str):
             raise TypeError("a value is no text")
-        return (chunk, former), text
+        if text is not None and not isinstance(text, str):
+            raise TypeError("a value is no text")
+        return (chunk, original), text
 
-    return dict(
-        kept_rows(
-            project.path / "imports" / FILE, edit, "query edits", code="query-edits-unreadable"
-        )
-    )
+    path = project.path / "imports" / FILE
+    return dict(kept_rows(path, read_row, "query edits", code="query-edits-unreadable"))
 
 
 def _write_edits(project: ProjectFolder, edits: Edits) -> None:
-    rows = [
-        {"chunk": chunk, "query": former, "text": text} for (chunk, former), text in edits.items()
-    ]
+    rows = []
+    for (chunk, original), text in edits.items():
+        rows.append({"chunk": chunk, "query": original, "text": text})
     keep_rows(project, FILE, rows)
 
 
 def apply_edits(
     queries: Sequence[Query], hashes: Mapping[int, str], edits: Edits, judged: AbstractSet[str]
 ) -> list[Query]:
-    """Freshly generated queries with the user's edits.
+    """Return newly generated queries with the user's edits.
 
-    `hashes`: chunk id → content hash; `judged`: folded texts.
-
-    An edited query is left out where its text equals a judged one or another query by now.
+    `hashes`: chunk id → content hash. `judged`: keys of judged questions. An edited query is left
+    out if its text equals a judged question or another query by now.
     """
     keys = [(hashes.get(query.chunk_id, ""), query.text) for query in queries]
-    taken = {
-        question_key(query.text)
-        for query, key in zip(queries, keys, strict=True)
-        if key not in edits
-    } | judged
+    taken = set(judged)
+    for query, key in zip(queries, keys, strict=True):
+        if key not in edits:
+            taken.add(question_key(query.text))
     result = []
     for query, key in zip(queries, keys, strict=True):
-        text = edits.get(key, query.text)
-        if text is None:
+        if key not in edits:
+            result.append(query)
             continue
-        if key in edits:
-            if question_key(text) in taken:
-                continue
-            taken.add(question_key(text))
-        result.append(query if text == query.text else replace(query, text=text))
+        text = edits[key]
+        if text is None or question_key(text) in taken:
+            continue
+        taken.add(question_key(text))
+        result.append(replace(query, text=text))
     return result
 
 
 def rewrite(project: ProjectFolder, store: Store, texts: Mapping[int, str | None]) -> int:
-    """Give queries (by id) new texts, or take them out (None), for good; returns how many there
-    were.
+    """Give queries, by id, new texts or delete them (None), for good, and return how many.
 
-    The caller holds the project's lock. Raises UsageError for a text that is empty, judged, or
-    another query's, and for a new text of a query that is gone; NotBuiltError before queries were
+    The caller holds the project's lock. Raises UsageError for a text that is empty, judged or
+    equal to another query, and for a new text of a missing query; NotBuiltError before queries were
     generated.
     """
-    wanted = {key: _one_line(text) for key, text in texts.items()}
+    cleaned = {query_id: _clean(text) for query_id, text in texts.items()}
     before = read_edits(project)
     try:
-        # what is looked at stays as it is until the end, and a failure changes nothing
+        # Nothing else changes the database until the end, and a failure changes nothing.
         with store.transaction():
-            return _rewritten(project, store, wanted, before)
+            return _rewrite(project, store, cleaned, before)
     except BaseException:
-        # the last step of the transaction may have failed, too
+        # Committing the transaction may have failed after the edits were written.
         with suppress(OSError, DatasetError):
             if read_edits(project) != before:
                 _write_edits(project, before)
         raise
 
 
-def _rewritten(
-    project: ProjectFolder, store: Store, wanted: Mapping[int, str | None], before: Edits
+def _rewrite(
+    project: ProjectFolder, store: Store, texts: Mapping[int, str | None], before: Edits
 ) -> int:
     artifact = ProjectSnapshot(project, Settings(), store).need(QueriesInfo)
     queries = {query.id: query for query in store.queries()}
-    _refuse_unfit(store, queries, wanted)
-    present = {key: text for key, text in wanted.items() if key in queries}
-    edits = _noted(before, store, queries, present)
-    for key, text in present.items():
+    _check_texts(store, queries, texts)
+    present = {query_id: text for query_id, text in texts.items() if query_id in queries}
+    edits = _add_edits(before, store, queries, present)
+    for query_id, text in present.items():
         if text is None:
-            former = queries.pop(key)
+            del queries[query_id]
         else:
-            former = queries[key]
-        if text is not None:
-            queries[key] = replace(former, text=text)
+            queries[query_id] = replace(queries[query_id], text=text)
     count = store.rewrite_queries(present)
-    store.replace_artifact(
-        replace(artifact, info=replace(artifact.info, content=content(queries.values())))
-    )
+    info = replace(artifact.info, content=content_fingerprint(queries.values()))
+    store.replace_artifact(replace(artifact, info=info))
     _write_edits(project, edits)
     return count
 
 
-def _one_line(text: str | None) -> str | None:
+def _clean(text: str | None) -> str | None:
+    """Return a text as a single line that can be stored."""
     if text is None:
         return None
     return " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
 
 
-def _refuse_unfit(
-    store: Store, queries: Mapping[int, Query], wanted: Mapping[int, str | None]
+def _check_texts(
+    store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]
 ) -> None:
+    """Check that queries can have new texts. Raises UsageError."""
     judged = {question_key(query.text) for query in store.judged()}
-    others = {question_key(query.text) for key, query in queries.items() if key not in wanted}
-    for key, text in wanted.items():
+    others = {
+        question_key(query.text) for query_id, query in queries.items() if query_id not in texts
+    }
+    for query_id, text in texts.items():
         if text is None:
             continue
-        if key not in queries:
+        if query_id not in queries:
             raise UsageError(
-                f"There is no query {key}.",
+                f"There is no query {query_id}.",
                 "Queries may have been generated anew.",
                 "Look again.",
                 code="query-missing",
@@ -159,38 +153,41 @@ def _refuse_unfit(
             what = "A query cannot be empty."
             to_do = "Write one, or delete the query."
             raise UsageError(what, "There is no text in it.", to_do, code="query-empty")
-        if (same := question_key(text)) in judged:
+        key = question_key(text)
+        if key in judged:
             why = "Judged questions are for measuring; they are never trained on."
             raise UsageError(
                 "The text equals a judged question.", why, "Reword it.", code="query-judged"
             )
-        if same in others:
+        if key in others:
             why = "Each query is trained on once."
             raise UsageError(
                 "The text equals another query.", why, "Reword it.", code="query-duplicate"
             )
-        others.add(same)
+        others.add(key)
 
 
-def _noted(
+def _add_edits(
     edits: Edits, store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]
 ) -> Edits:
-    """The kept edits with new ones: an edit of an edited query replaces the former; going back
-    drops it.
+    """Return the edits with new ones.
+
+    Another edit of an edited query replaces the former one; going back to the original drops it.
     """
-    chunks = store.chunks_by_id({queries[key].chunk_id for key in texts})
-    originals = {
-        (chunk, text): former for (chunk, former), text in edits.items() if text is not None
-    }
+    chunks = store.chunks_by_id({queries[query_id].chunk_id for query_id in texts})
+    originals = {}
+    for (chunk_hash, original), edited in edits.items():
+        if edited is not None:
+            originals[chunk_hash, edited] = original
     result = dict(edits)
-    for key, text in texts.items():
-        query = queries[key]
+    for query_id, text in texts.items():
+        query = queries[query_id]
         if query.chunk_id not in chunks:
             continue  # its document is gone: it will not be generated again
-        chunk = chunks[query.chunk_id].content_hash
-        former = originals.get((chunk, query.text), query.text)
-        if text == former:
-            result.pop((chunk, former), None)
+        chunk_hash = chunks[query.chunk_id].content_hash
+        original = originals.get((chunk_hash, query.text), query.text)
+        if text == original:
+            result.pop((chunk_hash, original), None)
         else:
-            result[chunk, former] = text
+            result[chunk_hash, original] = text
     return result

@@ -1,10 +1,12 @@
-"""Which documents' queries are held out, with the documents that are parts, neighbours or copies
-of theirs; and which queries are measured when there are too many.
+"""The split of documents into trained and held-out ones, and the sampling of queries to measure.
+
+Documents that are parts, neighbours or copies of one another are never separated.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
@@ -18,27 +20,26 @@ if TYPE_CHECKING:
     from engine.project.store.store import Store
 
 UNTITLED_RUN = 50
+"""Number of neighbouring entries without a title that stay together."""
 SAMPLE = 20
+"""Number of documents with a frequent title that are compared."""
 CHARACTERS = 50_000
+"""Number of characters of each document that are compared."""
 RUN = 5
-"""Documents of a frequent title that are compared, how much of each, and words in a row that two
-have in common by no chance.
-"""
+"""Number of consecutive words that two documents do not share by chance."""
 ALIKE = 0.5
+"""Share of the shorter document's runs that versions of a text have in common."""
 MIN_ALIKE = 0.25
-"""Share of the shorter one's runs that versions have in common, and of the pairs that are such
-from which on all are versions.
-"""
+"""Share of pairs that are versions, from which all documents of a title are taken for versions."""
 MIN_TO_CHOOSE = 20
-"""Queries of one kind without which nothing is compared."""
+"""Minimum number of queries of one kind for a comparison."""
 
 
 def document_keys(documents: Sequence[Document]) -> dict[int, str]:
-    """Document id → key; documents with one key are parts, neighbours or copies of one another
-    and never parted.
+    """Return a key for each document; parts, neighbours and copies of a document share its key.
 
-    Files with the same content share the first one's path. BEIR entries share their title; untitled
-    ones, often neighbouring passages of one text, go by runs of `UNTITLED_RUN`.
+    Files with the same content have the path of the first one. BEIR entries of one title share a
+    key; untitled ones, often neighbouring passages of a text, by runs of `UNTITLED_RUN`.
     """
     first: dict[str, str] = {}
     keys = {}
@@ -51,11 +52,11 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
 
 
 def related_in(store: Store, documents: Sequence[Document]) -> dict[int, int]:
-    """`related_documents` of a project with these documents."""
+    """Return the `related_documents` of a project with these documents."""
 
-    def text_of(document: int) -> str:
-        found = store.document(document)
-        return found.text if found else ""
+    def text_of(document_id: int) -> str:
+        document = store.document(document_id)
+        return document.text if document else ""
 
     return related_documents(documents, text_of)
 
@@ -63,120 +64,130 @@ def related_in(store: Store, documents: Sequence[Document]) -> dict[int, int]:
 def related_documents(
     documents: Sequence[Document], text_of: Callable[[int], str] = lambda _: ""
 ) -> dict[int, int]:
-    """Document id → the first of the documents that are of one text with it: those of one key
-    (`document_keys`), files of one name that differ in format, and those of one title, as are
-    versions of a file and mails of a thread. A title that more than half of the documents have
-    says something only where their texts are alike: pages of a site share it, too.
+    """Return for each document the first of the documents that are related to it.
+
+    Related are documents of one key (`document_keys`), files of one name in several formats, and
+    documents of one title, such as versions of a file and mails of a thread. A title of more than
+    half of all documents counts only if their texts are alike: pages of a site share one, too.
     """
     keys = document_keys(documents)
-    titled = defaultdict[object, list[int]](list)
+    by_title = defaultdict[object, list[int]](list)
     labels: dict[int, tuple[object, ...]] = {}
-    for one in documents:
-        title = tuple(folded_words(without_marks(one.title)))
-        labels[one.id] = (keys[one.id], title)
-        if one.external_id is None:
-            labels[one.id] = (keys[one.id], (one.source, splitext(one.path)[0]), title)
-        titled[title].append(one.id)
-    says_nothing = {
-        title
-        for title, ids in titled.items()
-        if not title or (2 * len(ids) > len(documents) and not _versions(sorted(ids), text_of))
-    }
+    for document in documents:
+        title = tuple(folded_words(without_marks(document.title)))
+        by_title[title].append(document.id)
+        if document.external_id is None:
+            name = (document.source, splitext(document.path)[0])
+            labels[document.id] = (keys[document.id], name, title)
+        else:
+            labels[document.id] = (keys[document.id], title)
+    ignored: set[object] = set()
+    for shared_title, ids in by_title.items():
+        is_frequent = 2 * len(ids) > len(documents)
+        if not shared_title or (is_frequent and not _are_versions(sorted(ids), text_of)):
+            ignored.add(shared_title)
     first: dict[object, int] = {}
-    found: dict[int, int] = {}
+    parents: dict[int, int] = {}
 
-    def root(document: int) -> int:
-        while found[document] != document:
-            found[document] = document = found[found[document]]
-        return document
+    def find_root(document_id: int) -> int:
+        while parents[document_id] != document_id:
+            grandparent = parents[parents[document_id]]
+            parents[document_id] = grandparent
+            document_id = grandparent
+        return document_id
 
-    for document in sorted(keys):
-        found[document] = document
-        for label in labels[document]:
-            if label not in says_nothing:
-                least, other = sorted((root(document), root(first.setdefault(label, document))))
-                found[other] = least
-    return {document: root(document) for document in found}
+    for document_id in sorted(keys):
+        parents[document_id] = document_id
+        for label in labels[document_id]:
+            if label not in ignored:
+                other_id = first.setdefault(label, document_id)
+                roots = (find_root(document_id), find_root(other_id))
+                parents[max(roots)] = min(roots)
+    return {document_id: find_root(document_id) for document_id in parents}
 
 
-def _versions(ids: Sequence[int], text_of: Callable[[int], str]) -> bool:
-    """Whether documents are versions of a few texts, by a sample of them."""
-    texts = [folded_words(text_of(one)[:CHARACTERS]) for one in ids[:: -(-len(ids) // SAMPLE)]]
-    runs = [
-        {tuple(words[place : place + RUN]) for place in range(len(words) - RUN + 1)}
-        for words in texts
-    ]
-    pairs = [
-        len(one & other) >= ALIKE * min(len(one), len(other)) > 0
-        for one, other in combinations(runs, 2)
-    ]
-    return sum(pairs) > MIN_ALIKE * len(pairs)
+def _are_versions(ids: Sequence[int], text_of: Callable[[int], str]) -> bool:
+    """Return whether documents are versions of a few texts, judged by a sample of them."""
+    step = math.ceil(len(ids) / SAMPLE)
+    runs = [_word_runs(text_of(document_id)[:CHARACTERS]) for document_id in ids[::step]]
+    alike = 0
+    pairs = 0
+    for first, second in combinations(runs, 2):
+        pairs += 1
+        shorter = min(len(first), len(second))
+        if shorter and len(first & second) >= ALIKE * shorter:
+            alike += 1
+    return alike > MIN_ALIKE * pairs
+
+
+def _word_runs(text: str) -> set[tuple[str, ...]]:
+    words = folded_words(text)
+    return {tuple(words[start : start + RUN]) for start in range(len(words) - RUN + 1)}
 
 
 def text_keys(documents: Sequence[Document], related: Mapping[int, int]) -> dict[int, str]:
-    """Document id → the key (`document_keys`) of the first document that is of one text with it
-    (`related_documents`): those of one key are not parted.
-    """
+    """Return for each document the key (`document_keys`) of the first `related` one."""
     keys = document_keys(documents)
     return {document: keys[first] for document, first in related.items()}
 
 
 def unrelated_documents(used: Iterable[int], related: Mapping[int, int]) -> frozenset[int]:
-    """The documents that are of one text (`related_documents`) with none of those `used`."""
+    """Return the documents that are related (`related_documents`) to none of those `used`."""
     groups = {related.get(document) for document in used}
     return frozenset(document for document, group in related.items() if group not in groups)
 
 
 def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:
-    """The ids of the held-out documents, of `keys`: document id → stable key (its path, or its
-    content hash).
+    """Return the ids of the held-out documents.
 
-    A document is held out when the hash of (seed, key) falls into the first `share` of the hash
-    range, so adding or removing documents moves nobody else, and equal keys stay together. From two
-    different keys on, both parts have at least one document: where the hashes leave one part empty,
-    the document nearest to the limit changes sides.
+    `keys`: document id → stable key (its path, or its content hash). A document is held out if the
+    hash of (seed, key) is below `share`. So equal keys stay together, and adding or removing
+    documents moves no others. If there are two keys or more, both parts get at least one document:
+    the one nearest to the limit, if the hashes leave a part empty.
     """
-    places = {key: _place(seed, key) for key in keys.values()}
-    held = {key for key, place in places.items() if place < share}
-    if len(places) >= 2 and not held:
-        held.add(min(places, key=lambda key: (places[key], key)))
-    elif len(places) >= 2 and len(held) == len(places):
-        held.discard(max(places, key=lambda key: (places[key], key)))
-    return frozenset(document for document, key in keys.items() if key in held)
+    hashes = {key: _unit_hash(seed, key) for key in keys.values()}
+    held_out = {key for key, value in hashes.items() if value < share}
+    if len(hashes) >= 2 and not held_out:
+        held_out.add(min(hashes, key=lambda key: (hashes[key], key)))
+    elif len(hashes) >= 2 and len(held_out) == len(hashes):
+        held_out.discard(max(hashes, key=lambda key: (hashes[key], key)))
+    return frozenset(document for document, key in keys.items() if key in held_out)
 
 
 def split_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> dict[int, Split]:
-    """The held-out documents of `keys` (see `assign_split`): a third of them decides when
-    training stops, the others what is used. A single one decides what is used. Those of a key
-    that more than half of them have are trained on: nothing else would be left to learn from, or
-    they would be one witness.
+    """Return the split of the held-out documents of `keys` (see `assign_split`).
+
+    A third of them decides when training stops, the others what is used; a single one decides what
+    is used. Documents of a key that more than half of all have are trained on: otherwise nothing
+    would be left to learn from, or all evidence would come from one text.
     """
-    times = Counter(keys.values())
-    others = {document: key for document, key in keys.items() if 2 * times[key] <= len(keys)}
-    aside = {key: keys[key] for key in assign_split(others, share, seed)}
-    if len(set(aside.values())) > 1:
-        validation = assign_split(aside, 1 / 3, seed + 1)
-    else:
-        validation = frozenset()
-    return {key: "validation" if key in validation else "heldout" for key in aside}
+    counts = Counter(keys.values())
+    others = {document: key for document, key in keys.items() if 2 * counts[key] <= len(keys)}
+    held_out = {document: keys[document] for document in assign_split(others, share, seed)}
+    validation: frozenset[int] = frozenset()
+    if len(set(held_out.values())) > 1:
+        validation = assign_split(held_out, 1 / 3, seed + 1)
+    return {
+        document: "validation" if document in validation else "heldout" for document in held_out
+    }
 
 
-def least_of(keys: Collection[str], count: int, seed: int = 0) -> list[str]:
-    """The `count` keys of least hash, in the order of these: a seeded random choice of so many,
-    of few keys.
-    """
-    return sorted(set(keys), key=lambda key: (_place(seed, key), key))[:count]
+def sample_keys(keys: Collection[str], count: int, seed: int = 0) -> list[str]:
+    """Return `count` random keys, in random order: those with the lowest hashes."""
+    return sorted(set(keys), key=lambda key: (_unit_hash(seed, key), key))[:count]
 
 
 def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[int]:
-    """Indices, ascending, of at most `max_queries` of the `keys`: those of least hash, so a
-    seeded random choice that stays nearly the same when queries come or go.
+    """Return the indices, ascending, of at most `max_queries` random keys.
+
+    These are the keys with the lowest hashes, so that the choice hardly changes when queries come
+    or go.
     """
-    order = sorted(range(len(keys)), key=lambda index: (_place(seed, keys[index]), index))
+    order = sorted(range(len(keys)), key=lambda index: (_unit_hash(seed, keys[index]), index))
     return sorted(order[:max_queries])
 
 
-def _place(seed: int, key: str) -> float:
-    """A number in [0, 1) that depends on nothing but seed and key."""
+def _unit_hash(seed: int, key: str) -> float:
+    """Return a number in [0, 1) that depends on seed and key only."""
     digest = hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

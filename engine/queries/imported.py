@@ -1,4 +1,4 @@
-"""Queries written elsewhere, joined to the chunks that hold their evidence."""
+"""Imported queries, attached to the chunks that contain their evidence."""
 
 from __future__ import annotations
 
@@ -6,57 +6,58 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.core.records import Chunk, Document, Query
+from engine.core.records import Chunk, Document, Query, Split
 from engine.project.folder import ProjectFolder
 from engine.queries.filters.evidence import is_distinctive
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
 from engine.written_queries.beir import ImportedQuery
-from engine.written_queries.imports import graded_queries
+from engine.written_queries.imports import graded_queries, has_validation_queries
 
-_KEY = 24
+_MIN_HALF = 24
+"""Minimum number of characters of the half of long evidence that is searched for."""
 
 
 def attach_imported(
     items: Iterable[ImportedQuery], chunks: Sequence[Chunk], documents: Sequence[Document]
 ) -> Filtered:
-    """Queries with the chunk that holds the most of their evidence; rejected ones belong to no
-    chunk.
+    """Attach each query to the chunk that contains its evidence; reject queries without one.
 
-    Evidence is compared with white space removed. A chunk of the document that the item names (by
-    title, path or external id) is preferred, and required for evidence of fewer than 12 characters.
-    Evidence that runs over a chunk's end counts for the chunk with its beginning. Of evidence
-    strings found in different chunks, the longest decides. `Query.evidence` is the evidence string
-    as imported, and `Query.kind` what its file names. Reasons: empty query, no evidence given,
-    evidence not found.
+    Evidence is compared without white space. A chunk of the document that the item names (by title,
+    path or external id) is preferred, and required for evidence of fewer than 12 characters.
+    Evidence that extends beyond a chunk belongs to the chunk with its beginning. If several pieces
+    of evidence are found, the longest decides. `Query.evidence` is the evidence as imported,
+    `Query.kind` what the file names.
     """
     finder = _EvidenceFinder(chunks)
-    named = _documents_by_name(documents)
-    found: list[Query] = []
+    by_name = _documents_by_name(documents)
+    attached: list[Query] = []
     rejected: list[Rejected] = []
     for item in items:
-        if item.document:
-            wanted = named.get(fold(item.document), frozenset())
-        else:
-            wanted = frozenset()
+        hit = None
         if item.text.strip():
-            hit = finder.find(item.evidence, wanted)
-        else:
-            hit = None
-        if hit is not None:
-            chunk, evidence = hit
-            text = " ".join(item.text.split())
-            found.append(
-                Query(text, item.kind, chunk.id, chunk.document_id, evidence, imported=True)
-            )
+            named = by_name.get(fold(item.document), frozenset()) if item.document else frozenset()
+            hit = finder.find(item.evidence, named)
+        if hit is None:
+            rejected.append(_reject(item))
             continue
-        if any(item.evidence):
-            reason = Reason.EVIDENCE_NOT_FOUND
-        else:
-            reason = Reason.NO_EVIDENCE
-        query = Query(item.text, item.kind, 0, 0, next(iter(item.evidence), ""), imported=True)
-        rejected.append(Rejected(query, reason if item.text.strip() else Reason.EMPTY))
-    return Filtered(found, rejected)
+        chunk, evidence = hit
+        text = " ".join(item.text.split())
+        split: Split = "validation" if item.validation else "train"
+        query = Query(text, item.kind, chunk.id, chunk.document_id, evidence, split, imported=True)
+        attached.append(query)
+    return Filtered(attached, rejected)
+
+
+def _reject(item: ImportedQuery) -> Rejected:
+    if not item.text.strip():
+        reason = Reason.EMPTY
+    elif any(item.evidence):
+        reason = Reason.EVIDENCE_NOT_FOUND
+    else:
+        reason = Reason.NO_EVIDENCE
+    evidence = next(iter(item.evidence), "")
+    return Rejected(Query(item.text, item.kind, 0, 0, evidence, imported=True), reason)
 
 
 def graded_answers(
@@ -65,42 +66,43 @@ def graded_answers(
     chunks: Sequence[Chunk],
     documents: Sequence[Document],
 ) -> dict[str, dict[int, int]]:
-    """Text of a training query → id of a chunk that holds its imported evidence → grade, without
-    chunks that held-out or validation queries ask for; empty where no import has a grade.
+    """Return the graded chunks of training queries: text of the query → chunk id → grade.
+
+    Chunks that held-out or validation queries ask for are left out, but not those of validation
+    queries from a file of their own. Empty if no import has grades.
     """
     items = graded_queries(project)
-    found = defaultdict[str, dict[int, int]](dict)
+    answers = defaultdict[str, dict[int, int]](dict)
     trained = {query.text for query in queries if query.split == "train"}
-    aside = {query.chunk_id for query in queries if query.split != "train"}
+    asking: set[Split] = {"heldout"}
+    if not has_validation_queries(project):
+        asking.add("validation")
+    held_out = {query.chunk_id for query in queries if query.split in asking}
     for grade in sorted({item.grade or 1 for item in items}):
-        same = [item for item in items if (item.grade or 1) == grade]
-        for query in attach_imported(same, chunks, documents).kept:
-            if query.text in trained and query.chunk_id not in aside:
-                found[query.text][query.chunk_id] = grade
-    return found
+        same_grade = [item for item in items if (item.grade or 1) == grade]
+        for query in attach_imported(same_grade, chunks, documents).kept:
+            if query.text in trained and query.chunk_id not in held_out:
+                answers[query.text][query.chunk_id] = grade
+    return answers
 
 
 def _documents_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]]:
     names: dict[str, set[int]] = defaultdict(set)
     for document in documents:
-        for name in (
-            document.title,
-            document.path,
-            document.path.rsplit("/", 1)[-1],
-            document.external_id,
-        ):
+        file_name = document.path.rsplit("/", 1)[-1]
+        for name in (document.title, document.path, file_name, document.external_id):
             if name:
                 names[fold(name)].add(document.id)
     return {name: frozenset(ids) for name, ids in names.items()}
 
 
 def squeeze(text: str) -> str:
-    """`text` without white space."""
+    """Return a text without white space."""
     return "".join(text.split())
 
 
 class _EvidenceFinder:
-    """All chunks' squeezed texts in one string, document after document, searched by substring."""
+    """Finds evidence in the squeezed texts of all chunks, joined document by document."""
 
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self._chunks = sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal))
@@ -117,20 +119,23 @@ class _EvidenceFinder:
             parts.append(text)
         self._joined = "\n".join(parts) + "\n"
 
-    def find(self, evidence: Sequence[str], wanted: frozenset[int]) -> tuple[Chunk, str] | None:
-        for passage in sorted(
-            (text for text in evidence if text.strip()), key=lambda text: -len(text)
-        ):
+    def find(self, evidence: Sequence[str], named: frozenset[int]) -> tuple[Chunk, str] | None:
+        """Return the chunk with the longest piece of evidence, and this piece.
+
+        Of a long piece, the first half suffices. `named`: the documents that are preferred.
+        """
+        passages = [text for text in evidence if text.strip()]
+        for passage in sorted(passages, key=len, reverse=True):
             squeezed = squeeze(passage)
-            position = self._search(squeezed, wanted)
-            if position == -1 and len(squeezed) > 3 * _KEY:
-                position = self._search(squeezed[: max(_KEY, len(squeezed) // 2)], wanted)
+            position = self._search(squeezed, named)
+            if position == -1 and len(squeezed) > 3 * _MIN_HALF:
+                position = self._search(squeezed[: max(_MIN_HALF, len(squeezed) // 2)], named)
             if position != -1:
                 return self._chunks[bisect_right(self._starts, position) - 1], passage
         return None
 
-    def _search(self, squeezed: str, wanted: frozenset[int]) -> int:
-        for document in sorted(wanted):
+    def _search(self, squeezed: str, named: frozenset[int]) -> int:
+        for document in sorted(named):
             if document in self._ranges:
                 position = self._joined.find(squeezed, *self._ranges[document])
                 if position != -1:

@@ -1,6 +1,4 @@
-"""The language model that writes a project's queries, ready to be asked; and what names it in
-recipes.
-"""
+"""Opening of the language model that writes a project's queries, and its identity in recipes."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def corpus_language(snapshot: ProjectSnapshot) -> str:
-    """The language that the index was built for; where there is none yet, the setting or what
-    the texts look like.
-    """
+    """Return the language of the BM25 index, or else of the settings, or else of the texts."""
     index = snapshot.store.artifact(LexicalInfo)
     if index is not None:
         return index.info.language
@@ -34,15 +30,16 @@ def corpus_language(snapshot: ProjectSnapshot) -> str:
         return snapshot.settings.lexical.language
     from engine.lexical.languages import detect_language
 
-    return detect_language(snapshot.store.sample_chunk_texts(200))[0]
+    language, _ = detect_language(snapshot.store.sample_chunk_texts(200))
+    return language
 
 
 def open_model(
     snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]
 ) -> Prompted:
-    """The language model behind `gguf` or `endpoint`.
+    """Open the language model of the backend `gguf` or `endpoint` to write queries.
 
-    Raises SettingsError or ModelError where what it needs is not there, CancelledError.
+    Raises SettingsError or ModelError if something that it needs is missing, CancelledError.
     """
     from engine.queries.llm.prompted import Prompted
 
@@ -65,20 +62,19 @@ def open_model(
 
 
 def open_writer(context: StageContext) -> Prompted | NodesWriter:
-    """As `open_model`; a file's model on the nodes of a cluster, where the user wants that.
+    """Open the language model here, or a file's model on the nodes of a cluster.
 
-    Raises as `Nodes`, too.
+    Raises as `open_model` and `Nodes`.
     """
     if not cluster_address() or backend_of(context) != "gguf":
         return open_model(context, context, context.should_stop)
     from engine.gguf.file import gguf_file
     from engine.queries.llm.nodes import NodesWriter
 
-    chosen = with_backend(context).queries
+    settings = with_backend(context).queries
     seed = context.settings.training.seed
-    writer = NodesWriter(
-        gguf_file(context.project.path, chosen.model), chosen, seed, context.check_stop
-    )
+    file = gguf_file(context.project.path, settings.model)
+    writer = NodesWriter(file, settings, seed, context.check_stop)
     context.choose(
         "writing",
         f"on {writer.nodes.count} nodes",
@@ -90,7 +86,7 @@ def open_writer(context: StageContext) -> Prompted | NodesWriter:
 def open_chat(
     snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]
 ) -> ChatModel:
-    """The language model behind `gguf` or `endpoint`, to be asked anything.
+    """Open the language model of the backend `gguf` or `endpoint` for any request.
 
     Raises as `open_model`.
     """
@@ -100,9 +96,8 @@ def open_chat(
         from engine.gguf.file import gguf_file
         from engine.queries.llm.gguf_model import GgufModel
 
-        return GgufModel(
-            gguf_file(folder, settings.model), settings.context_tokens, reporter, should_stop
-        )
+        file = gguf_file(folder, settings.model)
+        return GgufModel(file, settings.context_tokens, reporter, should_stop)
     from engine.endpoint.servers import note_server
     from engine.queries.llm.endpoint_model import Endpoint
 
@@ -126,19 +121,21 @@ def open_chat(
 
 
 def model_identity(snapshot: ProjectSnapshot) -> list[str]:
-    """What names the language model behind `gguf` or `endpoint`.
+    """Return what identifies the language model of the backend `gguf` or `endpoint`.
 
-    Raises SettingsError or ModelError where it is not there, and has not made the queries that are.
+    Raises SettingsError or ModelError if it is missing, unless it has made the current queries.
     """
-    settings, choice = snapshot.settings.queries, resolve_backend(snapshot.settings, snapshot.store)
+    choice = resolve_backend(snapshot.settings, snapshot.store)
     if choice.backend == "gguf":
-        return ["gguf", choice.identity or _identity(snapshot)]
-    return ["endpoint", _address(snapshot).url, settings.endpoint_model]
+        return ["gguf", choice.identity or _file_identity(snapshot)]
+    return ["endpoint", _address(snapshot).url, snapshot.settings.queries.endpoint_model]
 
 
 def check_model(snapshot: ProjectSnapshot) -> None:
-    """Raises SettingsError or ModelError where a language model is to write queries and is not
-    named or not there, UsageError where it is a file and llama.cpp is not installed.
+    """Check that the language model of the backend, if any, can be used.
+
+    Raises SettingsError or ModelError if it is not named or missing, UsageError if it is a file and
+    llama.cpp is not installed.
     """
     if backend_of(snapshot) in MODELS:
         model_identity(snapshot)
@@ -147,10 +144,12 @@ def check_model(snapshot: ProjectSnapshot) -> None:
 
 
 def check_kinds(snapshot: ProjectSnapshot) -> None:
-    """Raise SettingsError where the built-in generator is to write queries, and none of a kind
-    that it can write.
+    """Check that the built-in generator can write some of the wanted kinds of queries.
+
+    Raises SettingsError.
     """
-    if backend_of(snapshot) in EXTRACTIVE and set(snapshot.settings.queries.kinds) == {"everyday"}:
+    only_everyday = set(snapshot.settings.queries.kinds) == {"everyday"}
+    if only_everyday and backend_of(snapshot) in EXTRACTIVE:
         raise SettingsError(
             "Everyday queries need a language model.",
             "queries.kinds names no other kind, and the built-in generator makes queries of the"
@@ -160,32 +159,30 @@ def check_kinds(snapshot: ProjectSnapshot) -> None:
         )
 
 
-def _identity(snapshot: ProjectSnapshot) -> str:
-    """Of a file that is gone, what it was when it made the queries: these stay what they are."""
+def _file_identity(snapshot: ProjectSnapshot) -> str:
+    """Return the identity of a model's file; if it is gone, that from when it made the queries."""
     from engine.gguf.file import content_identity, gguf_file
 
-    named = snapshot.settings.queries.model
+    name = snapshot.settings.queries.model
     try:
-        return content_identity(gguf_file(snapshot.project.path, named))
+        return content_identity(gguf_file(snapshot.project.path, name))
     except ModelError:
-        made = snapshot.store.artifact(QueriesInfo)
-        former = made.info.writer if made else None
-        if former is None or former.named != named:
+        queries = snapshot.store.artifact(QueriesInfo)
+        writer = queries.info.writer if queries else None
+        if writer is None or writer.named != name:
             raise
-        return former.identity
+        return writer.identity
 
 
-def writer_noted(snapshot: ProjectSnapshot) -> WriterInfo | None:
-    """What an artifact notes of a language model in a file, for the day on which that is gone;
-    None of other writers.
+def writer_info(snapshot: ProjectSnapshot) -> WriterInfo | None:
+    """Return the record of a language model in a file, in case that is deleted later.
+
+    None for other writers.
     """
-    if backend_of(snapshot) == "gguf":
-        identity = model_identity(snapshot)
-    else:
-        identity = []
-    if identity:
-        return WriterInfo(snapshot.settings.queries.model, identity[1])
-    return None
+    if backend_of(snapshot) != "gguf":
+        return None
+    _, identity = model_identity(snapshot)
+    return WriterInfo(snapshot.settings.queries.model, identity)
 
 
 def _address(snapshot: ProjectSnapshot) -> Address:

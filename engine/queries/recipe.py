@@ -1,8 +1,8 @@
-"""What decides which queries are made, apart from the documents.
+"""The recipe of a project's queries: everything but the documents that decides which are made.
 
-What a project does not set follows the defaults of this program, which change from version to
-version. Queries that are there were made by the defaults of their time, which are noted with them,
-and stay up to date by these until somebody generates again.
+Settings that a project leaves out follow this program's defaults, which may change with its
+version. Queries keep the defaults by which they were made, and stay up to date until they are
+generated again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ SHIPPED_PROMPTS = {
     "one-step": "1001e2a71d782c06",
     "everyday": "ea590d40fecffa6a",
 }
-"""The versions of the prompts that ship with this program.
-
-One with another version was edited by the user.
-"""
+"""Versions of the prompts that ship with this program; another version was edited by the user."""
 SETTINGS: Mapping[str, tuple[type[Section], tuple[str, ...]]] = {
     "queries": (
         QuerySettings,
@@ -71,19 +68,18 @@ BEFORE_NOTED: Defaults = {
     "order": 1,
     "filters": 2,
 }
-"""The defaults by which queries were made before they were noted."""
+"""The defaults of queries that were made before defaults were recorded."""
 
 
 def current_defaults() -> dict[str, Any]:
-    """Return what this version of the program decides where a project sets nothing."""
+    """Return the defaults of this version of the program."""
     from engine.queries.filters.quality import VERSION as FILTERS
     from engine.queries.llm.conversation import VERSION as CONVERSATION
     from engine.queries.llm.coverage import VERSION as ORDER
 
-    settings = {
-        name: {key: section.model_fields[key].get_default() for key in keys}
-        for name, (section, keys) in SETTINGS.items()
-    }
+    settings = {}
+    for name, (section, keys) in SETTINGS.items():
+        settings[name] = {key: section.model_fields[key].get_default() for key in keys}
     return {
         **settings,
         "prompts": SHIPPED_PROMPTS,
@@ -94,11 +90,11 @@ def current_defaults() -> dict[str, Any]:
 
 
 def noted_defaults(snapshot: ProjectSnapshot) -> Defaults:
-    """Return the defaults by which the queries were made; the current ones where there are none."""
-    made = snapshot.store.artifact(QueriesInfo)
-    if made is None:
+    """Return the defaults by which the queries were made, or the current ones without queries."""
+    queries = snapshot.store.artifact(QueriesInfo)
+    if queries is None:
         return current_defaults()
-    return made.info.defaults or BEFORE_NOTED
+    return queries.info.defaults or BEFORE_NOTED
 
 
 def recipe(
@@ -108,56 +104,52 @@ def recipe(
 ) -> dict[str, Any]:
     """Return everything but the corpus that decides which queries are made.
 
-    Judged queries are no part of it: one that is imported later and equals a training query is left
-    out of the evaluation instead. `encoder` filters them: by default the one that has filtered
-    those there are, since encoders are compared on the same queries. `defaults`: by default those
-    of the queries that are there.
+    Judged queries are not part of it: a training query that is judged later is left out of the
+    evaluation instead. `encoder`: the filtering encoder, by default that of the current queries,
+    since encoders are compared on the same queries. `defaults`: by default those of the current
+    queries.
     """
-    former = snapshot.store.artifact(QueriesInfo)
-    chosen = defaults or noted_defaults(snapshot)
-    settings = with_defaults(snapshot.settings, chosen)
+    defaults = defaults or noted_defaults(snapshot)
+    settings = with_defaults(snapshot.settings, defaults)
+    queries = snapshot.store.artifact(QueriesInfo)
+    if encoder is None and queries:
+        encoder = queries.info.encoder
     return {
-        "queries": query_recipe(snapshot, chosen),
+        "queries": query_recipe(snapshot, defaults),
         "imports": imports_fingerprint(snapshot.project, "queries"),
         "split": [settings.evaluation.heldout_share, settings.training.seed],
-        "model": encoder or (former and former.info.encoder) or filter_encoder(snapshot),
+        "model": encoder or filter_encoder(snapshot),
         "index": [settings.lexical.language, INDEX_VERSION],
     }
 
 
 def query_recipe(snapshot: ProjectSnapshot, defaults: Defaults | None = None) -> dict[str, Any]:
-    """Return the part of the recipe that [queries] in project.toml decides, for the chosen backend.
+    """Return the part of the recipe that [queries] in project.toml decides for the backend.
 
-    Raises SettingsError or ModelError where the language model that is named is not there.
+    Raises SettingsError or ModelError if the named language model is missing.
     """
-    chosen = defaults or noted_defaults(snapshot)
-    settings = with_defaults(snapshot.settings, chosen).queries
+    defaults = defaults or noted_defaults(snapshot)
+    settings = with_defaults(snapshot.settings, defaults).queries
     backend = backend_of(snapshot)
     if backend in MODELS:
         shared = settings.model_dump(include={"max_queries", "max_hours", "consistency_top"})
-        if settings.quality_filters:
-            filters = chosen["filters"]
-        else:
-            filters = 0
-        writer = writer_recipe(snapshot, chosen)
         return {
             "backend": backend,
             **shared,
-            "order": chosen["order"],
-            "filters": filters,
-            "writer": writer,
+            "order": defaults["order"],
+            "filters": defaults["filters"] if settings.quality_filters else 0,
+            "writer": writer_recipe(snapshot, defaults),
         }
     shared = settings.model_dump(include={"per_chunk", "max_queries", "consistency_top"})
-    kinds = [
-        kind for kind in settings.kinds if kind != "everyday"
-    ]  # which only a language model writes
+    # Only language models write everyday queries.
+    kinds = [kind for kind in settings.kinds if kind != "everyday"]
     return {"backend": backend, "kinds": kinds, **shared}
 
 
 def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, Any]:
     """Return what decides a language model's answers besides the chunk: model, prompts, limits.
 
-    Raises SettingsError or ModelError where the model that is named is not there.
+    Raises SettingsError or ModelError if the named model is missing.
     """
     settings = with_defaults(snapshot.settings, defaults).queries
     return {
@@ -181,18 +173,18 @@ def _prompts_used(settings: QuerySettings) -> list[str]:
 
 
 def _prompt_version(name: str, defaults: Defaults) -> str:
-    """Return the version of a prompt by which queries were made; of an edited one, that of now."""
+    """Return the version of a prompt by the defaults, or the current one if it was edited."""
     from engine.queries.llm.prompts import load_prompt
 
     version: str = load_prompt(name).version
     if version != SHIPPED_PROMPTS[name]:
         return version
-    made_by: str = defaults["prompts"].get(name, version)  # there may be more prompts now
-    return made_by
+    default: str = defaults["prompts"].get(name, version)  # earlier versions had fewer prompts
+    return default
 
 
 def with_defaults(settings: Settings, defaults: Defaults) -> Settings:
-    """Return the settings with these defaults for what project.toml does not set."""
+    """Return the settings with these defaults for the keys that project.toml leaves out."""
     changed = {}
     for name, (_, keys) in SETTINGS.items():
         section: Section = getattr(settings, name)
@@ -202,6 +194,6 @@ def with_defaults(settings: Settings, defaults: Defaults) -> Settings:
 
 
 def filter_encoder(snapshot: ProjectSnapshot) -> tuple[str, int]:
-    """Return the project's encoder, as `QueriesInfo` names it."""
-    chosen = snapshot.settings.encoder
-    return base_source(chosen).fingerprint, chosen.max_tokens
+    """Return the fingerprint and maximum length of the encoder that filters queries."""
+    settings = snapshot.settings.encoder
+    return base_source(settings).fingerprint, settings.max_tokens

@@ -1,4 +1,4 @@
-"""Why queries are left out, and what is said where none is left."""
+"""Reasons for which queries are rejected, and messages for when none is left."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ NONE_LEFT = "nothing can be trained, and search uses the base encoder"
 
 
 class Reason(StrEnum):
-    """The code of a reason, which is stored, and its `words`, which users read."""
+    """A reason: its code, which is stored, and its `words`, which users read."""
 
     words: str
 
     def __new__(cls, code: str, words: str) -> Self:
-        """A code with its words."""
-        one = str.__new__(cls, code)
-        one._value_ = code
-        one.words = words
-        return one
+        """Create a member from a code and its words."""
+        reason = str.__new__(cls, code)
+        reason._value_ = code
+        reason.words = words
+        return reason
 
     NO_ANSWER = "no-answer", "the language model gave no usable answer for the chunk"
     CUT = "answer-cut", "cut: its answer was longer than queries.answer_tokens"
@@ -46,9 +46,9 @@ class Reason(StrEnum):
 
 
 def read_reason(stored: str) -> tuple[Reason | None, str]:
-    """Reason and detail of what is stored: `CODE` or `CODE: DETAIL`.
+    """Return the reason and detail of a stored text: `CODE` or `CODE: DETAIL`.
 
-    Of another text, None and the text.
+    For any other text, None and the text.
     """
     for reason in Reason:
         name = reason.value
@@ -58,7 +58,7 @@ def read_reason(stored: str) -> tuple[Reason | None, str]:
 
 
 def words_of(stored: str) -> str:
-    """What is stored, as users read it."""
+    """Return a stored reason as users read it."""
     reason, detail = read_reason(stored)
     if reason is None:
         return detail
@@ -68,7 +68,7 @@ def words_of(stored: str) -> str:
 
 
 class Rejected(NamedTuple):
-    """A query left out: the `Reason`, and details of this query alone."""
+    """A rejected query: its `Reason`, and details about this query."""
 
     query: Query
     reason: str
@@ -76,21 +76,21 @@ class Rejected(NamedTuple):
 
     @property
     def stored(self) -> str:
-        """Both, as they are stored."""
+        """Reason and detail as they are stored."""
         if self.detail:
             return f"{self.reason}: {self.detail}"
         return self.reason
 
 
 class Filtered(NamedTuple):
-    """Queries kept, and those rejected each with its reason."""
+    """The queries that were kept, and the rejected ones with their reasons."""
 
     kept: list[Query]
     rejected: list[Rejected]
 
     @property
     def share(self) -> float:
-        """Kept of all; 1.0 of none."""
+        """Share of queries that were kept; 1.0 if there were none."""
         total = len(self.kept) + len(self.rejected)
         if total:
             return len(self.kept) / total
@@ -98,38 +98,37 @@ class Filtered(NamedTuple):
 
 
 def by_reason(rejected: Iterable[Rejected]) -> Counter[str]:
-    """Number of queries by reason."""
-    return Counter(one.reason for one in rejected)
+    """Count queries by reason."""
+    return Counter(query.reason for query in rejected)
 
 
 def format_reasons(rejected: Mapping[str, int]) -> str:
-    """`12 × evidence not in the chunk, 3 × …`, the most frequent first; empty where there is
-    none.
-    """
-    ordered = sorted(rejected, key=lambda reason: -rejected[reason])
-    return ", ".join(
-        f"{rejected[reason]} × {words_of(reason)}" for reason in ordered if rejected[reason]
-    )
+    """Return `12 × evidence not in the chunk, 3 × …`, the most frequent first."""
+    counts = [(count, reason) for reason, count in rejected.items() if count]
+    counts.sort(key=lambda item: -item[0])
+    return ", ".join(f"{count} × {words_of(reason)}" for count, reason in counts)
 
 
 def none_left(made: int, rejected: Mapping[str, int], project: str) -> str:
-    """`made`: queries before any filter; `rejected`: their number by reason; `project`: on the
-    command line.
+    """Return the warning that no query is left.
+
+    `made`: the number of queries before any filter. `rejected`: their number by reason. `project`:
+    its name on the command line.
     """
-    why = format_reasons(rejected)
+    reasons = format_reasons(rejected)
+    none = f"none is left ({reasons})" if reasons else "none is left"
     return (
-        f"Of {made} queries none is left{f' ({why})' if why else ''}: {NONE_LEFT}. 'engine queries"
-        f" {project} --rejected' lists them, and 'engine sample {project}' shows what a few chunks"
-        " give."
+        f"Of {made} queries {none}: {NONE_LEFT}. 'engine queries {project} --rejected' lists them,"
+        f" and 'engine sample {project}' shows what a few chunks give."
     )
 
 
 def no_usable_queries(
     asked: int, left: int, more: int, rejected: Mapping[str, int], project: str
 ) -> StageError:
-    """A language model has written nothing usable about `asked` chunks, and `left` others remain.
+    """Return the error for a language model that wrote nothing usable about `asked` chunks.
 
-    By force, `more` of them are tried.
+    `left` others remain; a forced run tries `more` of them.
     """
     return StageError(
         f"The language model wrote no usable question about {asked} chunks.",

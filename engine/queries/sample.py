@@ -1,7 +1,7 @@
-"""A look at the queries before a run: some chunks spread over the corpus, and what the chosen
-backend makes of them. Nothing is stored.
+"""A sample of queries before a run, made by the chosen backend from chunks all over the corpus.
 
-`python -m engine.queries.sample FOLDER COUNT` prints it, made by a model that may crash llama.cpp.
+Nothing is stored. `python -m engine.queries.sample FOLDER COUNT` prints it, in a process that a
+model may crash.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from engine.core.errors import CancelledError, StageError
 from engine.core.messages.queries import QuerySample, SampledChunk, SampledQuery, SampleEstimate
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk, Query
-from engine.core.subprocesses import answer, run_in_subprocess
+from engine.core.subprocesses import run_as_child, run_in_subprocess
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
@@ -45,9 +46,7 @@ from engine.written_queries.imports import imported_queries
 
 @dataclass(frozen=True)
 class Sampled:
-    """A chunk with the queries made of it, the seconds that this took, and the answer where a
-    language model wrote them.
-    """
+    """A chunk with its queries, the seconds that they took, and a language model's answer."""
 
     chunk: Chunk
     queries: Sequence[Query]
@@ -58,24 +57,22 @@ class Sampled:
 def sample(
     project: ProjectFolder, count: int = 5, should_stop: Callable[[], bool] = lambda: False
 ) -> QuerySample:
-    """As `sample_here`; llama.cpp runs in a process of its own, which a model's file may crash."""
+    """Return the sample of `sample_here`; llama.cpp runs in a process that a model may crash."""
     with closing(project.store()) as store:
         backend = resolve_backend(project.settings(), store, present=True).backend
     if backend != "gguf":
         return sample_here(project, count, should_stop)
     arguments = [str(project.path), str(count)]
-    return from_json(
-        QuerySample,
-        run_in_subprocess("engine.queries.sample", arguments, "The sample", should_stop),
-    )
+    result = run_in_subprocess("engine.queries.sample", arguments, "The sample", should_stop)
+    return from_json(QuerySample, result)
 
 
 def sample_here(project: ProjectFolder, count: int, should_stop: Callable[[], bool]) -> QuerySample:
-    """Queries of `count` chunks of different documents, with whether the cheap filters keep
-    each, and an estimate.
+    """Return queries for `count` chunks of different documents, and an estimate of a run.
 
-    Raises NotBuiltError before the first ingest, SettingsError or ModelError where the backend
-    lacks something, StageError where it answers none of the chunks, CancelledError.
+    The cheap filters are applied to the queries. Raises NotBuiltError before the first ingest,
+    SettingsError or ModelError if the backend lacks something, StageError if it answers none of the
+    chunks, CancelledError.
     """
     settings = project.settings()
     with closing(project.store()) as store:
@@ -83,12 +80,14 @@ def sample_here(project: ProjectFolder, count: int, should_stop: Callable[[], bo
         snapshot = ProjectSnapshot(project, with_choice(settings, choice), store)
         snapshot.need(CorpusInfo)
         try:
-            return _Sampler(snapshot, count, should_stop).result()
+            return _Sampler(snapshot, count, should_stop).make()
         except CancelledError:
             raise CancelledError("Cancelled.", to_do="Nothing was changed.") from None
 
 
 class _Sampler:
+    """Makes one sample, and measures how long that takes."""
+
     def __init__(
         self, snapshot: ProjectSnapshot, count: int, should_stop: Callable[[], bool]
     ) -> None:
@@ -100,43 +99,43 @@ class _Sampler:
         self._chunks = snapshot.store.chunks()
         self._titles = snapshot.store.titles()
         self._model = ""
-        self._opening = 0.0
+        self._loading_seconds = 0.0
         self._check = Patience(should_stop).check
 
-    def result(self) -> QuerySample:
+    def make(self) -> QuerySample:
+        """Return the sample. Raises as `sample_here`."""
         if self._backend in MODELS:
-            sampled = self._by_model()
+            sampled = self._ask_model()
         else:
-            sampled = self._without_model()
-        items = tuple(self._judged(sampled))
-        kept = [query.kept for item in items for query in item.queries]
-        if kept:
-            share = round(sum(kept) / len(kept), 4)
-        else:
-            share = 0.0
-        return QuerySample(self._backend, self._model, items, share, self._estimate(sampled))
+            sampled = self._write_without_model()
+        chunks = tuple(self._apply_filters(sampled))
+        kept: list[bool] = []
+        for chunk in chunks:
+            kept += [query.kept for query in chunk.queries]
+        share = round(sum(kept) / len(kept), 4) if kept else 0.0
+        return QuerySample(self._backend, self._model, chunks, share, self._estimate(sampled))
 
-    def _chosen(self, having: Callable[[Chunk], bool] = lambda _: True) -> list[Chunk]:
-        """Some chunks of different documents, in their order."""
+    def _choose_chunks(self, accepts: Callable[[Chunk], bool] = lambda _: True) -> list[Chunk]:
+        """Return some acceptable chunks of different documents, in their order."""
         order = rounds(self._chunks, self._snapshot.settings.training.seed)
-        positions = (position for position in order if having(self._chunks[position]))
+        positions = (position for position in order if accepts(self._chunks[position]))
         return [self._chunks[position] for position in sorted(islice(positions, self._count))]
 
-    def _by_model(self) -> list[Sampled]:
-        """As a run has them written: several at once where the model can.
+    def _ask_model(self) -> list[Sampled]:
+        """Let the language model write queries as in a run, several at once if it can.
 
-        Raises StageError where no chunk is answered: none would be in a run, and its time cannot be
-        estimated.
+        Raises StageError if no chunk is answered: a run would have no queries either, and its time
+        cannot be estimated.
         """
-        started = time.monotonic()
+        start = time.monotonic()
         backend = open_model(self._snapshot, NullReporter(), self._should_stop)
         self._model = backend.model
-        self._opening = time.monotonic() - started
-        chosen = self._chosen()
+        self._loading_seconds = time.monotonic() - start
+        chunks = self._choose_chunks()
         try:
             passages = [
-                Passage(n, chunk, self._titles.get(chunk.document_id, ""))
-                for n, chunk in enumerate(chosen)
+                Passage(number, chunk, self._titles.get(chunk.document_id, ""))
+                for number, chunk in enumerate(chunks)
             ]
             answers = dict(backend.answers(passages))
         finally:
@@ -150,66 +149,68 @@ class _Sampler:
                 code="language-model-no-answer",
                 command="sample",
             )
-        return [
-            Sampled(chunk, [item.about(chunk) for item in answer.items], answer.seconds, answer)
-            for chunk, answer in ((chunk, answers[number]) for number, chunk in enumerate(chosen))
-        ]
+        sampled = []
+        for number, chunk in enumerate(chunks):
+            answer = answers[number]
+            queries = [item.about(chunk) for item in answer.items]
+            sampled.append(Sampled(chunk, queries, answer.seconds, answer))
+        return sampled
 
-    def _without_model(self) -> list[Sampled]:
-        """Imported queries, those of the built-in generator, or both; with imported ones alone,
-        of chunks that have some.
+    def _write_without_model(self) -> list[Sampled]:
+        """Return imported queries, those of the built-in generator, or both.
+
+        If there are only imported ones, chunks that have some are sampled.
         """
         imported: dict[int, list[Query]] = defaultdict(list)
         if self._backend in IMPORTED:
             items = imported_queries(self._snapshot.project)
-            for query in attach_imported(
-                items, self._chunks, self._snapshot.store.documents()
-            ).kept:
+            documents = self._snapshot.store.documents()
+            for query in attach_imported(items, self._chunks, documents).kept:
                 imported[query.chunk_id].append(query)
         if self._backend not in EXTRACTIVE:
-            chosen = self._chosen(lambda chunk: chunk.id in imported)
-            return [Sampled(chunk, imported[chunk.id], 0.0) for chunk in chosen]
-        started = time.monotonic()
+            chunks = self._choose_chunks(lambda chunk: chunk.id in imported)
+            return [Sampled(chunk, imported[chunk.id], 0.0) for chunk in chunks]
+        start = time.monotonic()
         table = TermStatistics.from_chunks(self._chunks, check=self._check)
         seed = self._snapshot.settings.training.seed
         language = language_of(corpus_language(self._snapshot))
         writer = Writer(table, language, self._settings.kinds, self._settings.per_chunk, seed)
-        self._opening = time.monotonic() - started
+        self._loading_seconds = time.monotonic() - start
         sampled = []
-        for chunk in self._chosen():
+        for chunk in self._choose_chunks():
             self._check()
-            started = time.monotonic()
+            start = time.monotonic()
             queries = writer.write(chunk, self._titles.get(chunk.document_id, ""))
-            sampled.append(
-                Sampled(chunk, [*queries, *imported[chunk.id]], time.monotonic() - started)
-            )
+            seconds = time.monotonic() - start
+            sampled.append(Sampled(chunk, [*queries, *imported[chunk.id]], seconds))
         return sampled
 
-    def _judged(self, sampled: Sequence[Sampled]) -> Iterator[SampledChunk]:
-        """Every query with why a run would leave it out, if it would."""
-        reasons = self._reasons([query for one in sampled for query in one.queries])
+    def _apply_filters(self, sampled: Sequence[Sampled]) -> Iterator[SampledChunk]:
+        """Yield the chunks and their queries, with the reasons why a run would reject some."""
+        queries: list[Query] = []
+        for item in sampled:
+            queries += item.queries
+        reasons = self._find_reasons(queries)
         documents = {document.id: document for document in self._snapshot.store.documents()}
-        for one in sampled:
-            made = [(query, reasons.get(id(query), "")) for query in one.queries]
-            made += [
-                (dropped.item.about(one.chunk), words_of(dropped.reason))
-                for dropped in one.answer.dropped
-            ]
-            judged = (
-                SampledQuery(query.text, query.kind, query.evidence, not why, why)
-                for query, why in made
-            )
-            document = documents[one.chunk.document_id]
+        for item in sampled:
+            results = []
+            for query in item.queries:
+                results.append(_describe_query(query, reasons.get(id(query), "")))
+            for dropped in item.answer.dropped:
+                query = dropped.item.about(item.chunk)
+                results.append(_describe_query(query, words_of(dropped.reason)))
+            document = documents[item.chunk.document_id]
             yield SampledChunk(
                 document.path,
                 document.title,
-                one.chunk.text,
-                tuple(judged),
-                round(one.seconds, 3),
-                one.answer.problem,
+                item.chunk.text,
+                tuple(results),
+                round(item.seconds, 3),
+                item.answer.problem,
             )
 
-    def _reasons(self, queries: list[Query]) -> dict[int, str]:
+    def _find_reasons(self, queries: list[Query]) -> dict[int, str]:
+        """Return why the cheap filters reject queries, by the `id` of the query object."""
         from engine.lexical.index import LexicalIndex
         from engine.queries.filters.consistency import depth_of, max_depth
         from engine.queries.filters.dedupe import deduplicate
@@ -217,17 +218,13 @@ class _Sampler:
         store = self._snapshot.store
         top = self._settings.consistency_top
         artifact = store.artifact(LexicalInfo)
-        current = artifact and artifact.info.chunks_fingerprint == store.corpus_fingerprint()
-        if artifact and current:
+        index = None
+        if artifact and artifact.info.chunks_fingerprint == store.corpus_fingerprint():
             index = LexicalIndex.open(self._snapshot.project.folder_of(artifact))
-        else:
-            index = None
         language = corpus_language(self._snapshot)
         sound = quality_filter(self._snapshot, queries, self._chunks, language, index)
-        reasons = {
-            id(one.query): words_of(one.stored)
-            for one in (*deduplicate(sound.kept).rejected, *sound.rejected)
-        }
+        rejected = [*deduplicate(sound.kept).rejected, *sound.rejected]
+        reasons = {id(item.query): words_of(item.stored) for item in rejected}
         if index is not None and top:
             ranks = bm25_ranks(index, queries, max_depth(queries, top)).tolist()
             for query, rank in zip(queries, ranks, strict=True):
@@ -240,34 +237,37 @@ class _Sampler:
         return reasons
 
     def _estimate(self, sampled: Sequence[Sampled]) -> SampleEstimate:
-        """Chunks that a run would take, and how long, at the pace of this sample."""
+        """Estimate how many chunks a run would use, and how long it would take at this pace."""
         chunks = len({chunk.content_hash for chunk in self._chunks})
         checked = bool(self._settings.consistency_top)
         if self._backend == "imported":
             return SampleEstimate(chunks, 0.0, "imported queries are there already", checked)
-        if self._backend in MODELS:
-            hours = self._settings.max_hours
-        else:
-            hours = 0.0
+        hours = self._settings.max_hours if self._backend in MODELS else 0.0
         course = Course(Budget(self._settings.max_queries, hours * HOUR))
-        for one in sampled:
-            if one.answer.is_final:
-                course.take(Pace(1, one.seconds, len(one.queries)), own=True)
+        for item in sampled:
+            if item.answer.is_final:
+                course.take(Pace(1, item.seconds, len(item.queries)), own=True)
         pace = course.pace
         chunks = pace.chunks_within(course.budget, chunks)
         limits = f"{self._settings.max_queries} queries (queries.max_queries)"
-        limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
+        if hours:
+            limits += f", {hours:g} hours (queries.max_hours)"
         first = " after the first" if course.own.chunks else ""
         basis = (
-            f"{pace.summary()}{first}; {self._opening:.1f} s to load; at most {limits}; the filters"
-            " take additional time"
+            f"{pace.summary()}{first}; {self._loading_seconds:.1f} s to load; at most {limits};"
+            " the filters take additional time"
         )
-        return SampleEstimate(chunks, round(self._opening + pace.each * chunks, 1), basis, checked)
+        seconds = round(self._loading_seconds + pace.each * chunks, 1)
+        return SampleEstimate(chunks, seconds, basis, checked)
+
+
+def _describe_query(query: Query, reason: str) -> SampledQuery:
+    return SampledQuery(query.text, query.kind, query.evidence, not reason, reason)
+
+
+def _sample_in_subprocess(should_stop: Callable[[], bool], folder: str, count: str) -> Any:
+    return to_json(sample_here(ProjectFolder(Path(folder)), int(count), should_stop))
 
 
 if __name__ == "__main__":
-    answer(
-        lambda should_stop, folder, count: to_json(
-            sample_here(ProjectFolder(Path(folder)), int(count), should_stop)
-        )
-    )
+    run_as_child(_sample_in_subprocess)

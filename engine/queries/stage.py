@@ -1,7 +1,4 @@
-"""Stage `generate`: chunks → training queries, split into trained and held-out ones by document.
-
-Long: one stage, step by step.
-"""
+"""Stage `generate`: chunks → training queries, split into trained and held-out ones by document."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from engine.project.store.artifact_info import (
     QueryBackendInfo,
 )
 from engine.project.store.artifacts import Artifact
-from engine.project.store.chunks import drawn
+from engine.project.store.chunks import sample_indices
 from engine.queries import rejection
 from engine.queries.choosing import (
     AUTO,
@@ -36,19 +33,26 @@ from engine.queries.choosing import (
     backend_of,
     resolve_and_keep_backend,
 )
-from engine.queries.edits import apply_edits, content, read_edits
+from engine.queries.edits import apply_edits, content_fingerprint, read_edits
 from engine.queries.filters.consistency import (
     EVERYDAY_TOP,
     consistency_filter,
     format_share,
     max_depth,
 )
-from engine.queries.heldout import cap_queries, least_of, related_in, split_documents, text_keys
-from engine.queries.opening import check_kinds, check_model, writer_noted
+from engine.queries.heldout import (
+    assign_split,
+    cap_queries,
+    related_in,
+    sample_keys,
+    split_documents,
+    text_keys,
+)
+from engine.queries.opening import check_kinds, check_model, writer_info
 from engine.queries.recipe import current_defaults, filter_encoder, recipe
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import question_key
-from engine.queries.writing import Written, forget_gone, written
+from engine.queries.writing import Written, forget_gone, write_queries
 from engine.written_queries.imports import imported_queries
 
 if TYPE_CHECKING:
@@ -60,32 +64,35 @@ if TYPE_CHECKING:
 
 VERSION = 4
 BLOCK = 512
+"""Number of queries that are compared with all chunks at once."""
 MIN_GROUPS = 10
-"""Of documents that belong together.
-
-With fewer, neither half of the held-out ones would show much, or there would be none.
-"""
-PARTS = 20  # that few documents are cut into
+"""Minimum number of groups of related documents; with fewer, held-out ones would prove little."""
+PARTS = 20
+"""Number of parts into which few documents are split."""
 
 
 class GenerateStage(Stage):
-    """Chunks → training queries, split into trained and held-out ones by document."""
+    """Make training queries from chunks, and split them into trained and held-out ones."""
 
     version = VERSION
     artifact = QueriesInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The recipe, and the corpus as it was when the adapter was last made, unless too much
-        of it changed since.
+        """Return the recipe, and the fingerprint of the corpus of the last adaptation.
+
+        That of the current corpus, if too much has changed since.
         """
         snapshot.need(LexicalInfo)
         snapshot.need(CorpusInfo)
-        return {"recipe": recipe(snapshot), "corpus": adaptation_corpus(snapshot)[0]}
+        corpus, _ = adaptation_corpus(snapshot)
+        return {"recipe": recipe(snapshot), "corpus": corpus}
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises SettingsError or ModelError for a language model or server that is not named or
-        not there, SettingsError for kinds that nobody can write, UsageError for a device or an
-        extra that this machine lacks.
+        """Check the language model, the wanted kinds of queries, and the device.
+
+        Raises SettingsError or ModelError for a language model or server that is not named or
+        missing, SettingsError for kinds that the backend cannot write, UsageError for a device or
+        an extra that this machine lacks.
         """
         check_model(snapshot)
         check_kinds(snapshot)
@@ -93,19 +100,20 @@ class GenerateStage(Stage):
             check_device(snapshot.settings)
 
     def status_note(self, snapshot: ProjectSnapshot) -> str:
-        """That the queries are kept although the corpus has changed, or that there is none."""
+        """Return why the queries are kept although something changed, or that there are none."""
         notes = []
-        if share := adaptation_corpus(snapshot)[1]:
+        _, share = adaptation_corpus(snapshot)
+        if share:
             limit = (
                 f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may"
                 " (corpus.retrain_threshold)"
             )
             notes.append(f"kept: {100 * share:.1f} % of the chunks have changed since, {limit}")
-        made = snapshot.store.artifact(QueriesInfo)
+        queries = snapshot.store.artifact(QueriesInfo)
         filters = snapshot.settings.queries.consistency_top
-        if filters and made and made.info.encoder not in (None, filter_encoder(snapshot)):
+        if filters and queries and queries.info.encoder not in (None, filter_encoder(snapshot)):
             notes.append("kept: another encoder has filtered them")
-        if made and self.is_outdated(snapshot):
+        if queries and self.is_outdated(snapshot):
             again = f"'engine generate {snapshot.project.argument}' makes others"
             notes.append(f"kept: they were made by the defaults of an earlier version; {again}")
         if not snapshot.store.counts()["queries"]:
@@ -113,40 +121,42 @@ class GenerateStage(Stage):
         return "; ".join(notes)
 
     def is_outdated(self, snapshot: ProjectSnapshot) -> bool:
-        """Return whether the current defaults would make other queries than those that are
-        there.
-        """
+        """Return whether the current defaults would make other queries than the present ones."""
         return recipe(snapshot) != recipe(snapshot, defaults=current_defaults())
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Make, attach, filter and split the queries, then put them in the former ones' place."""
+        """Make, filter and split queries, and replace the former ones by them.
+
+        Returns the summary of the stage.
+        """
         chunks = context.store.chunks()
         choice = resolve_and_keep_backend(context)
-        candidates = _candidates(context, chunks, choice)
-        filtered = _capped(context, _filter(context, candidates.queries, chunks))
+        candidates = _make_candidates(context, chunks, choice)
+        filtered = _limit_number(context, _filter(context, candidates.queries, chunks))
         made = candidates.made
         rejected = dict(candidates.rejected + rejection.by_reason(filtered.rejected))
-        queries = _edited(context, split_queries(context, filtered.kept, chunks), chunks)
+        queries = split_queries(context, filtered.kept, chunks)
+        queries = _apply_corrections(context, queries, chunks)
         corpus = context.store.corpus_fingerprint()
         encoder = filter_encoder(context)
         defaults = current_defaults()
-        made_by = recipe(context, encoder, defaults)
+        current_recipe = recipe(context, encoder, defaults)
         info = QueriesInfo(
             corpus,
-            fingerprint(recipe=made_by),
+            fingerprint(recipe=current_recipe),
             made,
             rejected,
-            content(queries),
+            content_fingerprint(queries),
             choice.backend,
-            writer_noted(context),
+            writer_info(context),
             encoder,
             defaults,
         )
-        # The corpus as it is now, also when the run was forced while a former one still stood for
-        # it.
-        made_from = stage_fingerprint("generate", VERSION, {"recipe": made_by, "corpus": corpus})
-        lost = [(one.query, one.stored) for one in (*candidates.lost, *filtered.rejected)]
-        context.store.replace_queries(queries, Artifact(info, made_from), lost)
+        # Not `inputs`: a forced run uses the current corpus even if few chunks have changed.
+        inputs = {"recipe": current_recipe, "corpus": corpus}
+        artifact = Artifact(info, stage_fingerprint("generate", VERSION, inputs))
+        lost = [(item.query, item.stored) for item in (*candidates.lost, *filtered.rejected)]
+        context.store.replace_queries(queries, artifact, lost)
         forget_gone(context)
         heldout = sum(query.split == "heldout" for query in queries)
         if not queries:
@@ -156,7 +166,7 @@ class GenerateStage(Stage):
             "kept": len(queries),
             "rejected": {rejection.words_of(reason): count for reason, count in rejected.items()},
             "heldout": heldout,
-            "kinds": dict(Counter(q.kind for q in queries)),
+            "kinds": dict(Counter(query.kind for query in queries)),
         }
 
 
@@ -164,69 +174,69 @@ STAGE = GenerateStage()
 
 
 def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
-    """(fingerprint of the corpus that the adaptation stages stand for, share of chunks changed
-    since then).
+    """Return the fingerprint of the corpus of the last adaptation, and the share changed since.
 
-    While the share is at most `corpus.retrain_threshold` and nothing else has changed, the adapter
-    is kept, so the former fingerprint stays valid.
+    As long as the share is at most `corpus.retrain_threshold` and nothing else has changed, the
+    adapter is kept, so that this fingerprint stays valid; otherwise that of the current corpus.
     """
     current = snapshot.store.corpus_fingerprint()
-    former = snapshot.store.artifact(QueriesInfo)
-    if (
-        former is None
-        or former.info.corpus == current
-        or former.info.recipe != fingerprint(recipe=recipe(snapshot))
-    ):
+    queries = snapshot.store.artifact(QueriesInfo)
+    if queries is None or queries.info.corpus == current:
+        return current, 0.0
+    if queries.info.recipe != fingerprint(recipe=recipe(snapshot)):
         return current, 0.0
     share = snapshot.store.changed_share()
     if share <= snapshot.settings.corpus.retrain_threshold:
-        return (former.info.corpus, share)
-    return (current, share)
+        return queries.info.corpus, share
+    return current, share
 
 
-def _candidates(
+def _make_candidates(
     context: StageContext, chunks: Sequence[Chunk], choice: QueryBackendInfo
 ) -> Written:
-    """Queries of the chosen backend, but those that equal judged ones."""
+    """Return the queries of the chosen backend, except those that equal judged ones."""
     backend = choice.backend
     if context.settings.queries.backend == AUTO:
         context.choose("queries", backend, choice.reason)
     if backend in MODELS:
-        found = written(context, chunks, context.store.titles())
+        written = write_queries(context, chunks, context.store.titles())
     else:
-        found = Written([], 0, Counter(), [])
+        written = Written([], 0, Counter(), [])
         if backend in IMPORTED:
-            found.queries, found.lost = _imported(context, chunks)
+            written.queries, written.lost = _attach_imported(context, chunks)
         if backend in EXTRACTIVE:
-            found.queries += _extractive(context, chunks)
+            written.queries += _extract(context, chunks)
             context.progress(len(chunks), len(chunks), "chunks")
-        found.made = len(found.queries)
+        written.made = len(written.queries)
     judged = {question_key(query.text) for query in context.store.judged()}
-    equal = [
-        Rejected(query, Reason.JUDGED)
-        for query in found.queries
-        if question_key(query.text) in judged
-    ]
+    kept = []
+    equal = []
+    for query in written.queries:
+        if question_key(query.text) in judged:
+            equal.append(Rejected(query, Reason.JUDGED))
+        else:
+            kept.append(query)
     if equal:
         context.warn(f"{len(equal)} queries equal judged ones and are not trained on.")
-        found.rejected[Reason.JUDGED] = len(equal)
-        found.lost = found.lost + equal
-        found.queries = [query for query in found.queries if question_key(query.text) not in judged]
-    return found
+        written.rejected[Reason.JUDGED] = len(equal)
+        written.lost = written.lost + equal
+        written.queries = kept
+    return written
 
 
-def _imported(context: StageContext, chunks: Sequence[Chunk]) -> Filtered:
+def _attach_imported(context: StageContext, chunks: Sequence[Chunk]) -> Filtered:
     from engine.queries.imported import attach_imported
 
     items = imported_queries(context.project)
-    found = attach_imported(items, chunks, context.store.documents())
-    if lost := found.rejected:
+    attached = attach_imported(items, chunks, context.store.documents())
+    lost = attached.rejected
+    if lost:
         reasons = rejection.format_reasons(rejection.by_reason(lost))
         context.warn(f"{len(lost)} of {len(items)} imported queries were left out ({reasons}).")
-    return found
+    return attached
 
 
-def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
+def _extract(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
     from engine.queries.rules.extractive import generate
 
     settings = context.settings.queries
@@ -249,38 +259,42 @@ def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
 
 
 def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
-    """Without poor queries of a model, repeats, and queries whose own chunk neither BM25 nor the
-    base encoder finds.
+    """Reject poor queries of a model, repeats, and queries that do not find their chunk.
+
+    Neither BM25 nor the base encoder finds the chunk of the latter.
     """
     from engine.lexical.index import LexicalIndex
     from engine.queries.filters.dedupe import deduplicate
 
     index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
 
-    def report(check: Check, found: Filtered) -> None:
-        _report_share(context, check.name, found, check.asks)
+    def report(check: Check, filtered: Filtered) -> None:
+        _report_share(context, check.name, filtered, check.asks)
 
     sound = quality_filter(
         context, candidates, chunks, index.language, index, report, context.check_stop
     )
-    unique, repeats = distinct = deduplicate(sound.kept, check=context.check_stop)
-    _report_share(
-        context, "duplicates", distinct, "a query is kept when none before it says the same"
-    )
-    rejected = sound.rejected + repeats
+    distinct = deduplicate(sound.kept, check=context.check_stop)
+    asks = "a query is kept when none before it says the same"
+    _report_share(context, "duplicates", distinct, asks)
+    rejected = sound.rejected + distinct.rejected
     top = context.settings.queries.consistency_top
-    if not top or not unique:
-        return Filtered(unique, rejected)
-    rankers = [
-        lambda queries: bm25_ranks(index, queries, max_depth(queries, top), context.check_stop),
-        lambda queries: base_ranks(context, queries, chunks, max_depth(queries, top)),
-    ]
-    filtered = consistency_filter(unique, rankers, top=top)
+    if not top or not distinct.kept:
+        return Filtered(distinct.kept, rejected)
+
+    def rank_by_bm25(queries: Sequence[Query]) -> NDArray[np.int64]:
+        return bm25_ranks(index, queries, max_depth(queries, top), context.check_stop)
+
+    def rank_by_base_encoder(queries: Sequence[Query]) -> NDArray[np.int64]:
+        return base_ranks(context, queries, chunks, max_depth(queries, top))
+
+    rankers = [rank_by_bm25, rank_by_base_encoder]
+    consistent = consistency_filter(distinct.kept, rankers, top=top)
     asks = f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder"
-    if max_depth(unique, top) > top:
+    if max_depth(distinct.kept, top) > top:
         asks += f", an everyday one within the top {EVERYDAY_TOP}"
-    _report_share(context, "consistency filter", filtered, asks)
-    return Filtered(filtered.kept, rejected + filtered.rejected)
+    _report_share(context, "consistency filter", consistent, asks)
+    return Filtered(consistent.kept, rejected + consistent.rejected)
 
 
 def quality_filter(
@@ -292,21 +306,18 @@ def quality_filter(
     report: Callable[[Check, Filtered], None] = lambda *_: None,
     check: Callable[[], None] = lambda: None,
 ) -> Filtered:
-    """A language model's queries without poor ones, where the settings want that.
+    """Reject poor queries of a language model, if the settings want that.
 
-    `language` is the corpus's.
+    `language`: that of the corpus. `report` gets the result of each check.
     """
-    if (
-        not queries
-        or not snapshot.settings.queries.quality_filters
-        or backend_of(snapshot) not in MODELS
-    ):
+    if not queries or not snapshot.settings.queries.quality_filters:
         return Filtered(queries, [])
-    from engine.queries.filters.quality import checks, passing
+    if backend_of(snapshot) not in MODELS:
+        return Filtered(queries, [])
+    from engine.queries.filters.quality import apply_checks, build_checks
 
-    return passing(
-        queries, checks(chunks, snapshot.store.documents(), language, index), report, check
-    )
+    checks = build_checks(chunks, snapshot.store.documents(), language, index)
+    return apply_checks(queries, checks, report, check)
 
 
 def _report_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:
@@ -321,16 +332,15 @@ def bm25_ranks(
     top: int,
     check: Callable[[], None] = lambda: None,
 ) -> NDArray[np.int64]:
-    """Rank from 1 of each query's own chunk in BM25's best `top`, 0 where it is not among them.
-
-    (n,)
-    """
+    """Return the rank (n,), from 1, of each query's chunk in BM25's best `top`; 0 if beyond."""
     import numpy as np
 
+    texts = [query.text for query in queries]
     ranks = np.zeros(len(queries), dtype=np.int64)
-    for row, (ids, _) in enumerate(index.search_many([query.text for query in queries], top)):
-        place = np.flatnonzero(ids == queries[row].chunk_id)
-        ranks[row] = place[0] + 1 if len(place) else 0
+    for row, (ids, _) in enumerate(index.search_many(texts, top)):
+        places = np.flatnonzero(ids == queries[row].chunk_id)
+        if len(places):
+            ranks[row] = places[0] + 1
         check()
     return ranks
 
@@ -338,54 +348,59 @@ def bm25_ranks(
 def base_ranks(
     context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int
 ) -> NDArray[np.int64]:
-    """As `bm25_ranks`, by cosine of the base encoder; in a large corpus estimated by chunks that
-    are `drawn`.
+    """Return the ranks of `bm25_ranks` by cosine of the base encoder.
+
+    In a large corpus, they are estimated from a sample of chunks (`drawn`).
     """
     import numpy as np
 
     from engine.encoders.for_project import chunk_vectors, load_encoder
 
     encoder = load_encoder(context)
-    position = {chunk.id: place for place, chunk in enumerate(chunks)}
-    own = np.array([position[query.chunk_id] for query in queries])
-    places = drawn(len(chunks), context.settings.training.seed, [own])
-    passages = chunk_vectors(
-        context, encoder, [chunks[place] for place in places], "chunks encoded"
-    )  # (N, d)
-    vectors = encoder.encode_queries(
-        [query.text for query in queries], lambda _done: context.check_stop()
-    )  # (n, d)
-    own = np.searchsorted(places, own)
+    positions = {chunk.id: position for position, chunk in enumerate(chunks)}
+    sources = np.array([positions[query.chunk_id] for query in queries])
+    sampled = sample_indices(len(chunks), context.settings.training.seed, [sources])
+    sampled_chunks = [chunks[position] for position in sampled]
+    passages = chunk_vectors(context, encoder, sampled_chunks, "chunks encoded")  # (N, d)
+    texts = [query.text for query in queries]
+    vectors = encoder.encode_queries(texts, lambda _done: context.check_stop())  # (n, d)
+    columns = np.searchsorted(sampled, sources)
     ranks = np.zeros(len(queries), dtype=np.int64)
-    scale = len(chunks) / len(places)
+    scale = len(chunks) / len(sampled)
     for start in range(0, len(queries), BLOCK):
         context.check_stop()
         scores = vectors[start : start + BLOCK] @ passages.T  # (b, N)
-        rows = np.arange(len(scores))
-        above = (scores > scores[rows, own[start : start + BLOCK]][:, None]).sum(axis=1)
+        own = scores[np.arange(len(scores)), columns[start : start + BLOCK]]  # (b,)
+        above = (scores > own[:, None]).sum(axis=1)
         ranks[start : start + BLOCK] = 1 + np.rint(scale * above)
     return np.where(ranks <= top, ranks, 0)
 
 
-def _capped(context: StageContext, found: Filtered) -> Filtered:
-    """At most `queries.max_queries`, wherever they come from."""
+def _limit_number(context: StageContext, filtered: Filtered) -> Filtered:
+    """Keep at most `queries.max_queries`, wherever they come from."""
     settings = context.settings
-    texts = [query.text for query in found.kept]
+    texts = [query.text for query in filtered.kept]
     rows = set(cap_queries(texts, settings.queries.max_queries, settings.training.seed))
-    lost = [
-        Rejected(query, Reason.BEYOND) for row, query in enumerate(found.kept) if row not in rows
-    ]
-    return Filtered(
-        [query for row, query in enumerate(found.kept) if row in rows], [*found.rejected, *lost]
-    )
+    kept = []
+    rejected = list(filtered.rejected)
+    for row, query in enumerate(filtered.kept):
+        if row in rows:
+            kept.append(query)
+        else:
+            rejected.append(Rejected(query, Reason.BEYOND))
+    return Filtered(kept, rejected)
 
 
 def split_queries(
     context: StageContext, queries: list[Query], chunks: Sequence[Chunk]
 ) -> list[Query]:
-    """A third of the held-out documents' queries decide when training stops, the others what is
-    used.
+    """Split queries by document into trained, validation and held-out ones.
+
+    Validation queries decide when training stops, held-out ones which encoder is used. Those of a
+    file of their own keep their split.
     """
+    if any(query.split == "validation" for query in queries):
+        return _split_beside_validation(context, queries)
     documents = context.store.documents()
     keys = text_keys(documents, related_in(context.store, documents))
     groups = {query.document_id: keys[query.document_id] for query in queries}
@@ -393,42 +408,68 @@ def split_queries(
         return []
     if len(set(groups.values())) < MIN_GROUPS:
         return _split_by_parts(context, queries, chunks)
-    sides = split_documents(
-        groups, context.settings.evaluation.heldout_share, context.settings.training.seed
+    share = context.settings.evaluation.heldout_share
+    splits = split_documents(groups, share, context.settings.training.seed)
+    return [replace(query, split=splits.get(query.document_id, "train")) for query in queries]
+
+
+def _split_beside_validation(context: StageContext, queries: list[Query]) -> list[Query]:
+    """Return all imported queries as they were read: trained on, or for validation.
+
+    Generated ones are held out by document, of documents that no imported query asks for; none of
+    them stops the training.
+    """
+    documents = context.store.documents()
+    keys = text_keys(documents, related_in(context.store, documents))
+    asked = {keys[query.document_id] for query in queries if query.imported}
+    free = {query.document_id: keys[query.document_id] for query in queries}
+    free = {document: key for document, key in free.items() if key not in asked}
+    seed = context.settings.training.seed
+    aside = assign_split(free, context.settings.evaluation.heldout_share, seed)
+    count = sum(query.split == "validation" for query in queries)
+    context.choose(
+        "validation queries",
+        count,
+        "a file of them was imported; all other imported queries are trained on",
     )
-    return [replace(query, split=sides.get(query.document_id, "train")) for query in queries]
+    found = []
+    for query in queries:
+        held_out = not query.imported and query.document_id in aside
+        found.append(replace(query, split="heldout") if held_out else query)
+    return found
 
 
 def _split_by_parts(
     context: StageContext, queries: list[Query], chunks: Sequence[Chunk]
 ) -> list[Query]:
-    """As `split_queries`, for a few documents, or entries of one title: held out are runs of
-    neighbouring chunks.
+    """Split the queries of few documents, or of entries of one title, by runs of chunks.
 
-    Equal chunks are of one part, so that none decides on what was learnt from its copy.
+    Equal chunks belong to the same part, so that no copy of a trained chunk is held out.
     """
     share = context.settings.evaluation.heldout_share
     seed = context.settings.training.seed
     run = max(1, len(chunks) // PARTS)
-    first: dict[str, int] = {}
-    part = {
-        chunk.id: str(first.setdefault(chunk.content_hash, place) // run)
-        for place, chunk in enumerate(chunks)
-    }
-    parts = {part[query.chunk_id] for query in queries}
-    least = 2 if len(parts) >= MIN_GROUPS else 1
-    aside = least_of(parts, min(len(parts) - 1, max(least, round(share * len(parts)))), seed)
+    first_position: dict[str, int] = {}
+    part_of: dict[int, str] = {}
+    for position, chunk in enumerate(chunks):
+        first = first_position.setdefault(chunk.content_hash, position)
+        part_of[chunk.id] = str(first // run)
+    parts = {part_of[query.chunk_id] for query in queries}
+    min_parts = 2 if len(parts) >= MIN_GROUPS else 1
+    count = min(len(parts) - 1, max(min_parts, round(share * len(parts))))
+    held_out = sample_keys(parts, count, seed)
     why = f"the documents make fewer than {MIN_GROUPS} groups that could be held out as a whole"
-    context.choose("held out", f"{len(aside)} of {len(parts)} parts of {run} chunks", why)
-    sides: dict[str, Split] = {
-        key: "validation" if place < len(aside) // 3 else "heldout"
-        for place, key in enumerate(aside)
-    }
-    return [replace(query, split=sides.get(part[query.chunk_id], "train")) for query in queries]
+    context.choose("held out", f"{len(held_out)} of {len(parts)} parts of {run} chunks", why)
+    splits: dict[str, Split] = dict.fromkeys(held_out, "heldout")
+    for part in held_out[: len(held_out) // 3]:
+        splits[part] = "validation"
+    return [replace(query, split=splits.get(part_of[query.chunk_id], "train")) for query in queries]
 
 
-def _edited(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
-    """With the user's corrections of former queries that have been made again."""
+def _apply_corrections(
+    context: StageContext, queries: list[Query], chunks: Sequence[Chunk]
+) -> list[Query]:
+    """Repeat the user's corrections of queries that have been made again."""
     judged = {question_key(query.text) for query in context.store.judged()}
     hashes = {chunk.id: chunk.content_hash for chunk in chunks}
     return apply_edits(queries, hashes, read_edits(context.project), judged)

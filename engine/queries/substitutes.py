@@ -1,9 +1,9 @@
-"""Other words of the same meaning for words of a query, by the language model that writes the
-project's queries.
+"""Keywords of queries, and other words for them, by the language model that writes the project's
+queries.
 
-What a model has answered is kept in `cache/substitutes-RECIPE.jsonl`, a query a line, so that
-nothing is asked twice. It holds words of queries, and so of documents: what is not asked for any
-more is dropped.
+Its answers are kept in `cache/substitutes-RECIPE.jsonl` and `cache/keywords-RECIPE.jsonl`, a query
+a line, and asked for once. They hold words of queries, and so of documents: answers that are no
+longer needed are dropped.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +26,52 @@ from engine.queries.llm.shapes import BadAnswerError, Shape
 from engine.queries.opening import model_identity, open_chat
 from engine.queries.rules.tokens import fold
 
-PROMPT = "substitutes"
-PATTERN = "substitutes-*.jsonl"
-SHAPE = Shape("words", (("word", "text"), ("other", "text")))
 LIMIT = 384  # tokens of an answer
 MAX_LENGTH = 60  # characters of a replacement
-MAX_WORDS = 12
+MAX_PASSAGE = 4_000  # characters of an answer that are shown
 Found = dict[str, str]
 
 
-def language_model(snapshot: ProjectSnapshot) -> str:
-    """What names the language model that would be asked, and how; empty where the project's
-    queries come from none.
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the model is asked about at most `max_words` words of each query.
+
+    `name` is that of the prompt and of the cache.
+    """
+
+    name: str
+    shape: Shape
+    max_words: int
+
+    @property
+    def pattern(self) -> str:
+        """The names of the files that keep its answers."""
+        return f"{self.name}-*.jsonl"
+
+
+SUBSTITUTES = Task("substitutes", Shape("words", (("word", "text"), ("other", "text"))), 12)
+KEYWORDS = Task("keywords", Shape("words", (("word", "text"),)), 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query, those of its words that the model is asked about, and what answers it."""
+
+    query: str
+    words: Sequence[str]
+    passage: str = ""
+
+
+def language_model(snapshot: ProjectSnapshot, task: Task = SUBSTITUTES) -> str:
+    """Name the language model that would be asked, and how; empty if no model writes queries.
 
     Raises SettingsError or ModelError where the one that is named is not there.
     """
     if backend_of(snapshot) not in MODELS:
         return ""
     seed = snapshot.settings.training.seed
-    return fingerprint(
-        model=model_identity(snapshot), prompt=load_prompt(PROMPT).version, limit=LIMIT, seed=seed
-    )
+    prompt = load_prompt(task.name).version
+    return fingerprint(model=model_identity(snapshot), prompt=prompt, limit=LIMIT, seed=seed)
 
 
 def substitutes(
@@ -53,45 +79,72 @@ def substitutes(
     queries: Sequence[tuple[str, Sequence[str]]],
     progress: Callable[[int], None],
 ) -> tuple[list[Found], str]:
-    """For each query and its words: lower-case word → another, of those for which the model
-    knows one; and the model's name.
+    """Ask for other words, and return those of each query, and the model's name.
 
-    Raises SettingsError, ModelError or StageError where the model cannot be asked, CancelledError;
-    answers so far are kept.
+    Lower-case word → another, of those for which the model knows one. Raises SettingsError,
+    ModelError or StageError where the model cannot be asked, CancelledError; answers so far are
+    kept.
     """
-    path = context.project.path / "cache" / f"substitutes-{language_model(context)}.jsonl"
+    questions = [Question(query, words) for query, words in queries]
+    return _ask_about(context, SUBSTITUTES, questions, progress), _name(context)
+
+
+def keywords(
+    context: StageContext, questions: Sequence[Question], progress: Callable[[int], None]
+) -> list[frozenset[str]]:
+    """Ask which words of each query are keywords of its passage, and return them in lower case.
+
+    Empty for a query of which the model names none. Raises as `substitutes` does.
+    """
+    return [frozenset(found) for found in _ask_about(context, KEYWORDS, questions, progress)]
+
+
+def _ask_about(
+    context: StageContext,
+    task: Task,
+    questions: Sequence[Question],
+    progress: Callable[[int], None],
+) -> list[Found]:
+    """Return the model's answer to each question; former answers are not asked for again."""
+    path = context.project.path / "cache" / f"{task.name}-{language_model(context, task)}.jsonl"
     former = _read(path)
     kept = dict[str, Found]()
     model: ChatModel | None = None
-    found = []
+    answers = []
     try:
-        for number, (query, words) in enumerate(queries):
+        for number, question in enumerate(questions):
             if context.should_stop():
                 raise CancelledError("Cancelled.")
-            wanted = list(dict.fromkeys(word.lower() for word in words))[:MAX_WORDS]
-            key = _key(query, wanted)
+            words = list(dict.fromkeys(word.lower() for word in question.words))[: task.max_words]
+            wanted = Question(question.query, words, question.passage[:MAX_PASSAGE])
+            key = _key(wanted)
             answer = kept.get(key, former.get(key))
             if answer is None:
                 model = model or open_chat(context, context, context.should_stop)
-                answer = _answered(model, query, wanted, context.settings.training.seed)
+                answer = _answered(model, task, wanted, context.settings.training.seed)
                 if answer is not None:
                     _write(path, {**former, **kept, key: answer})
             if answer is not None:
                 kept[key] = answer
-            found.append(answer or {})
+            answers.append(answer or {})
             progress(number + 1)
     finally:
         if model is not None:
             model.close()
     if former.keys() - kept.keys():
         _write(path, kept)
-    forget_substitutes(context.project.path, but=path)
-    return found, _name(context)
+    _forget(context.project.path, task, but=path)
+    return answers
 
 
-def forget_substitutes(project: Path, but: Path | None = None) -> None:
-    """Drop all answers that are kept in a project's folder, `but` those of one file."""
-    for path in (project / "cache").glob(PATTERN):
+def forget_substitutes(project: Path) -> None:
+    """Drop all answers that are kept in a project's folder."""
+    for task in (SUBSTITUTES, KEYWORDS):
+        _forget(project, task)
+
+
+def _forget(project: Path, task: Task, but: Path | None = None) -> None:
+    for path in (project / "cache").glob(task.pattern):
         if path != but:
             path.unlink(missing_ok=True)
 
@@ -106,23 +159,30 @@ def _name(snapshot: ProjectSnapshot) -> str:
     return gguf_file(snapshot.project.path, settings.model).name
 
 
-def _answered(model: ChatModel, query: str, words: Sequence[str], seed: int) -> Found | None:
+def _answered(model: ChatModel, task: Task, question: Question, seed: int) -> Found | None:
     """None where asking again may bring more, such as of a server that was busy."""
+    words = question.words
     if not words:
         return {}
-    message = load_prompt(PROMPT).filled(
-        {"query": query.replace("=", " "), "words": ", ".join(words)}
-    )
+    values = {
+        "query": question.query.replace("=", " "),
+        "words": ", ".join(words),
+        "passage": question.passage,
+    }
+    message = load_prompt(task.name).filled(values)
     try:
-        reply = model.complete(Request(message, SHAPE, len(words), LIMIT, seed))
-        entries = SHAPE.read(reply.text)
+        reply = model.complete(Request(message, task.shape, len(words), LIMIT, seed))
+        entries = task.shape.read(reply.text)
     except UnansweredError as error:
         return {} if error.lasting else None
     except BadAnswerError:
         return {}
-    return dict(
-        _usable(entries[:-1] if reply.cut else entries, set(words))
-    )  # a word that was cut is none
+    if reply.cut:  # a word that was cut is none
+        entries = entries[:-1]
+    if task is KEYWORDS:
+        named = [entry["word"].strip().lower() for entry in entries]
+        return {word: "" for word in named if word in words}
+    return dict(_usable(entries, set(words)))
 
 
 def _usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Iterator[tuple[str, str]]:
@@ -160,6 +220,9 @@ def _write(path: Path, answers: Mapping[str, Found]) -> None:
     )
 
 
-def _key(query: str, words: Sequence[str]) -> str:
+def _key(question: Question) -> str:
     """The order of a query's words stays out of the cache."""
-    return hashlib.blake2b(json.dumps([query, *words]).encode(), digest_size=16).hexdigest()
+    parts = [question.query, *question.words]
+    if question.passage:
+        parts = [question.passage, *parts]
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()

@@ -1,19 +1,17 @@
-"""A language model asked about chunks that cover the corpus: each answer is kept, until the
-budget is spent.
-"""
+"""Writing of queries by a language model, about chunks that cover the corpus, within a budget."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.core.records import Chunk, Query
 from engine.core.text import duration
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
-from engine.project.store.chunks import IN_MEMORY, drawn
+from engine.project.store.chunks import IN_MEMORY, sample_indices
 from engine.queries.filters.consistency import format_share
 from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
@@ -30,15 +28,15 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 0.5
 MAX_REPORTED_PROBLEMS = 20
-# chunks without a single usable question, after which no more are tried: a budget would never end
-# it
 GIVE_UP = 200
+"""Number of chunks without a single usable question after which a run ends."""
 
 
 @dataclass
 class Written:
-    """Queries in chunk order, how many were made in all, how many were left out before any
-    filter for which reason, and those.
+    """Queries in order of their chunks, and those rejected before any filter (`lost`).
+
+    `made`: the number of all queries. `rejected`: the number of lost ones by reason.
     """
 
     queries: list[Query]
@@ -47,41 +45,47 @@ class Written:
     lost: list[Rejected]
 
 
-def written(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]) -> Written:
-    """Ask about chunks until the budget is spent (queries.max_queries, queries.max_hours), or
-    all are asked.
+def write_queries(
+    context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]
+) -> Written:
+    """Let the model write about chunks until the budget is spent or no chunk is left.
 
-    What was answered in a run before is not asked again, and counts. Raises CancelledError,
-    ModelError, SettingsError, StageError; answers so far are kept.
+    The budget is that of queries.max_queries and queries.max_hours. Answers of earlier runs are
+    reused, and count. Raises CancelledError, ModelError, SettingsError, StageError; answers so far
+    are kept.
     """
     ledger = Ledger(context.project, fingerprint(**writer_recipe(context, current_defaults())))
     try:
-        return _Walk(context, chunks, titles, ledger).go()
+        return _GenerationRun(context, chunks, titles, ledger).run()
     finally:
         ledger.close()
 
 
 def forget_gone(snapshot: ProjectSnapshot) -> None:
-    """Drop answers about chunks that are no longer in the corpus."""
+    """Delete answers about chunks that are no longer in the corpus."""
     if not answer_files(snapshot.project):
         return
     titles = snapshot.store.titles()
-    keys = {
-        passage_key(chunk, titles.get(chunk.document_id, ""))
-        for chunk in snapshot.store.each_chunk()
-    }
+    chunks = snapshot.store.each_chunk()
+    keys = {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in chunks}
     forget_others(snapshot.project, keys)
 
 
 @dataclass
-class _Walk:
+class _GenerationRun:
+    """One run of `write_queries`; positions are places in `chunks`.
+
+    `queries`: position of the chunk and query, in the order of answers. `answered`: the number of
+    answers that were used; `unanswered`: those of them with a problem. `seconds`: their time.
+    """
+
     context: StageContext
     chunks: Sequence[Chunk]
     titles: Mapping[int, str]
     ledger: Ledger
-    found: list[tuple[int, Query]] = field(default_factory=list)
+    queries: list[tuple[int, Query]] = field(default_factory=list)
     lost: list[Rejected] = field(default_factory=list)
-    done: int = 0
+    answered: int = 0
     unanswered: int = 0
     seconds: float = 0.0
     _problems: set[str] = field(default_factory=set)
@@ -89,43 +93,43 @@ class _Walk:
     _order: Sequence[int] = ()
     _reported_at: float = 0.0
     _fruitless: int = 0
-    _why: Counter[str] = field(default_factory=Counter)
+    _reasons: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         settings = self.context.settings.queries
         self._course = Course(Budget(settings.max_queries, settings.max_hours * HOUR))
 
-    def go(self) -> Written:
+    def run(self) -> Written:
+        """Ask until the budget is spent. Raises as `write_queries`."""
         budget = self._course.budget
-        self._order = self._ordered(budget)
-        entries = self._entries(self._order)
+        self._order = self._choose_order(budget)
+        answers = self._answers_in_order(self._order)
         try:
-            for position, entry in entries:
+            for position, answer in answers:
                 self.context.check_stop()
-                self._take(position, entry)
-                if self.done in (10, 100, 1000, 10_000):
+                self._use(position, answer)
+                if self.answered in (10, 100, 1000, 10_000):
                     self._report_share()
-                if budget.spent(len(self.found), self.seconds):
+                if budget.spent(len(self.queries), self.seconds):
                     break
         finally:
-            entries.close()
+            answers.close()
             if self._backend is not None:
                 self._backend.close()
-        answered = self._course.done.chunks
-        self.context.progress(answered, answered, "chunks")
+        chunks_done = self._course.done.chunks
+        self.context.progress(chunks_done, chunks_done, "chunks")
         self._report_share()
-        queries = [
-            query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])
-        ]
-        lost = self.lost + [
-            Rejected(query, Reason.BEYOND) for _, query in self.found[budget.queries :]
-        ]
+        within = sorted(self.queries[: budget.queries], key=lambda item: item[0])
+        beyond = self.queries[budget.queries :]
+        lost = [*self.lost, *(Rejected(query, Reason.BEYOND) for _, query in beyond)]
         rejected = by_reason(lost) + Counter({Reason.NO_ANSWER: self.unanswered})
-        return Written(queries, len(self.found) + len(self.lost), rejected, lost)
+        made = len(self.queries) + len(self.lost)
+        return Written([query for _, query in within], made, rejected, lost)
 
-    def _ordered(self, budget: Budget) -> list[int]:
-        """Where not all chunks can be asked, those that are must cover the corpus, wherever the
-        budget ends.
+    def _choose_order(self, budget: Budget) -> list[int]:
+        """Return the positions in the order in which to ask.
+
+        If the budget may not reach all chunks, those asked first cover the corpus.
         """
         seed = self.context.settings.training.seed
         check = self.context.check_stop
@@ -134,8 +138,10 @@ class _Walk:
             return list(rounds(self.chunks, seed))
         from engine.lexical.analysis import Analyzer
 
-        places = drawn(len(self.chunks), seed, most=max(IN_MEMORY, budget.queries)).tolist()
-        chunks = [self.chunks[place] for place in places]
+        positions = sample_indices(
+            len(self.chunks), seed, most=max(IN_MEMORY, budget.queries)
+        ).tolist()
+        chunks = [self.chunks[position] for position in positions]
         vectors = word_vectors(chunks, Analyzer(corpus_language(self.context)), check)
         order, clusters = covering_order(chunks, vectors, seed, check)
         reason = (
@@ -143,59 +149,62 @@ class _Walk:
             " chunks (TF-IDF)"
         )
         self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
-        return [places[place] for place in order]
+        return [positions[index] for index in order]
 
-    def _entries(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
-        """The entry of each position, in order.
+    def _answers_in_order(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
+        """Yield each position with its answer, in order.
 
-        Answers that come before their turn are on the disk and wait for it, so that a budget
-        reaches the same chunks however many are asked at once.
+        Answers that come early are kept back, so that a budget reaches the same chunks however many
+        are asked at once.
         """
         early: dict[int, Answer] = {}
-        answers: Generator[tuple[int, Answer]] | None = None
+        new_answers: Generator[tuple[int, Answer]] | None = None
         try:
             for position in order:
-                entry = early.pop(position, None)
-                if entry is None and (entry := self.ledger.get(self._key(position))) is not None:
-                    self._count(entry, own=False)
-                # the model is loaded when there is something to ask
-                if entry is None and answers is None:
-                    answers = self._answers(order)
-                while entry is None and answers is not None:
-                    place, found = next(answers)
-                    if place == position:
-                        entry = found
+                answer = early.pop(position, None)
+                if answer is None:
+                    answer = self.ledger.get(self._key(position))
+                    if answer is not None:
+                        self._count(answer, own=False)
+                if answer is None and new_answers is None:
+                    # The model is loaded only once there is something to ask.
+                    new_answers = self._ask(order)
+                while answer is None and new_answers is not None:
+                    next_position, next_answer = next(new_answers)
+                    if next_position == position:
+                        answer = next_answer
                     else:
-                        early[place] = found
-                if entry is not None:
-                    yield position, entry
+                        early[next_position] = next_answer
+                if answer is not None:
+                    yield position, answer
         finally:
-            if answers is not None:
-                answers.close()
+            if new_answers is not None:
+                new_answers.close()
 
-    def _answers(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
-        """Ask about what the ledger does not hold, and put it there, as the answers come."""
+    def _ask(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
+        """Ask about chunks that the ledger lacks; add and yield the answers as they come."""
         self._backend = open_writer(self.context)
         self.context.choose(
             "backend",
             self._backend.name,
             f"queries are written by {self._backend.model or 'the endpoint'}",
         )
-        open_ones = (position for position in order if self.ledger.get(self._key(position)) is None)
         self._report_progress()
-        passages = (
-            Passage(position, self.chunks[position], self._title(position))
-            for position in open_ones
-        )
-        for position, answer in self._backend.answers(passages):
+        for position, answer in self._backend.answers(self._open_passages(order)):
             key = self._key(position)
             if answer.refused and self.ledger.refused(key):
                 answer = replace(answer, lasting=True)
-            entry = self.ledger.add(key, answer)
-            if entry.problem:
-                self._report_problem(entry.problem)
-            self._count(entry, own=entry.is_final)
-            yield position, entry
+            answer = self.ledger.add(key, answer)
+            if answer.problem:
+                self._report_problem(answer.problem)
+            self._count(answer, own=answer.is_final)
+            yield position, answer
+
+    def _open_passages(self, order: Sequence[int]) -> Iterator[Passage]:
+        """Yield the passages without an answer in the ledger."""
+        for position in order:
+            if self.ledger.get(self._key(position)) is None:
+                yield Passage(position, self.chunks[position], self._title(position))
 
     def _title(self, position: int) -> str:
         return self.titles.get(self.chunks[position].document_id, "")
@@ -203,54 +212,57 @@ class _Walk:
     def _key(self, position: int) -> str:
         return passage_key(self.chunks[position], self._title(position))
 
-    def _take(self, position: int, entry: Answer) -> None:
+    def _use(self, position: int, answer: Answer) -> None:
+        """Add the queries of an answer."""
         chunk = self.chunks[position]
-        self.done += 1
-        self.seconds += entry.seconds
-        self.unanswered += bool(entry.problem)
-        self.found += [(position, item.about(chunk)) for item in entry.items]
-        self.lost += [
-            Rejected(dropped.item.about(chunk), dropped.reason) for dropped in entry.dropped
-        ]
+        self.answered += 1
+        self.seconds += answer.seconds
+        if answer.problem:
+            self.unanswered += 1
+        for item in answer.items:
+            self.queries.append((position, item.about(chunk)))
+        for dropped in answer.dropped:
+            self.lost.append(Rejected(dropped.item.about(chunk), dropped.reason))
 
-    def _count(self, entry: Answer, own: bool) -> None:
-        """Follow the answers as they come: those before one in the order may take much longer.
+    def _count(self, answer: Answer, own: bool) -> None:
+        """Count an answer as soon as it comes, for progress, cost and the decision to give up.
 
-        `own`: it was written in this run, and its time is that of an answer, not of a server that
-        failed.
+        `own`: it was written in this run, and its time is that of an answer, not of a failed
+        request. Raises StageError if too many chunks gave no usable question.
         """
         course = self._course
-        self._why.update(entry.counts)
-        self._why[Reason.NO_ANSWER] += bool(entry.problem)
-        course.take(Pace(1, entry.seconds, len(entry.items)), own)
+        self._reasons.update(answer.counts)
+        if answer.problem:
+            self._reasons[Reason.NO_ANSWER] += 1
+        course.take(Pace(1, answer.seconds, len(answer.items)), own)
         if own and course.answered == MEASURED:
             self._report_cost()
         if not course.done.queries:
-            self._fruitless += entry.is_final and (own or not self.context.forced)
+            # Answers of earlier runs count, too, unless this run was forced.
+            if answer.is_final and (own or not self.context.forced):
+                self._fruitless += 1
             left = len(self._order) - course.done.chunks
-            # what was answered before counts, too, unless the run was forced
             if self._fruitless >= GIVE_UP and left > 0:
                 raise no_usable_queries(
-                    course.done.chunks, left, GIVE_UP, self._why, self.context.project.argument
+                    course.done.chunks, left, GIVE_UP, self._reasons, self.context.project.argument
                 )
         if time.monotonic() - self._reported_at >= REPORT_SECONDS:
             self._report_progress()
 
     def _report_progress(self) -> None:
-        """How many chunks will be asked is an estimate from how many questions each has given."""
+        """Report the progress; the total is an estimate from the questions per chunk so far."""
         self._reported_at = time.monotonic()
-        self.context.progress(
-            self._course.done.chunks, self._course.reach(len(self._order)), "chunks"
-        )
+        total = self._course.reach(len(self._order))
+        self.context.progress(self._course.done.chunks, total, "chunks")
 
     def _report_cost(self) -> None:
         budget = self._course.budget
         pace = self._course.pace
         total = len(self._order)
         reached = self._course.reach(total)
-        left = sum(
-            self.ledger.get(self._key(position)) is None for position in self._order[:reached]
-        )
+        left = len(list(self._open_passages(self._order[:reached])))
+        if not left:
+            return
         limits = (
             f"at most {budget.queries} queries (queries.max_queries), before filters leave some out"
         )
@@ -260,21 +272,19 @@ class _Walk:
             whole = f"{total} in all"
         else:
             whole = f"{reached} of {total} are within the budget"
-        more = f"{left} more chunk{'s' if left > 1 else ''}"
-        cost = f"about {duration(pace.each * left)} for {more} ({whole})"
-        if left:
-            self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
+        chunks = "1 more chunk" if left == 1 else f"{left} more chunks"
+        cost = f"about {duration(pace.each * left)} for {chunks} ({whole})"
+        self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
 
     def _report_share(self) -> None:
-        total = len(self.found) + len(self.lost)
+        total = len(self.queries) + len(self.lost)
         if total:
-            share = f"{format_share(len(self.found) / total)} kept"
-            self.context.choose(
-                "evidence check", share, f"of {total} questions: their evidence is in the chunk"
-            )
+            share = f"{format_share(len(self.queries) / total)} kept"
+            why = f"of {total} questions: their evidence is in the chunk"
+            self.context.choose("evidence check", share, why)
 
     def _report_problem(self, problem: str) -> None:
-        """Each problem once, and not too many: a run of thousands of chunks may meet them often."""
+        """Report a problem, up to a maximum number of different ones."""
         self._problems.add(problem)
         if len(self._problems) <= MAX_REPORTED_PROBLEMS:
             self.context.choose("chunk left out", problem, "no query is made of it")

@@ -1,3 +1,1 @@
-"""Service: a query and passages → scores, by a cross-encoder in a folder or on a server on site,
-within a time.
-"""
+"""Reranking: scores of passages for a query, by a cross-encoder's folder or a server on site."""

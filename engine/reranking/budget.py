@@ -1,4 +1,4 @@
-"""As many passages as a reranker can score within a time, by what its last batch took."""
+"""Scoring of as many passages as a reranker manages within a time limit."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ if TYPE_CHECKING:
     from engine.reranking.reranker import Reranker
 
 MAX_PASSAGES = 100
-"""Of a search: BM25 and the encoder give as many at least."""
+"""Maximum number of passages per search; BM25 and the encoder return at least as many."""
 WARM_UP = "A passage of some length, by which the pace is known before the first search. " * 8
-MARGIN = 1.1  # a batch is expected to take so much longer than by the pace of the last one
-MAX_CHARACTERS = 2500  # of a pair: what lies beyond is cut by the models
+"""Passage by which the pace is measured before the first search."""
+MARGIN = 1.1
+"""Factor by which a batch is expected to be slower than the last one."""
+MAX_CHARACTERS = 2500
+"""Length of a pair beyond which models cut it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """`scores` (k,) of the first k passages, in `seconds`.
+    """The `scores` (k,) of the first k passages, and the `seconds` that they took.
 
-    `problem`: why there are no more, other than that the time was over.
+    `problem`: the error that ended the scoring, if it was not the time limit.
     """
 
     scores: NDArray[np.float32]
@@ -38,8 +41,10 @@ class Scored:
 
 
 class BudgetedReranker:
-    """A batch takes a tenth of the time at most (on a server half), so that little is lost where
-    a machine slows down and its last batch is not waited for. For one thread at a time.
+    """A reranker that keeps within a time limit, by the pace of its last batch.
+
+    A batch takes at most a tenth of the time (on a server half), so that little is lost if the
+    machine slows down and the last batch is abandoned. For one thread at a time.
     """
 
     def __init__(
@@ -48,68 +53,76 @@ class BudgetedReranker:
         self.reranker = reranker
         self.seconds = seconds
         self._clock = clock
-        self._pace = 0.0  # of the last batch: seconds a pair, and characters of its longest pair
+        # Of the last batch: seconds per pair, and characters of its longest pair.
+        self._pace = 0.0
         self._longest = 0
 
     def load(self) -> None:
-        """Load the model, and learn its pace, so that neither counts in the first search's time.
+        """Load the model and measure its pace, neither of which then counts for the first search.
 
         Raises as `Reranker.scores`.
         """
         self.reranker.load()
         if self.reranker.first_batch == 1:
-            self._timed(inf, "warm up", [WARM_UP])
+            self._score_batch(inf, "warm up", [WARM_UP])
 
     def scores(
         self, query: str, passages: Sequence[str], stop: Callable[[], bool] = lambda: False
     ) -> Scored:
-        """Of the first passages, as many as fit.
+        """Score as many of the first passages as the time allows.
 
-        `stop` is asked between batches. Errors are in the answer.
+        `stop` is called between batches. An error is part of the result.
         """
-        began = self._clock()
-        found = [np.empty(0, np.float32)]
+        start = self._clock()
+        batches = [np.empty(0, np.float32)]
         done = 0
         problem = None
         while done < len(passages) and not stop():
-            left = self.seconds - (self._clock() - began)
-            if not (size := self._fitting(query, passages[done:], left)):
+            remaining = self.seconds - (self._clock() - start)
+            size = self._batch_size(query, passages[done:], remaining)
+            if not size:
                 break
+            batch = passages[done : done + size]
             try:
-                found.append(self._timed(left, query, passages[done : done + size]))
+                batches.append(self._score_batch(remaining, query, batch))
             except EngineError as error:
                 problem = error
                 break
             done += size
         if not done and problem is None and passages and not stop():
-            self._pace /= 2  # or a moment in which the machine was busy would be the end of it
+            # Otherwise a single moment in which the machine was busy would disable reranking.
+            self._pace /= 2
             problem = too_slow(self.reranker.name)
-        return Scored(np.concatenate(found), self._clock() - began, problem)
+        return Scored(np.concatenate(batches), self._clock() - start, problem)
 
-    def _timed(self, left: float, query: str, batch: Sequence[str]) -> NDArray[np.float32]:
-        began = self._clock()
+    def _score_batch(
+        self, remaining: float, query: str, batch: Sequence[str]
+    ) -> NDArray[np.float32]:
+        start = self._clock()
         try:
-            return self.reranker.scores(query, batch, left)
+            return self.reranker.scores(query, batch, remaining)
         finally:
-            pace = (self._clock() - began) / len(batch)
-            self._pace = max(pace, (pace + self._pace) / 2)  # slower at once, faster by and by
-            self._longest = max(_length(query, one) for one in batch)
+            pace = (self._clock() - start) / len(batch)
+            # A slower pace counts at once, a faster one gradually.
+            self._pace = max(pace, (pace + self._pace) / 2)
+            self._longest = max(_length(query, passage) for passage in batch)
 
-    def _fitting(self, query: str, passages: Sequence[str], left: float) -> int:
-        """How many of the next passages make a batch; 0 where the time does not suffice for one."""
-        if left <= 0 or not self._longest:
-            if left > 0:
-                return min(len(passages), self.reranker.first_batch)
+    def _batch_size(self, query: str, passages: Sequence[str], remaining: float) -> int:
+        """Return how many of the next passages to score at once; 0 if there is no time for one."""
+        if remaining <= 0:
             return 0
+        if not self._longest:
+            return min(len(passages), self.reranker.first_batch)
         size = 0
         longest = self._longest
-        most = min(left, self.reranker.batch_share * self.seconds)
+        limit = remaining  # for a single passage
         for passage in passages:
             longest = max(longest, _length(query, passage))
-            taken = MARGIN * self._pace * longest / self._longest * (size + 1)
-            if taken > (most if size else left):
+            expected = MARGIN * self._pace * longest / self._longest * (size + 1)
+            if expected > limit:
                 break
             size += 1
+            limit = min(remaining, self.reranker.batch_share * self.seconds)
         return size
 
 

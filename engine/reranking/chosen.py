@@ -1,4 +1,4 @@
-"""The reranker that `search.reranker` names: a cross-encoder's folder, or a server on site."""
+"""The reranker that `search.reranker` names: a cross-encoder's folder or a server on site."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, first_line
-from engine.reranking.reranker import finite, too_slow
+from engine.reranking.reranker import require_finite, too_slow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class FolderReranker:
     """A cross-encoder on this machine, loaded when it is first needed.
 
-    It computes in a thread of its own, so that a search need not wait for the end of a batch on a
-    machine that is busy all of a sudden.
+    It computes in its own thread, so that a search need not wait for the end of a slow batch.
     """
 
     batch_share = 0.1
@@ -41,59 +40,57 @@ class FolderReranker:
         self._thread = ThreadPoolExecutor(1)
 
     def load(self) -> None:
-        """Where and how precisely it runs is chosen as for the encoder."""
+        """Load the model, with device and precision as for the encoder."""
         self.scores("a", ["b"])
 
     def scores(
         self, query: str, passages: Sequence[str], seconds: float = inf
     ) -> NDArray[np.float32]:
-        """See `Reranker`."""
-        job = self._thread.submit(self._scores, query, passages)
+        """Return the scores (n,) of passages for a query, see `Reranker`."""
+        job = self._thread.submit(self._compute, query, passages)
         try:
-            found = job.result(None if seconds == inf else seconds)
+            scores = job.result(None if seconds == inf else seconds)
         except EngineError:
             raise
         except TimeoutError:
             job.cancel()
             raise too_slow(self.name) from None
-        except Exception as error:  # whatever model libraries raise: a search does without
+        except Exception as error:  # any error of model libraries: search goes on without it
             raise EngineError(
                 f"The reranker {self.name} failed.",
                 first_line(error),
                 "Close other programs if memory is short, or name another in search.reranker.",
                 code="reranker-failed",
             ) from error
-        return finite(found, self.name)
+        return require_finite(scores, self.name)
 
-    def _scores(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
+    def _compute(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
         from engine.encoders.hardware import choose_hardware
         from engine.reranking.cross_encoder import CrossEncoder
 
         if self._model is None:
-            self._model = CrossEncoder(
-                self._folder.path, choose_hardware(self._encoder.device, self._encoder.dtype)
-            )
+            hardware = choose_hardware(self._encoder.device, self._encoder.dtype)
+            self._model = CrossEncoder(self._folder.path, hardware)
         return self._model.scores(query, passages)
 
 
 def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
-    """The one that `search.reranker` names, not loaded yet; None where it names none.
+    """Return the reranker that `search.reranker` names, not loaded yet; None if it is empty.
 
-    A relative path starts at the project folder.
-
-    Raises ModelError for a folder that cannot be used, SettingsError for an address that cannot or
-    may not be.
+    A relative path starts at the project folder. Raises ModelError for a folder that cannot be
+    used, SettingsError for an address that is invalid or not allowed.
     """
-    named = settings.search.reranker
-    if not named:
+    name = settings.search.reranker
+    if not name:
         return None
     from engine.endpoint.address import is_server
 
-    if is_server(named):
+    if is_server(name):
         from engine.reranking.server import ServerReranker
 
         return ServerReranker(project.path, settings.search)
     from engine.reranking.folder import resolve_cross_encoder
 
-    path = (project.path / Path(named).expanduser()).absolute()
-    return FolderReranker(resolve_cross_encoder(path, project.path / "cache"), settings.encoder)
+    path = (project.path / Path(name).expanduser()).absolute()
+    folder = resolve_cross_encoder(path, project.path / "cache")
+    return FolderReranker(folder, settings.encoder)

@@ -1,7 +1,8 @@
-"""A cross-encoder in memory: pairs → scores."""
+"""A loaded cross-encoder, which scores pairs of query and passage."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +27,11 @@ _INPUTS = ("input_ids", "token_type_ids")
 
 
 class CrossEncoder:
-    """The score is the logit of a model with one label, and logit(yes) − logit(no) of one with two.
+    """A cross-encoder; pairs are cut at 512 tokens.
 
-    A pair is cut at 512 tokens.
-
-    Raises ModelError where the folder cannot be loaded, MemoryError or torch's own where memory
-    runs out.
+    The score is the logit of a model with one label, and logit(yes) − logit(no) of a model with
+    two. Raises ModelError if the folder cannot be loaded, MemoryError or torch's own error if
+    memory runs out.
     """
 
     def __init__(self, path: Path, hardware: Hardware) -> None:
@@ -40,7 +40,7 @@ class CrossEncoder:
         self.max_tokens = min(MAX_TOKENS, longest_text(path))
 
     def scores(self, query: str, passages: Sequence[str]) -> Floats:
-        """(n,) Scores of a query with n passages, computed in batches of similar length."""
+        """Return the scores (n,) of a query with n passages, computed in batches of like length."""
         scores = np.empty(len(passages), np.float32)
         if passages:
             encoded = self.encoded([query] * len(passages), passages)
@@ -51,10 +51,10 @@ class CrossEncoder:
         return scores
 
     def encoded(self, queries: Sequence[str], passages: Sequence[str]) -> Any:
-        """What the tokenizer makes of the pairs, without padding."""
-        sides = [list(map(encodable, side)) for side in (queries, passages)]
+        """Tokenize pairs, without padding."""
         return self._tokenizer(
-            *sides,
+            list(map(encodable, queries)),
+            list(map(encodable, passages)),
             truncation="longest_first",
             max_length=self.max_tokens,
             padding=False,
@@ -62,26 +62,24 @@ class CrossEncoder:
         )
 
     def scores_of(self, encoded: Any, places: Sequence[int] | NDArray[np.integer]) -> Floats:
-        """(b,) Scores of those of the `encoded` pairs at `places`.
+        """Return the scores (b,) of the `encoded` pairs at `places` (b,).
 
         Lengths are padded to a multiple of 16, since bfloat16 kernels are compiled for every shape.
         """
         import torch
 
         rows = {name: [encoded[name][i] for i in places] for name in _INPUTS if name in encoded}
-        longest = min(
-            -(-max(map(len, rows["input_ids"])) // LENGTH_GRID) * LENGTH_GRID, self.max_tokens
-        )
+        longest = max(map(len, rows["input_ids"]))
+        length = min(math.ceil(longest / LENGTH_GRID) * LENGTH_GRID, self.max_tokens)
+        inputs = padded(rows, self._tokenizer, self._device, length)
         with torch.inference_mode():
-            logits = self._model(
-                **padded(rows, self._tokenizer, self._device, longest)
-            ).logits.float()  # (b, labels)
+            logits = self._model(**inputs).logits.float()  # (b, labels)
             if logits.shape[1] == 2:
-                scores = logits[:, -1] - logits[:, 0]
+                logit = logits[:, -1] - logits[:, 0]
             else:
-                scores = logits[:, 0]
-        found: Floats = scores.cpu().numpy()
-        return found
+                logit = logits[:, 0]
+        scores: Floats = logit.cpu().numpy()
+        return scores
 
 
 def _load(path: Path, hardware: Hardware) -> tuple[Any, Any]:
@@ -101,10 +99,9 @@ def _load(path: Path, hardware: Hardware) -> tuple[Any, Any]:
         raise
     except Exception as error:
         raise _unusable(path, first_line(error)) from error
-    if model.config.num_labels > 2:
-        raise _unusable(
-            path, f"It gives {model.config.num_labels} numbers for a pair, wanted are one or two."
-        )
+    labels = model.config.num_labels
+    if labels > 2:
+        raise _unusable(path, f"It gives {labels} numbers for a pair, wanted are one or two.")
     return model, tokenizer
 
 

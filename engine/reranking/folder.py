@@ -1,6 +1,4 @@
-"""The folder of a cross-encoder: found, checked and named by its content, before anything is
-loaded.
-"""
+"""The folder of a cross-encoder, which is checked and fingerprinted before anything is loaded."""
 
 from __future__ import annotations
 
@@ -24,10 +22,7 @@ _SAVE_AGAIN = (
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoderFolder:
-    """A checked model that scores a (query, chunk) pair.
-
-    `cache`: the folder its scores are kept in.
-    """
+    """A checked folder of a cross-encoder; `cache`: the folder for its cached scores."""
 
     path: Path
     fingerprint: str
@@ -35,12 +30,12 @@ class CrossEncoderFolder:
 
 
 def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
-    """The checked folder: config.json, tokenizer.json and safetensors of a sequence classifier
-    with one or two labels.
+    """Check the folder of a cross-encoder and return it with its fingerprint.
 
-    `caches` is the folder for cached scores. Raises ModelError for a folder that is missing or
-    incomplete, holds another kind of model, or would need unsafe code (pickled weights, custom
-    Python). Nothing is ever downloaded.
+    It must contain config.json, tokenizer.json and safetensors of a sequence classifier with one or
+    two labels. `caches` is the folder for cached scores. Raises ModelError for a folder that is
+    missing or incomplete, contains another kind of model, or would need unsafe code (pickled
+    weights, custom Python). Nothing is ever downloaded.
     """
     if not path.is_dir():
         raise _unusable(path, "There is no such folder; nothing is downloaded.")
@@ -48,7 +43,7 @@ def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
         if not (path / name).is_file():
             raise _unusable(path, f"{name} is missing.")
     _check_config(path, read_object(path / "config.json"))
-    files = [*_weights(path), *(path / name for name in _CONFIGS if (path / name).is_file())]
+    files = [*_find_weights(path), *(path / name for name in _CONFIGS if (path / name).is_file())]
     digests = [f"{file.name} {remembered_sha256(file)}" for file in files]
     fingerprint = hashlib.sha256("\n".join(digests).encode()).hexdigest()
     return CrossEncoderFolder(path, fingerprint, caches / f"pair-scores-{fingerprint[:16]}")
@@ -61,12 +56,11 @@ def _check_config(path: Path, config: dict[str, Any]) -> None:
                 path, f"{name} names custom Python code (auto_map), which is never run."
             )
     kinds = config.get("architectures")
-    if not isinstance(kinds, list) or not kinds or not str(kinds[0]).endswith(_HEAD):
-        if isinstance(kinds, list) and kinds:
-            found = kinds[0]
-        else:
-            found = "not named"
-        raise _unusable(path, f"Its architecture is {found}; a cross-encoder's ends in {_HEAD}.")
+    kind = "not named"
+    if isinstance(kinds, list) and kinds:
+        kind = str(kinds[0])
+    if not kind.endswith(_HEAD):
+        raise _unusable(path, f"Its architecture is {kind}; a cross-encoder's ends in {_HEAD}.")
     labels = config.get("id2label")
     if isinstance(labels, dict) and len(labels) > 2:
         raise _unusable(
@@ -74,21 +68,17 @@ def _check_config(path: Path, config: dict[str, Any]) -> None:
         )
 
 
-def _weights(path: Path) -> list[Path]:
-    found = sorted(path.glob("model*.safetensors"))
-    if not found:
+def _find_weights(path: Path) -> list[Path]:
+    """Return the readable files of weights. Raises ModelError."""
+    files = sorted(path.glob("model*.safetensors"))
+    if not files:
         pickles = [*path.glob("*.bin"), *path.glob("*.pt")]
-        raise _unusable(
-            path,
-            (
-                f"Its weights are only in {pickles[0].name}, a pickle file."
-                if pickles
-                else "It has no weights."
-            ),
-        )
-    for file in found:
+        if pickles:
+            raise _unusable(path, f"Its weights are only in {pickles[0].name}, a pickle file.")
+        raise _unusable(path, "It has no weights.")
+    for file in files:
         tensor_names(file)
-    return found
+    return files
 
 
 def _unusable(path: Path, why: str) -> ModelError:

@@ -1,4 +1,4 @@
-"""What every reranker offers, in a folder or on a server."""
+"""The interface of rerankers, in a folder or on a server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 
 
 class Reranker(Protocol):
-    """For one thread at a time.
+    """A model that scores passages for a query, for one thread at a time.
 
-    `name`: its folder's name, or the server's address; `fingerprint` names its scores.
-
-    `batch_share`: the share of a time budget that one batch may take: what is under way cannot be
-        broken off, unless a server
-    does it. `first_batch`: passages of a batch while nothing is known of its speed.
+    `name`: its folder's name, or the server's address. `fingerprint`: identifies its scores.
+    `batch_share`: the share of a time limit that one batch may take, as only a server can abandon
+    one. `first_batch`: the number of passages in a batch while its speed is unknown.
     """
 
     name: str
@@ -29,22 +27,20 @@ class Reranker(Protocol):
     first_batch: int
 
     def load(self) -> None:
-        """Make it ready. Raises as `scores`."""
+        """Load the model. Raises as `scores`."""
 
     def scores(
         self, query: str, passages: Sequence[str], seconds: float = inf
     ) -> NDArray[np.float32]:
-        """(n,) The higher, the better n passages answer the query.
+        """Return scores (n,) of n passages: the higher, the better a passage answers the query.
 
-        They are waited for no longer than so many seconds.
-
-        Raises ModelError where the model cannot be loaded or a server refuses, StageError where no
-        answer comes, EngineError where it fails, or its scores cannot be used.
+        Waits no longer than `seconds`. Raises ModelError if the model cannot be loaded or a server
+        refuses, StageError if no answer comes, EngineError if it fails or its scores are unusable.
         """
 
 
 def too_slow(name: str) -> EngineError:
-    """The error of a reranker that does not score one batch in the time of a search."""
+    """Return the error for a reranker that cannot score one batch within the time limit."""
     return EngineError(
         f"The reranker {name} is too slow.",
         "Passages take longer than search.rerank_seconds allows for.",
@@ -53,11 +49,8 @@ def too_slow(name: str) -> EngineError:
     )
 
 
-def finite(scores: NDArray[np.float32], name: str) -> NDArray[np.float32]:
-    """The scores, which the reranker of that name gave.
-
-    Raises EngineError where one is not finite.
-    """
+def require_finite(scores: NDArray[np.float32], name: str) -> NDArray[np.float32]:
+    """Return the scores of a reranker. Raises EngineError if any is not finite."""
     import numpy as np
 
     if not np.isfinite(scores).all():

@@ -1,6 +1,4 @@
-"""A reranker on a server that speaks /v1/rerank as Cohere, Jina, vLLM and llama.cpp have it: on
-this machine or on site.
-"""
+"""A reranker on a server with the /v1/rerank API of Cohere, Jina, vLLM and llama.cpp."""
 
 from __future__ import annotations
 
@@ -22,19 +20,21 @@ from engine.endpoint.address import Address, server_key
 from engine.endpoint.asking import ModelServer
 from engine.endpoint.exchange import ExchangeError
 from engine.endpoint.servers import note_server
-from engine.reranking.reranker import finite, too_slow
+from engine.reranking.reranker import require_finite, too_slow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.settings.schema import SearchSettings
 
-SECONDS = 60.0  # limit of a request where there is no budget
-BATCH = 32  # passages of a request
+SECONDS = 60.0
+"""Time limit of a request without a budget."""
+BATCH = 32
+"""Maximum number of passages in a request."""
 
 
 class ServerReranker:
-    """`project`: the folder where it is noted that the server gets text.
+    """A reranking server; `project` is the folder that records which servers get text.
 
     Raises SettingsError for an address or a key that cannot be used.
     """
@@ -60,44 +60,51 @@ class ServerReranker:
         self.fingerprint = json_sha256(["rerank", self.name, self._model])
 
     def load(self) -> None:
-        """There is nothing to load."""
+        """Do nothing: the server loads its model itself."""
 
     def scores(
         self, query: str, passages: Sequence[str], seconds: float = inf
     ) -> NDArray[np.float32]:
-        """See `Reranker`. Passages go in requests of 32 at most, which share the time."""
-        until = monotonic() + seconds
+        """Return the scores (n,) of passages for a query, see `Reranker`.
+
+        The requests, of at most 32 passages, share the time.
+        """
+        deadline = monotonic() + seconds
         with disk_errors("The address of the reranking server cannot be noted."):
             note_server(self._project, self.name)
-        found = [np.empty(0, np.float32)]
+        batches = [np.empty(0, np.float32)]
         for start in range(0, len(passages), BATCH):
-            if (left := until - monotonic()) <= 0:
+            remaining = deadline - monotonic()
+            if remaining <= 0:
                 raise too_slow(self.name)
             batch = [encodable(passage) for passage in passages[start : start + BATCH]]
-            named = {"model": self._model} if self._model else {}
-            request = {"query": encodable(query), "documents": batch, "top_n": len(batch), **named}
-            found.append(
-                self._server.ask(request, partial(self._read, count=len(batch)), within=left)
-            )
-        return np.concatenate(found)
+            request: dict[str, Any] = {
+                "query": encodable(query),
+                "documents": batch,
+                "top_n": len(batch),
+            }
+            if self._model:
+                request["model"] = self._model
+            read = partial(self._read_scores, count=len(batch))
+            batches.append(self._server.ask(request, read, within=remaining))
+        return np.concatenate(batches)
 
-    def _read(self, body: bytes, count: int) -> NDArray[np.float32]:
-        """The scores (count,) of an answer, in the order of the passages."""
+    def _read_scores(self, body: bytes, count: int) -> NDArray[np.float32]:
+        """Return the scores (count,) in an answer, in the order of the passages."""
         try:
             results: list[dict[str, Any]] = json.loads(body)["results"]
-            scores = {index(one["index"]): float(one["relevance_score"]) for one in results}
+            scores = {index(item["index"]): float(item["relevance_score"]) for item in results}
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise ExchangeError("the answer holds no scores") from None
         if len(results) != count:
-            raise self._unusable(
-                f"{count} passages were sent and {len(results)} scores came back.", "endpoint-count"
-            )
+            why = f"{count} passages were sent and {len(results)} scores came back."
+            raise self._unusable(why, "endpoint-count")
         if sorted(scores) != list(range(count)):
             why = f"Each has an 'index', but these are not the numbers from 0 to {count - 1}."
             raise self._unusable(why, "endpoint-index")
-        with np.errstate(over="ignore"):  # what is too large is infinite
-            found = np.array([scores[place] for place in range(count)], np.float32)
-        return finite(found, self.name)
+        with np.errstate(over="ignore"):  # too large numbers become infinite
+            ordered = np.array([scores[place] for place in range(count)], np.float32)
+        return require_finite(ordered, self.name)
 
     def _unusable(self, why: str, code: str) -> EngineError:
         return EngineError(

@@ -1,6 +1,5 @@
-"""Query → hits: semantic, BM25 or hybrid; filters; snippets; and the server that speaks JSON-RPC
-on standard input.
+"""Queries to hits, by meaning, by BM25 or both, with filters and snippets, and the JSON-RPC server.
 
-In: a project whose `index` stage (for BM25) or `embed` stage (for semantic) has run. Out: `Hit`s,
-    best first.
+In: a project whose `index` stage (for BM25) or `embed` stage (for semantic search) has run. Out:
+`Hit`s, best first.
 """

@@ -1,6 +1,4 @@
-"""Texts to vectors by the encoders that search uses: queries as a search encodes them, documents
-as they were embedded.
-"""
+"""Texts to vectors by the encoders of the current indexes, as search and `embed` encode them."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.systems import candidate_name
 from engine.project.store.artifact_info import LexicalInfo, VectorsInfo
 from engine.search.latest import Latest
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,10 +24,10 @@ Side = Literal["query", "document"]
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """`vectors`: float32 (n, d).
+    """The vectors of some texts.
 
-    `tokens`: how many the encoder has read, prompts and marks included, by the tokenizer that
-    chunks are measured by.
+    `vectors`: float32 (n, d). `tokens`: how many tokens the encoder has read, including prompts and
+    special tokens, by the tokenizer that chunks are measured with.
     """
 
     vectors: NDArray[np.float32]
@@ -38,8 +36,10 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """What a query is to BM25: the weight of each of its terms, and of its codes, by how many
-    chunks hold each (see `engine.lexical.impacts`).
+    """A query as BM25 sees it.
+
+    `weights`: the weight of each term. `codes`: the number of chunks that contain each code. See
+    `engine.lexical.impacts`.
     """
 
     weights: dict[str, float]
@@ -48,8 +48,9 @@ class Keywords:
 
 @dataclass(frozen=True, slots=True)
 class NamedEncoder:
-    """`base`, `adapted` or an interpolation such as `interpolated-0.75`, with the fingerprint of
-    what encodes queries.
+    """An encoder in use: its name and the fingerprint of what encodes queries.
+
+    `name`: `base`, `adapted` or an interpolation such as `interpolated-0.75`.
     """
 
     name: str
@@ -58,9 +59,9 @@ class NamedEncoder:
 
 @dataclass(frozen=True)
 class EncodersInUse:
-    """The encoders of the current vector indexes, by search mode. For one thread."""
+    """The encoders of the current vector indexes, by search mode. Not thread-safe."""
 
-    loaded: Loaded
+    loaded: LoadedProject
     _tokenizer: Latest[Any] = field(default_factory=Latest)
 
     def encode(
@@ -70,7 +71,7 @@ class EncodersInUse:
         progress: Progress | None = None,
         mode: SearchMode = "hybrid",
     ) -> Encoded:
-        """The vectors of texts, in the order given.
+        """Encode texts as queries or as documents, in the given order.
 
         `progress`: see `Encoder`. Raises NotBuiltError, ModelError, EngineError.
         """
@@ -78,39 +79,40 @@ class EncodersInUse:
 
         self.loaded.follow_repair()
         artifact = self.loaded.vectors(mode)
-        if side == "query":
-            vectors = self.loaded.query_encoder(artifact).encode_queries(texts, progress)
-        else:
-            vectors = self.loaded.chunk_encoder(artifact).encode_chunks(texts, progress)
         source = source_of(artifact.info, self.loaded.settings())
         if side == "query":
             prompt = source.prompts.query
+            vectors = self.loaded.query_encoder(artifact).encode_queries(texts, progress)
         else:
             prompt = source.prompts.document
-        most = min(source.max_tokens, artifact.info.max_tokens)
-        return Encoded(vectors, self._count([prompt + text for text in texts], most))
+            vectors = self.loaded.chunk_encoder(artifact).encode_chunks(texts, progress)
+        max_tokens = min(source.max_tokens, artifact.info.max_tokens)
+        tokens = self._count_tokens([prompt + text for text in texts], max_tokens)
+        return Encoded(vectors, tokens)
 
     def keywords(self, texts: Sequence[str]) -> list[Keywords]:
-        """What queries are to the current BM25 index. Raises NotBuiltError, DamagedError."""
+        """Return each query as the current BM25 index sees it.
+
+        Raises NotBuiltError, DamagedError.
+        """
         from engine.lexical.impacts import query_weights
 
         self.loaded.follow_repair()
         index = self.loaded.lexical_index()
-        return [
-            Keywords(
-                query_weights(index, text),
-                {one: len(index.holding_any([one])) for one in index.codes_in(text)},
-            )
-            for text in texts
-        ]
+        keywords = []
+        for text in texts:
+            codes = {code: len(index.holding_any([code])) for code in index.codes_in(text)}
+            keywords.append(Keywords(query_weights(index, text), codes))
+        return keywords
 
     def by_mode(self) -> dict[SearchMode, NamedEncoder]:
-        """The encoder of each search mode. Raises NotBuiltError."""
+        """Return the encoder of each search mode. Raises NotBuiltError."""
         return {mode: _name_encoder(self.loaded.vectors(mode).info) for mode in SEARCH_MODES}
 
     def fingerprints(self, mode: SearchMode = "hybrid") -> dict[str, str]:
-        """Of the encoder of queries of a mode, and of the BM25 index, as an export's manifest
-        has them.
+        """Return the fingerprints of a mode's query encoder and of the BM25 index.
+
+        The manifest of an export has the same ones.
         """
         lexical = self.loaded.artifact(LexicalInfo)
         return {
@@ -118,24 +120,25 @@ class EncodersInUse:
             "keywords": lexical.fingerprint if lexical else "",
         }
 
-    def _count(self, texts: Sequence[str], most: int) -> int:
+    def _count_tokens(self, texts: Sequence[str], max_tokens: int) -> int:
+        """Return how many tokens the encoder reads of the texts, at most `max_tokens` of each."""
         from tokenizers import Tokenizer
 
         from engine.encoders.text_model import encodable
         from engine.encoders.tokenizer import chunk_tokenizer
 
-        def read() -> Tokenizer:
+        def load() -> Tokenizer:
             tokenizer = Tokenizer.from_file(str(path))
             tokenizer.no_truncation()
             tokenizer.no_padding()
             return tokenizer
 
         path: Path = chunk_tokenizer(self.loaded.settings())
-        found = self._tokenizer.get(path, read).encode_batch([encodable(text) for text in texts])
-        return sum(min(most, len(one.ids)) for one in found)
+        tokenizer = self._tokenizer.get(path, load)
+        encodings = tokenizer.encode_batch([encodable(text) for text in texts])
+        return sum(min(max_tokens, len(encoding.ids)) for encoding in encodings)
 
 
 def _name_encoder(info: VectorsInfo) -> NamedEncoder:
-    return NamedEncoder(
-        candidate_name(info.interpolation_weight if info.adapter else 0.0), info.encoder
-    )
+    weight = info.interpolation_weight if info.adapter else 0.0
+    return NamedEncoder(candidate_name(weight), info.encoder)

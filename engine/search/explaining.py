@@ -1,8 +1,7 @@
-"""Whether the adapter moved a hit: its rank and similarity among all chunks, by the encoder in
-use and by the base encoder.
+"""Ranks of a hit by the encoder in use and by the base encoder: whether the adapter moved it.
 
-Both are exact: over the rows that the index stores, compared as its similarity says, and over the
-vectors that the stages cached for the base encoder. Chunks of deleted documents do not count.
+Both ranks are exact and among all chunks of existing documents. They come from the rows that the
+index stores, with its own similarity, and from the cached vectors of the base encoder.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from engine.project.store.artifact_info import AdapterInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.search.fusing import Ranking
 from engine.search.latest import Latest
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,10 +28,18 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, QueryEncoder
     from engine.vectors.index import VectorIndex
 
+Placement = tuple[int | None, float | None]
+"""Rank and similarity of a chunk; None if unknown."""
+Placements = Mapping[int, Placement]
+UNPLACED: Placement = (None, None)
+
 
 @dataclass(frozen=True)
 class UnusedEncoder:
-    """`fingerprint` names its vectors of chunks, of `width` numbers each."""
+    """An encoder that search does not use, although its vectors of the chunks are cached.
+
+    `fingerprint` names these vectors, which have `width` dimensions.
+    """
 
     fingerprint: str
     width: int
@@ -41,7 +48,7 @@ class UnusedEncoder:
 
 @dataclass(frozen=True)
 class CachedChunks:
-    """`places` (n,) of the chunks' vectors in the cache, −1 where one is missing."""
+    """The chunks' vectors in a cache: `places` (n,) within it, −1 for a missing vector."""
 
     key: object
     cache: VectorCache
@@ -49,51 +56,53 @@ class CachedChunks:
 
     @property
     def missing(self) -> int:
-        """How many chunks have none."""
+        """Number of chunks without a cached vector."""
         return int((self.places < 0).sum())
 
 
-def trained_encoder(loaded: Loaded, kept: Latest[Encoder]) -> UnusedEncoder | None:
-    """project.toml's model with the adapter that was trained last, `kept` once it is loaded;
-    None where there is none, or its vectors of chunks were not kept, or are not compared by
-    cosine. Raises ModelError for an unsound adapter.
+def find_trained_encoder(loaded: LoadedProject, cached: Latest[Encoder]) -> UnusedEncoder | None:
+    """Return project.toml's model with the adapter that was trained last.
+
+    None if there is no adapter of this model, if its vectors of the chunks are not cached, or if
+    they are not compared by cosine. `cached` keeps the loaded encoder. Raises ModelError for an
+    invalid adapter.
     """
     from engine.encoders.embedding_cache import EmbeddingCache
     from engine.encoders.for_project import chunk_adapter, with_kept_queries
     from engine.encoders.kinds.chosen import encoder_source
 
     artifact = loaded.artifact(AdapterInfo)
-    chosen = loaded.settings().encoder
-    project = loaded.project
-    source = encoder_source(chosen)
-    if (
-        not artifact
-        or not artifact.info.adapter
-        or artifact.info.model not in ("", source.fingerprint)
-    ):
+    if not artifact or not artifact.info.adapter:
         return None
-    folder = project.path / artifact.info.adapter
-    vectors = source.vectors_fingerprint(
-        chosen.max_tokens, chunk_adapter(folder, artifact.info.adapter_scope)
+    settings = loaded.settings().encoder
+    project = loaded.project
+    source = encoder_source(settings)
+    if artifact.info.model not in ("", source.fingerprint):
+        return None
+    adapter = project.path / artifact.info.adapter
+    fingerprint = source.vectors_fingerprint(
+        settings.max_tokens, chunk_adapter(adapter, artifact.info.adapter_scope)
     )
-    if not (width := EmbeddingCache(project.path / "cache").width_of(vectors)):
+    width = EmbeddingCache(project.path / "cache").width_of(fingerprint)
+    if not width:
         return None
 
     def load() -> Encoder:
-        encoder = source.load(chosen.max_tokens, folder)
+        encoder = source.load(settings.max_tokens, adapter)
         if source.server:
             return with_kept_queries(project, encoder)
         return encoder
 
-    encoder = kept.get((artifact.fingerprint, vectors), load)
-    if encoder.similarity.index_form.of_cosines:
-        return UnusedEncoder(vectors, width, lambda: encoder)
-    return None
+    encoder = cached.get((artifact.fingerprint, fingerprint), load)
+    if not encoder.similarity.index_form.of_cosines:
+        return None
+    return UnusedEncoder(fingerprint, width, lambda: encoder)
 
 
 class UnusedRanker:
-    """Keeps where the vectors of one such encoder are, and the last cosines; the vectors stay on
-    disk, mapped.
+    """Ranks chunks by an encoder that is not in use, from its cached vectors.
+
+    The vectors stay on disk, memory-mapped; the cosines of the last query are kept.
     """
 
     def __init__(self, cache_folder: Path) -> None:
@@ -103,55 +112,53 @@ class UnusedRanker:
         self._cosines = Latest["NDArray[np.float32]"]()
 
     def chunks(self, encoder: UnusedEncoder, hashes: NDArray[Any], state: object) -> CachedChunks:
-        """The cached vectors of the chunks with these hashes of their texts (n,), opened again
-        when files have come or gone, and looked for again when `state` changes.
+        """Find the cached vectors of the chunks with the given hashes of their texts (n,).
+
+        The cache is reopened when its files change; the chunks are looked up again when `state`
+        changes.
         """
         from engine.encoders.embedding_cache import VectorCache
 
         folder = self._folder / encoder.fingerprint
-        files = (folder, encoder.width, tuple(sorted(_files(folder))))
+        files = (folder, encoder.width, tuple(sorted(_list_shards(folder))))
         cache = self._cache.get(files, lambda: VectorCache(folder, encoder.width, reading=True))
         key = (files, state)
         return self._chunks.get(key, lambda: CachedChunks(key, cache, cache.find(hashes)))
 
     def cosines(
-        self, query: str, encoder: UnusedEncoder, found: CachedChunks
+        self, query: str, encoder: UnusedEncoder, chunks: CachedChunks
     ) -> NDArray[np.float32]:
-        """Cosines (n,) of the chunks with a query."""
+        """Return the cosines (n,) of a query with the chunks."""
         from engine.vectors.exact import cosines
 
         def compute() -> NDArray[np.float32]:
-            return cosines(found.cache.blocks, encoder.load().encode_queries([query])[0])[
-                found.places
-            ]
+            vector = encoder.load().encode_queries([query])[0]
+            return cosines(chunks.cache.blocks, vector)[chunks.places]
 
-        return self._cosines.get((query, found.key), compute)
+        return self._cosines.get((query, chunks.key), compute)
 
 
-def _files(folder: Path) -> list[tuple[str, int]]:
+def _list_shards(folder: Path) -> list[tuple[str, int]]:
     try:
         return [(path.name, path.stat().st_size) for path in folder.glob("shard-[0-9]*.vec")]
     except OSError:
-        return []  # a run is dropping them
-
-
-Place = tuple[int, float | None]
-Places = Mapping[int, Place]
-NOWHERE = (None, None)
+        return []  # a run is deleting them
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What the index holds: chunk ids `keys` (n,), ascending, and their `rows`."""
+class IndexRows:
+    """The content of a vector index: chunk ids `keys` (n,), ascending, and their `rows`."""
 
     keys: NDArray[np.int64]
     rows: NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Population:
-    """The chunks that are ranked: `ids` (n,), the places of their rows in the index, and the
-    hashes of their texts. Another `key` means other chunks.
+class RankedChunks:
+    """The chunks that are ranked.
+
+    `ids` (n,), the `places` (n,) of their rows in the index, and the `hashes` (n,) of their texts.
+    `key` changes whenever the chunks do.
     """
 
     key: object
@@ -161,14 +168,15 @@ class Population:
 
 
 class Explainer:
-    """Keeps the vectors of all chunks at hand between questions; those of encoders that are not
-    in use stay on disk, mapped.
+    """Ranks single chunks among all, by the encoder in use and by those that are not.
+
+    The rows of the index are kept between calls; vectors of other encoders stay on disk, mapped.
     """
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
-        self._stored = Latest[Stored]()
-        self._population = Latest[Population]()
+        self._rows = Latest[IndexRows]()
+        self._chunks = Latest[RankedChunks]()
         self._fingerprint = Latest[str]()
         self._similarities = Latest["NDArray[np.float32]"]()
         self._trained: Latest[Encoder] = Latest()
@@ -176,104 +184,117 @@ class Explainer:
         self._unused: defaultdict[str, UnusedRanker] = defaultdict(lambda: UnusedRanker(cache))
 
     def explain(self, query: str, chunk_ids: Sequence[int], mode: SearchMode) -> Explained:
-        """See `Searcher.explain`."""
-
+        """Compare the ranks of chunks by both encoders, see `Searcher.explain`."""
         artifact, index, vector = self._loaded.query_vector(query, mode)
-        stored = self._stored_rows(artifact, index)
-        population = self._chunks(artifact, stored.keys)
-        found = self._similarities.get(
+        rows = self._read_rows(artifact, index)
+        chunks = self._read_chunks(artifact, rows.keys)
+        similarities = self._similarities.get(
             (query, self._loaded.state, artifact.folder),
-            lambda: index.similarities(stored.rows, vector)[population.places],
+            lambda: index.similarities(rows.rows, vector)[chunks.places],
         )
-        in_use = _placed(population.ids, found, chunk_ids)
+        in_use = _place(chunks.ids, similarities, chunk_ids)
         name = encoder_name(artifact.info)
-        base = in_use
         note = ""
-        if name != "base":
-            base = {}
-            encoder = self._base(artifact, index)
-            cached = self._unused["base"].chunks(encoder, population.hashes, population.key)
-            if missing := cached.missing:
-                note = (
-                    f"What the base encoder says is not known: its vectors of {missing:,} of"
-                    f" {len(population.ids):,} chunks are not at hand. They are made when encoders"
-                    " are compared, and documents may have changed since. Run 'engine evaluate"
-                    f" {self._loaded.project.argument} --force' to make them."
-                )
-            else:
-                base = _placed(
-                    population.ids, self._unused["base"].cosines(query, encoder, cached), chunk_ids
-                )
-                if not index.form.of_cosines:  # a cosine beside a distance says nothing
-                    base = {row: (rank, None) for row, (rank, _) in base.items()}
-        chunks = {
-            row: RankComparison(*base.get(row, NOWHERE), *in_use.get(row, NOWHERE))
-            for row in chunk_ids
-        }
-        return Explained(name, chunks, note)
+        if name == "base":
+            base = in_use
+        else:
+            base, note = self._place_by_base(query, chunk_ids, artifact, index, chunks)
+        comparisons = {}
+        for chunk_id in chunk_ids:
+            base_rank, base_cosine = base.get(chunk_id, UNPLACED)
+            rank, cosine = in_use.get(chunk_id, UNPLACED)
+            comparisons[chunk_id] = RankComparison(base_rank, base_cosine, rank, cosine)
+        return Explained(name, comparisons, note)
+
+    def _place_by_base(
+        self,
+        query: str,
+        chunk_ids: Sequence[int],
+        artifact: Artifact[VectorsInfo],
+        index: VectorIndex,
+        chunks: RankedChunks,
+    ) -> tuple[Placements, str]:
+        """Return the placements by the base encoder, and a note if its vectors are incomplete."""
+        encoder = self._base_encoder(artifact, index)
+        ranker = self._unused["base"]
+        cached = ranker.chunks(encoder, chunks.hashes, chunks.key)
+        if cached.missing:
+            return {}, (
+                f"What the base encoder says is not known: its vectors of {cached.missing:,} of"
+                f" {len(chunks.ids):,} chunks are not at hand. They are made when encoders"
+                " are compared, and documents may have changed since. Run 'engine evaluate"
+                f" {self._loaded.project.argument} --force' to make them."
+            )
+        placements = _place(chunks.ids, ranker.cosines(query, encoder, cached), chunk_ids)
+        if index.form.of_cosines:
+            return placements, ""
+        # The index in use scores by a distance, which cannot be compared with a cosine.
+        return {chunk_id: (rank, None) for chunk_id, (rank, _) in placements.items()}, ""
 
     def unused_rankings(
         self, query: str, top: int, allowed: NDArray[np.int64] | None
     ) -> list[Ranking]:
-        """Ids and cosines of the `top` chunks, of those in `allowed` (None: of all), that each
-        encoder puts first which is not in use: the untouched one and the adapted one, where its
-        vectors are all at hand.
-        """
-        import numpy as np
+        """Return the ids and cosines of the `top` chunks by each encoder that is not in use.
 
+        These are the base encoder and the adapted one, if their vectors of all chunks are cached.
+        Only chunks in `allowed` are ranked (None: all).
+        """
         artifact, index = self._loaded.vector_index("hybrid")
+        encoders = self._find_unused_encoders(artifact, index)
+        chunks = self._read_chunks(artifact, self._read_rows(artifact, index).keys)
+        rankings = []
+        for name, encoder in encoders.items():
+            ranker = self._unused[name]
+            cached = ranker.chunks(encoder, chunks.hashes, chunks.key)
+            if not cached.missing:
+                cosines = ranker.cosines(query, encoder, cached)
+                rankings.append(_rank(chunks.ids, cosines, top, allowed))
+        return rankings
+
+    def _find_unused_encoders(
+        self, artifact: Artifact[VectorsInfo], index: VectorIndex
+    ) -> dict[str, UnusedEncoder]:
         in_use = {encoder_name(self._loaded.vectors(mode).info) for mode in SEARCH_MODES}
         encoders = {}
         if "base" not in in_use:
-            encoders["base"] = self._base(artifact, index)
-        if "adapted" not in in_use and (trained := trained_encoder(self._loaded, self._trained)):
-            encoders["adapted"] = trained
-        population = self._chunks(artifact, self._stored_rows(artifact, index).keys)
-        rankings = []
-        for name, encoder in encoders.items():
-            cached = self._unused[name].chunks(encoder, population.hashes, population.key)
-            if cached.missing:
-                continue
-            found = self._unused[name].cosines(query, encoder, cached)
-            if allowed is not None:
-                found = np.where(np.isin(population.ids, allowed), found, -np.inf)
-            best = np.lexsort((population.ids, -found))[:top]
-            best = best[np.isfinite(found[best])]
-            rankings.append((population.ids[best], found[best]))
-        return rankings
+            encoders["base"] = self._base_encoder(artifact, index)
+        if "adapted" not in in_use:
+            trained = find_trained_encoder(self._loaded, self._trained)
+            if trained:
+                encoders["adapted"] = trained
+        return encoders
 
-    def _stored_rows(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> Stored:
-        return self._stored.get(
-            (self._loaded.repairs, artifact.folder), lambda: Stored(*index.stored())
-        )
+    def _read_rows(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> IndexRows:
+        key = (self._loaded.repairs, artifact.folder)
+        return self._rows.get(key, lambda: IndexRows(*index.stored()))
 
-    def _chunks(self, artifact: Artifact[VectorsInfo], keys: NDArray[np.int64]) -> Population:
-        """The chunks of the index whose documents still exist."""
+    def _read_chunks(
+        self, artifact: Artifact[VectorsInfo], keys: NDArray[np.int64]
+    ) -> RankedChunks:
+        """Return the chunks of the index whose documents still exist."""
 
-        def read() -> Population:
+        def read() -> RankedChunks:
             import numpy as np
 
             from engine.encoders.embedding_cache import hash_keys
 
-            known = self._loaded.store.chunk_keys(superseded=True)
-            ids = np.fromiter((row for row, *_ in known), np.int64, len(known))
-            hashes = hash_keys([value for *_, value in known])
-            indexed = np.isin(ids, keys)
-            return Population(
-                key, ids[indexed], np.searchsorted(keys, ids[indexed]), hashes[indexed]
-            )
+            chunks = self._loaded.store.chunk_keys(superseded=True)
+            ids = np.fromiter((chunk_id for chunk_id, *_ in chunks), np.int64, len(chunks))
+            hashes = hash_keys([content_hash for *_, content_hash in chunks])
+            is_indexed = np.isin(ids, keys)
+            ids = ids[is_indexed]
+            return RankedChunks(key, ids, np.searchsorted(keys, ids), hashes[is_indexed])
 
         key = (self._loaded.state, artifact.folder)
-        return self._population.get(key, read)
+        return self._chunks.get(key, read)
 
-    def _base(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> UnusedEncoder:
+    def _base_encoder(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> UnusedEncoder:
+        fingerprint = self.base_fingerprint(artifact)
         width = index.width - artifact.info.small_dimension
-        return UnusedEncoder(
-            self.base_fingerprint(artifact), width, lambda: self._loaded.base_encoder(artifact)
-        )
+        return UnusedEncoder(fingerprint, width, lambda: self._loaded.base_encoder(artifact))
 
     def base_fingerprint(self, artifact: Artifact[VectorsInfo]) -> str:
-        """What the cached vectors of the same model without an adapter are named by."""
+        """Return the fingerprint of the cached vectors of the same model without an adapter."""
         from engine.encoders.for_project import source_of
 
         info = artifact.info
@@ -284,22 +305,41 @@ class Explainer:
 
 
 def encoder_name(info: VectorsInfo) -> str:
-    """`base`, `adapted` or `interpolated-WEIGHT`: what made the vectors of an index."""
+    """Return `base`, `adapted` or `interpolated-WEIGHT`: the encoder of an index's vectors."""
     from engine.core.systems import candidate_name
 
     return candidate_name(info.interpolation_weight if info.adapter else 0.0)
 
 
-def _placed(ids: NDArray[np.int64], scores: NDArray[np.float32], wanted: Sequence[int]) -> Places:
-    """(rank, cosine) of those of `wanted` that are among `ids` (n,), ascending, with their
-    `scores` (n,).
+def _rank(
+    ids: NDArray[np.int64],
+    cosines: NDArray[np.float32],
+    top: int,
+    allowed: NDArray[np.int64] | None,
+) -> Ranking:
+    """Return the `top` of the chunks `ids` (n,) by their `cosines` (n,), then by id."""
+    import numpy as np
+
+    if allowed is not None:
+        cosines = np.where(np.isin(ids, allowed), cosines, -np.inf)
+    best = np.lexsort((ids, -cosines))[:top]
+    best = best[np.isfinite(cosines[best])]
+    return ids[best], cosines[best]
+
+
+def _place(
+    ids: NDArray[np.int64], scores: NDArray[np.float32], chunk_ids: Sequence[int]
+) -> Placements:
+    """Return the rank and score of those of `chunk_ids` that are among `ids`.
+
+    `ids` (n,) ascend, with their `scores` (n,).
     """
     import numpy as np
 
     from engine.vectors.exact import ranks
 
-    rows = np.unique(np.array(wanted, np.int64))
-    rows = rows[np.isin(rows, ids)]
-    at = np.searchsorted(ids, rows)
-    places = zip(rows.tolist(), ranks(ids, scores, at).tolist(), scores[at].tolist(), strict=True)
-    return {row: (rank, score) for row, rank, score in places}
+    placed = np.unique(np.array(chunk_ids, np.int64))
+    placed = placed[np.isin(placed, ids)]
+    positions = np.searchsorted(ids, placed)
+    pairs = zip(ranks(ids, scores, positions).tolist(), scores[positions].tolist(), strict=True)
+    return dict(zip(placed.tolist(), pairs, strict=True))

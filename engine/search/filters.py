@@ -1,19 +1,18 @@
-"""Filters by path glob, file type, author, language and date; and how many of the found
-documents have each.
-"""
+"""Filters by path glob, file type, author, language and date, and counts of documents by these."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import dropwhile, takewhile
+from itertools import accumulate, dropwhile
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from engine.core.errors import UsageError, unknown
+from engine.core.errors import UsageError, unknown_name
 from engine.core.messages.search import MAX_FACETS
 from engine.core.records import Document
 from engine.core.text import day
@@ -25,23 +24,24 @@ if TYPE_CHECKING:
 
 _DIRECT = re.compile(r"/?(?:(.*[^/])/)?\./?")
 HERE = "."
-"""What stands for the files that lie in a folder itself, and not in one within: `contracts/./`."""
+"""Last part of a path glob that matches only the files directly in a folder: `contracts/./`."""
 UNKNOWN_LANGUAGE = "unknown"
-"""What documents in no language that is known are called."""
+"""Name for the language of documents whose language is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """What a hit must satisfy; empty fields let everything pass.
+    """Conditions that a hit must meet; an empty field lets everything pass.
 
-    `paths`: globs of which one must match (`contracts/**`; `contracts/./` for what lies directly
-        there).
-    `formats`: `md`, `html` …; other endings of such files mean the same (`htm`), and `zip` or
-        `mbox` what lies in one.
-    `authors`: words of which one must stand in the author's name, whatever its case; one in double
-        quotes must be the whole of
-    it. `languages`: codes such as `en`, or `unknown`. `after` (inclusive) and `before` (exclusive):
-    seconds since the epoch, of the date that a document gives itself, else of its file's.
+    `paths`: globs, of which one must match (`contracts/**`; `contracts/./` for the files directly
+        in a folder).
+    `formats`: file types such as `md`. Other endings of a type mean the same (`htm` for `html`);
+        `zip` and `mbox` mean the files inside.
+    `authors`: texts, of which one must be part of the author's name, in any case; a text in double
+        quotes must be the whole name.
+    `languages`: codes such as `en`, or `unknown`.
+    `after` (inclusive), `before` (exclusive): seconds since the epoch, compared with the date that
+        a document states, otherwise with that of its file.
     """
 
     paths: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class SearchFilter:
 
     @property
     def empty(self) -> bool:
-        """Whether everything passes."""
+        """Whether every document passes."""
         return self == SearchFilter()
 
     def allowed(
@@ -61,117 +61,135 @@ class SearchFilter:
         documents: Iterable[Document],
         holders: Callable[[], Container[tuple[str, str]]] = frozenset,
     ) -> set[int]:
-        """Ids of the documents that pass.
+        """Return the ids of the documents that pass.
 
-        `holders` gives the archives and mailboxes, as (source, path), where one of these types is
-        wanted: a folder may be named like one. Raises UsageError for a malformed glob.
+        `holders` returns the archives and mailboxes, as (source, path). It is called only if one of
+        these types is a condition, as a folder may be named like an archive. Raises UsageError for
+        a malformed glob.
         """
         matches = path_filter(self.paths)
-        formats = {format_named(text) for text in self.formats}
-        languages = {language_named(text) for text in self.languages}
+        formats = {resolve_format(text) for text in self.formats}
+        languages = {resolve_language(text) for text in self.languages}
+        containers: Container[tuple[str, str]] = frozenset()
         if formats & STREAMED:
-            known = holders()
-        else:
-            known = frozenset[tuple[str, str]]()
-        return {
-            document.id
-            for document in documents
-            if matches(document.path)
-            and (not formats or not formats.isdisjoint(_formats_of(document, known)))
-            and (
-                not self.authors or any(_is_author(text, document.author) for text in self.authors)
-            )
-            and (not languages or language_named(document.language) in languages)
-            and (self.after is None or date_of(document) >= self.after)
-            and (self.before is None or date_of(document) < self.before)
-        }
+            containers = holders()
+
+        def passes(document: Document) -> bool:
+            if not matches(document.path):
+                return False
+            if formats and formats.isdisjoint(_formats_of(document, containers)):
+                return False
+            if languages and resolve_language(document.language) not in languages:
+                return False
+            return self._has_author(document) and self._has_date(document)
+
+        return {document.id for document in documents if passes(document)}
+
+    def _has_author(self, document: Document) -> bool:
+        if not self.authors:
+            return True
+        return any(_is_author(author, document.author) for author in self.authors)
+
+    def _has_date(self, document: Document) -> bool:
+        date = date_of(document)
+        if self.after is not None and date < self.after:
+            return False
+        return self.before is None or date < self.before
 
 
-def format_named(text: str) -> str:
-    """The format that a file type means: `.HTM` → `html`."""
+def resolve_format(text: str) -> str:
+    """Return the format that a file type means: `.HTM` → `html`."""
     ending = f".{text.lower().lstrip('.')}"
     return FORMATS.get(ending) or PICTURES.get(ending) or ending[1:]
 
 
 def unknown_formats(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
-    """Those file types that no document has, and that nothing is read from either."""
+    """Return the file types that no document has and that the engine does not read."""
     known = {*FORMATS.values(), *PICTURES.values(), *(document.format for document in documents)}
-    return [text for text in wanted if format_named(text) not in known]
+    return [text for text in wanted if resolve_format(text) not in known]
 
 
 def unknown_format(wanted: Iterable[str], documents: Iterable[Document]) -> UsageError | None:
-    """The error of the first of these; None where there is none."""
+    """Return an error about the first of the `unknown_formats`, or None if all are known."""
+    formats = unknown_formats(wanted, documents)
+    if not formats:
+        return None
     valid = sorted(ending[1:] for ending in (*FORMATS, *PICTURES))
-    errors = (
-        unknown("file type", one, valid, code="type-unknown")
-        for one in unknown_formats(wanted, documents)
-    )
-    return next(errors, None)
+    return unknown_name("file type", formats[0], valid, code="type-unknown")
 
 
-def language_named(text: str) -> str:
-    """The code of a language as documents have it: `en-GB` → `en`, `German` → `de`, `unknown` →
-    `und`.
+def resolve_language(text: str) -> str:
+    """Return the code that documents carry for a language.
+
+    `en-GB` → `en`, `German` → `de`, `unknown` → `und`.
     """
     code = re.split("[-_]", text.strip().lower())[0]
-    code = UNKNOWN if code == UNKNOWN_LANGUAGE else code
-    return next(
-        (known for known, name in STEMMERS.items() if name == code), SAME_AS.get(code, code)
-    )
+    if code == UNKNOWN_LANGUAGE:
+        code = UNKNOWN
+    for known, name in STEMMERS.items():
+        if name == code:
+            return known
+    return SAME_AS.get(code, code)
 
 
 def languages_of_no_document(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
-    """Those languages that no document is in."""
-    known = {language_named(document.language) for document in documents}
-    return [text for text in wanted if language_named(text) not in known]
+    """Return the languages that no document is in."""
+    known = {resolve_language(document.language) for document in documents}
+    return [text for text in wanted if resolve_language(text) not in known]
 
 
-def unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
-    """What a filter asks for that no document has, a sentence each."""
-    known = list(documents)
+def find_unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
+    """Return a sentence about each condition of a filter that no document meets."""
+    documents = list(documents)
     problems = [
-        f"No document has the file type '{one}'." for one in unknown_formats(where.formats, known)
+        f"No document has the file type '{text}'."
+        for text in unknown_formats(where.formats, documents)
     ]
-    there = ", ".join(sorted({_language_shown(document.language or UNKNOWN) for document in known}))
-    missing = languages_of_no_document(where.languages, known)
+    names = {_name_language(document.language or UNKNOWN) for document in documents}
+    available = ", ".join(sorted(names))
     problems += [
-        f"No document is in the language '{one}'; their languages: {there}." for one in missing
+        f"No document is in the language '{language}'; their languages: {available}."
+        for language in languages_of_no_document(where.languages, documents)
     ]
-    for one in where.authors:
-        if not any(_is_author(one, document.author) for document in known):
-            problems.append(f"No document is by '{one}'.")
-    for one in where.paths:
-        matches = path_filter((one,))
-        if not any(matches(document.path) for document in known):
-            problems.append(f"No path matches '{one}'.")
-    if where.after is not None and not any(date_of(document) >= where.after for document in known):
+    for author in where.authors:
+        if not any(_is_author(author, document.author) for document in documents):
+            problems.append(f"No document is by '{author}'.")
+    for glob in where.paths:
+        matches = path_filter((glob,))
+        if not any(matches(document.path) for document in documents):
+            problems.append(f"No path matches '{glob}'.")
+    dates = [date_of(document) for document in documents]
+    if where.after is not None and max(dates, default=-math.inf) < where.after:
         problems.append(f"No document is dated {day(where.after)} or later.")
-    if where.before is not None and not any(date_of(document) < where.before for document in known):
+    if where.before is not None and min(dates, default=math.inf) >= where.before:
         problems.append(f"No document is dated before {day(where.before)}.")
     return problems
 
 
 def _formats_of(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
-    """Its own, and those of the archives and mailboxes that it lies in: `holders`, and what lies
-    in one of them.
+    """Return the format of a document and of each archive or mailbox that contains it.
+
+    `holders` are the outermost ones; an archive inside one of them counts by its ending.
     """
-    names = document.path.split("/")[:-1]
-    places = ("/".join(names[: at + 1]) for at in range(len(names)))
-    inside = dropwhile(lambda place: (document.source, place) not in holders, places)
-    return {document.format} | ({FORMATS.get(ending_of(place), "") for place in inside} & STREAMED)
+    folders = document.path.split("/")[:-1]
+    parents = accumulate(folders, "{}/{}".format)
+    inside = dropwhile(lambda path: (document.source, path) not in holders, parents)
+    formats = {FORMATS.get(ending_of(path), "") for path in inside}
+    return {document.format} | (formats & STREAMED)
 
 
 def _is_author(wanted: str, author: str) -> bool:
-    wanted = composed(wanted).casefold()
-    author = composed(author).casefold()
+    wanted = compose_accents(wanted).casefold()
+    author = compose_accents(author).casefold()
     if len(wanted) > 2 and wanted[0] == wanted[-1] == '"':
         return wanted[1:-1] == author.replace('"', "")
     return wanted in author
 
 
-def composed(text: str) -> str:
-    """A text with letters and their marks as one sign each: macOS writes names of files apart,
-    keyboards together.
+def compose_accents(text: str) -> str:
+    """Return a text with each accented letter as one character (NFC).
+
+    macOS decomposes the names of files, while keyboards type composed letters.
     """
     if text.isascii():
         return text
@@ -179,94 +197,109 @@ def composed(text: str) -> str:
 
 
 def date_of(document: Document) -> float:
-    """When a document was last changed or made, as it says itself, else its file."""
-    return next(
-        (date for date in (document.changed, document.created) if date is not None),
-        document.modified,
-    )
+    """Return when a document was changed or created, as it states itself, or else its file."""
+    if document.changed is not None:
+        return document.changed
+    if document.created is not None:
+        return document.created
+    return document.modified
 
 
 def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
-    """How many documents have each type, author, language and year, and lie in each folder, the
-    outermost in which they differ (`contracts/.`: in that itself, and in none within); the most
-    frequent first, `MAX_FACETS` of each.
+    """Count documents by type, author, language, year and folder.
+
+    The `MAX_FACETS` most frequent values of each, the most frequent first. Folders are those of the
+    outermost level at which the documents differ; `contracts/.` counts the files directly in it.
     """
-    listed = list(documents)
+    documents = list(documents)
+    authors = [compose_accents(document.author) for document in documents if document.author]
+    languages = [_name_language(document.language) for document in documents if document.language]
     counts = {
-        "type": Counter(document.format for document in listed),
-        "author": Counter(composed(document.author) for document in listed if document.author),
-        "language": Counter(
-            _language_shown(document.language) for document in listed if document.language
+        "type": Counter(document.format for document in documents),
+        "author": Counter(authors),
+        "language": Counter(languages),
+        "year": Counter(map(_year, documents)),
+        "folder": _count_folders(
+            [compose_accents(document.path).split("/")[:-1] for document in documents]
         ),
-        "year": Counter(map(_year, listed)),
-        "folder": _folders([composed(document.path).split("/")[:-1] for document in listed]),
     }
-    return {name: dict(found.most_common(MAX_FACETS)) for name, found in counts.items()}
+    return {facet: dict(counter.most_common(MAX_FACETS)) for facet, counter in counts.items()}
 
 
-def _language_shown(code: str) -> str:
+def _name_language(code: str) -> str:
     if SAME_AS.get(code, code) == UNKNOWN:
         return UNKNOWN_LANGUAGE
     return code
 
 
 def _year(document: Document) -> str:
-    """The year of a document's date, where the user lives."""
-    moment = datetime.fromtimestamp(0, UTC) + timedelta(
-        seconds=max(-6e10, min(date_of(document), 2e11))
-    )
+    """Return the year of a document's date, in the user's time zone."""
+    seconds = max(-6e10, min(date_of(document), 2e11))
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
     return f"{moment.astimezone():%Y}"
 
 
-def _folders(paths: list[list[str]]) -> Counter[str]:
-    """How many of these folders, each the names from the source on, lie in each of the first
-    ones that differ; else in the one.
+def _count_folders(folders: list[list[str]]) -> Counter[str]:
+    """Count folders, each given as its names from the source on.
+
+    They are counted by the first name at which they differ, or together if they do not differ.
     """
-    shared = sum(
-        1 for _ in takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False))
-    )
-    if not any(len(path) > shared for path in paths):
-        return Counter({"/".join(paths[0]): len(paths)} if shared else {})
-    return Counter(
-        "/".join((path[: shared + 1]) if len(path) > shared else [*path, HERE]) for path in paths
-    )
+    shared = 0
+    for names in zip(*folders, strict=False):
+        if len(set(names)) > 1:
+            break
+        shared += 1
+    if all(len(folder) == shared for folder in folders):
+        return Counter({"/".join(folders[0]): len(folders)} if shared else {})
+    counter: Counter[str] = Counter()
+    for folder in folders:
+        if len(folder) > shared:
+            counter["/".join(folder[: shared + 1])] += 1
+        else:
+            counter["/".join([*folder, HERE])] += 1
+    return counter
 
 
 def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a path matches one of these globs; every path does where there are none.
+    """Return a test of whether a path matches one of the globs; without globs, every path does.
 
-    Raises UsageError.
-
-    Signs that stand for something else in a .gitignore alone, `#` and `!` at the beginning, mean
-    themselves; brackets also do. A last part `.` means what lies directly in a folder.
+    Globs are those of a .gitignore, except that a leading `#` or `!` is plain text, and that
+    brackets also match themselves. A last part `.` matches the files directly in a folder. Raises
+    UsageError for a malformed glob.
     """
-    listed = list(map(composed, globs))
-    direct = [found[1] or "" for glob in listed if (found := _DIRECT.fullmatch(glob))]
-    spec = _spec([glob for glob in listed if not _DIRECT.fullmatch(glob)])
-    within = [
-        (_spec([f"/{folder}/*" if folder else "/*"]), folder.count("/") + bool(folder))
-        for folder in direct
-    ]
-    if not listed:
+    plain: list[str] = []
+    direct: list[tuple[GitIgnoreSpec, int]] = []
+    for glob in map(compose_accents, globs):
+        match = _DIRECT.fullmatch(glob)
+        if match is None:
+            plain.append(glob)
+        elif match[1]:
+            direct.append((_compile_globs([f"/{match[1]}/*"]), match[1].count("/") + 1))
+        else:
+            direct.append((_compile_globs(["/*"]), 0))
+    if not plain and not direct:
         return lambda _path: True
-    return lambda path: (
-        spec.match_file(composed(path))
-        or any(path.count("/") == depth and one.match_file(composed(path)) for one, depth in within)
-    )
+    anywhere = _compile_globs(plain)
+
+    def matches(path: str) -> bool:
+        depth = path.count("/")
+        path = compose_accents(path)
+        if anywhere.match_file(path):
+            return True
+        return any(depth == level and spec.match_file(path) for spec, level in direct)
+
+    return matches
 
 
-def _spec(globs: Iterable[str]) -> GitIgnoreSpec:
+def _compile_globs(globs: Iterable[str]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 
-    wanted = tuple(f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in globs)
+    patterns = [f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in globs]
+    with_brackets = [glob for glob in patterns if "[" in glob]
+    literal = [re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", glob) for glob in with_brackets]
     try:
-        GitIgnoreSpec.from_lines(wanted)
-        return GitIgnoreSpec.from_lines(
-            [
-                *wanted,
-                *(re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", glob) for glob in wanted if "[" in glob),
-            ]
-        )
+        GitIgnoreSpec.from_lines(patterns)
+        return GitIgnoreSpec.from_lines([*patterns, *literal])
     except (ValueError, re.error) as error:
         raise UsageError(
             "A path filter is not a valid glob.",
@@ -277,10 +310,11 @@ def _spec(globs: Iterable[str]) -> GitIgnoreSpec:
 
 
 def parse_date(text: str) -> float:
-    """Seconds since the epoch of `YYYY-MM-DD` (local time). Raises UsageError."""
+    """Return the seconds since the epoch of `YYYY-MM-DD`, in local time. Raises UsageError."""
     try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.astimezone()).astimezone(UTC).timestamp()
+        moment = datetime.fromisoformat(text)
+        # The conversion to UTC rejects moments that cannot be represented there.
+        return moment.astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError):
         to_do = "Write it as YYYY-MM-DD, such as 2031-04-30."
         raise UsageError(f"'{text}' is not a date.", "", to_do, code="date-invalid") from None

@@ -1,4 +1,4 @@
-"""One ranking from one or two, and what each ranker's share in a hit's score is."""
+"""Fusion of the rankings of one query, with the share of each ranker in a hit's score."""
 
 from __future__ import annotations
 
@@ -17,37 +17,42 @@ Ranking = tuple["NDArray[np.int64]", "NDArray[np.floating[Any]]"]
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """`order`: (chunk id, score), best first.
+    """A fused ranking.
 
-    `parts`: ranker → chunk id → what it adds; empty with one ranker only.
+    `order`: (chunk id, score), best first. `parts`: ranker → chunk id → what the ranker adds to the
+    score; empty if there is only one ranker.
     """
 
     order: list[tuple[int, float]]
     parts: dict[str, dict[int, float]] = field(default_factory=dict)
 
-    def down_to(self, least: float | None) -> Fused:
-        """Without the chunks of a lower score."""
-        if least is None:
+    def down_to(self, min_score: float | None) -> Fused:
+        """Return the ranking without the chunks that score less than `min_score`."""
+        if min_score is None:
             return self
-        return replace(self, order=[one for one in self.order if one[1] >= least])
+        order = [(chunk_id, score) for chunk_id, score in self.order if score >= min_score]
+        return replace(self, order=order)
 
     def shares(self, chunk_id: int) -> dict[str, float]:
-        """What share of a chunk's score each ranker that found it gave; they sum to 1. {} where
-        there is nothing to share.
+        """Return the share of a chunk's score by ranker; the shares sum to 1.
+
+        Empty if no ranker has added anything to the score.
         """
-        found = {name: parts[chunk_id] for name, parts in self.parts.items() if chunk_id in parts}
-        total = sum(found.values())
+        parts = {ranker: part[chunk_id] for ranker, part in self.parts.items() if chunk_id in part}
+        total = sum(parts.values())
         if total > 0:
-            return {name: part / total for name, part in found.items()}
+            return {ranker: part / total for ranker, part in parts.items()}
         return {}
 
 
 def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
-    """One ranking as it is; two, `bm25` and `semantic`, fused as the settings say (`auto` as a
-    weighted sum).
+    """Fuse the rankings `bm25` and `semantic` as the settings say (`auto`: by weighted sum).
+
+    A single ranking keeps its order and scores.
     """
     if len(rankings) == 1:
-        return Fused(_pairs(*next(iter(rankings.values()))))
+        (ranking,) = rankings.values()
+        return Fused(_pair_with_scores(*ranking))
     from engine.ranking.fusion import convex, convex_parts, rrf, rrf_parts
 
     semantic = rankings["semantic"]
@@ -59,11 +64,13 @@ def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
         fused = convex(semantic, bm25, settings.weight)
         parts = convex_parts(semantic, bm25, settings.weight)
     by_ranker = {
-        name: dict(_pairs(ids[0], gains[0]))
-        for name, (ids, gains) in zip(("semantic", "bm25"), parts, strict=True)
+        ranker: dict(_pair_with_scores(ids[0], gains[0]))
+        for ranker, (ids, gains) in zip(("semantic", "bm25"), parts, strict=True)
     }
-    return Fused(_pairs(*fused), by_ranker)
+    return Fused(_pair_with_scores(*fused), by_ranker)
 
 
-def _pairs(ids: NDArray[np.int64], scores: NDArray[np.floating]) -> list[tuple[int, float]]:
+def _pair_with_scores(
+    ids: NDArray[np.int64], scores: NDArray[np.floating]
+) -> list[tuple[int, float]]:
     return list(zip(ids.tolist(), map(float, scores.tolist()), strict=True))

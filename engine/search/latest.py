@@ -1,4 +1,4 @@
-"""A value that is kept until what it was made of changes."""
+"""A value that is kept until its key changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ Value = TypeVar("Value")
 
 
 class Latest(Generic[Value]):
-    """Holds one value, with the key that it was made for."""
+    """A cache of one value, with the key that it was made for."""
 
     def __init__(self) -> None:
-        self._held: tuple[object, Value] | None = None
+        self._entry: tuple[object, Value] | None = None
 
     def get(self, key: object, make: Callable[[], Value]) -> Value:
-        """The value for `key`, made unless it is the one held."""
-        if self._held is None or self._held[0] != key:
-            self._held = None  # two of them need not fit into memory
-            self._held = key, make()
-        return self._held[1]
+        """Return the cached value if it was made for `key`; otherwise make and cache another."""
+        if self._entry is not None and self._entry[0] == key:
+            return self._entry[1]
+        # Freed before the next value is made: two of them need not fit into memory.
+        self._entry = None
+        value = make()
+        self._entry = (key, value)
+        return value

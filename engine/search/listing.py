@@ -1,28 +1,34 @@
-"""Ranked chunks as hits: those that are there, with their snippets; one for each document where
-they are grouped.
-"""
+"""Hits from ranked chunks: with snippets, without missing documents, optionally by document."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from engine.core.messages.search import Hit, Ranked
 from engine.core.records import Chunk, Document
 from engine.core.text import day
 from engine.search.fusing import Fused, Ranking
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
 from engine.search.snippets import first_shown, page_at, snippet
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 MIN_DEPTH = 100
-"""Chunks that each ranker gives at least."""
+"""Minimum number of chunks that each ranker returns."""
+
+ScoredChunk = tuple[int, float]
+"""Chunk id and score."""
 
 
 @dataclass(frozen=True)
 class PresentPassage:
-    """A passage that is shown, and the ids of the `documents` with the same text."""
+    """A passage whose document exists, and the ids of the `documents` with the same text."""
 
     chunk: Chunk
     document: Document
@@ -31,10 +37,37 @@ class PresentPassage:
 
 
 @dataclass(frozen=True)
-class Listing:
-    """Makes hits of chunks."""
+class ChunkGroups:
+    """Chunks in the `order` of their listing, and how many others each stands for (`more`)."""
 
-    _loaded: Loaded
+    order: list[ScoredChunk]
+    more: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RankerPlaces:
+    """The `scores` of one ranker in order of rank, and its ranks of chunks and documents by id.
+
+    `documents` is empty unless hits are grouped by document.
+    """
+
+    scores: NDArray[np.floating[Any]]
+    chunks: dict[int, int]
+    documents: dict[int, int]
+
+    def find(self, chunk: Chunk) -> Ranked | None:
+        """Return the place of a chunk, or None if the ranker has not found it."""
+        rank = self.chunks.get(chunk.id)
+        if rank is None:
+            return None
+        return Ranked(rank, float(self.scores[rank - 1]), self.documents.get(chunk.document_id, 0))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Turns ranked chunks into hits."""
+
+    _loaded: LoadedProject
 
     def hits(
         self,
@@ -47,151 +80,176 @@ class Listing:
         by_document: bool = False,
         with_stop_words: bool = False,
     ) -> tuple[Hit, ...]:
-        """The first `top` of `fused` that are there, found by `rankings` for `query`;
-        `by_document`: the best of each document. `with_stop_words`: these are marked, too.
-        """
-        from engine.lexical.analysis import matched_spans
+        """Return the first `top` passages of `fused` whose documents exist, as hits for `query`.
 
+        `rankings`: what was fused. `by_document`: only the best passage of each document.
+        `with_stop_words`: mark stop words as matches, too.
+        """
         places = {
-            name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()
+            ranker: self._find_places(ranking, by_document=by_document)
+            for ranker, ranking in rankings.items()
         }
-        documents = {
-            name: self._document_ranks(list(place)) if by_document else {}
-            for name, place in places.items()
-        }
-        hits: list[Hit] = []
-        order, more = self._grouped(fused.order) if by_document else (fused.order, {})
-        present = self._present(order, top, presence)
-        for passage in present:
+        if by_document:
+            groups = self._group_by_document(fused.order)
+        else:
+            groups = ChunkGroups(fused.order)
+        hits = []
+        for rank, passage in enumerate(self._find_present(groups.order, top, presence), 1):
             chunk = passage.chunk
-            document = passage.document
-            ranks = {
-                name: Ranked(
-                    rank, float(rankings[name][1][rank - 1]), documents[name].get(document.id, 0)
-                )
-                for name, place in places.items()
-                if (rank := place.get(chunk.id))
-            }
-            if with_stop_words:
-                language = "none"
-            else:
-                language = self._loaded.language(document)
-            matches = matched_spans(query, chunk.text, language)
-            text, marks = snippet(chunk.text, matches)
-            page, place = chunk.page, f"page {chunk.page}" if chunk.page else ""
-            if chunk.pages:
-                page, place = page_at(chunk.pages, first_shown(chunk.text, matches))
+            ranked = {ranker: place.find(chunk) for ranker, place in places.items()}
+            hit = self._build_hit(query, passage, with_stop_words=with_stop_words)
             hits.append(
-                Hit(
-                    rank=len(hits) + 1,
-                    score=passage.score,
-                    path=document.path,
-                    source=str(self._loaded.project.path / document.source),
-                    title=document.title,
-                    headings=chunk.headings,
-                    snippet=text,
-                    marks=marks,
-                    format=document.format,
-                    modified=document.modified,
-                    chunk_id=chunk.id,
-                    document_id=document.id,
-                    start=chunk.start,
-                    end=chunk.end,
-                    line=chunk.line,
-                    page=page,
-                    rankers=ranks,
+                replace(
+                    hit,
+                    rank=rank,
+                    rankers={ranker: place for ranker, place in ranked.items() if place},
                     shares=fused.shares(chunk.id),
-                    place=place,
-                    author=document.author,
-                    created=document.created,
-                    changed=document.changed,
-                    id=document.stable_id,
-                    more=more.get(chunk.id, 0),
-                    copies=len(passage.documents),
+                    more=groups.more.get(chunk.id, 0),
                 )
             )
         return tuple(hits)
 
-    def _grouped(
-        self, order: Sequence[tuple[int, float]]
-    ) -> tuple[list[tuple[int, float]], dict[int, int]]:
-        """The best chunk of each document, and by these how many others of the best `MIN_DEPTH`
-        chunks are of the same one.
-        """
-        owner = self._loaded.store.owners_of(chunk for chunk, _ in order)
-        counts = Counter(owner.get(chunk) for chunk, _ in order[:MIN_DEPTH])
-        first: dict[int | None, tuple[int, float]] = {}
-        for one in order:
-            first.setdefault(owner.get(one[0]), one)
-        return list(first.values()), {one[0]: max(0, counts[key] - 1) for key, one in first.items()}
+    def _build_hit(self, query: str, passage: PresentPassage, *, with_stop_words: bool) -> Hit:
+        """Return a passage as a hit that has no rank yet."""
+        from engine.lexical.analysis import matched_spans
 
-    def _document_ranks(self, chunks: list[int]) -> dict[int, int]:
-        """Document → its rank by the best of its ranked `chunks`."""
-        owner = self._loaded.store.owners_of(chunks)
-        return {
-            document: rank
-            for rank, document in enumerate(
-                dict.fromkeys(owner[one] for one in chunks if one in owner), 1
-            )
-        }
+        chunk = passage.chunk
+        document = passage.document
+        if with_stop_words:
+            language = "none"
+        else:
+            language = self._loaded.language(document)
+        matches = matched_spans(query, chunk.text, language)
+        text, marks = snippet(chunk.text, matches)
+        page = chunk.page
+        place = f"page {page}" if page else ""
+        if chunk.pages:
+            page, place = page_at(chunk.pages, first_shown(chunk.text, matches))
+        return Hit(
+            rank=0,
+            score=passage.score,
+            path=document.path,
+            source=str(self._loaded.project.path / document.source),
+            title=document.title,
+            headings=chunk.headings,
+            snippet=text,
+            marks=marks,
+            format=document.format,
+            modified=document.modified,
+            chunk_id=chunk.id,
+            document_id=document.id,
+            start=chunk.start,
+            end=chunk.end,
+            line=chunk.line,
+            page=page,
+            place=place,
+            author=document.author,
+            created=document.created,
+            changed=document.changed,
+            id=document.stable_id,
+            copies=len(passage.documents),
+        )
+
+    def _find_places(self, ranking: Ranking, *, by_document: bool) -> RankerPlaces:
+        ids, scores = ranking
+        chunks = {chunk_id: rank for rank, chunk_id in enumerate(ids.tolist(), 1)}
+        if by_document:
+            documents = self._rank_documents(list(chunks))
+        else:
+            documents = {}
+        return RankerPlaces(scores, chunks, documents)
+
+    def _rank_documents(self, chunks: list[int]) -> dict[int, int]:
+        """Return the rank of each document, by the best of its ranked `chunks`."""
+        owners = self._loaded.store.owners_of(chunks)
+        documents = dict.fromkeys(owners[chunk] for chunk in chunks if chunk in owners)
+        return {document: rank for rank, document in enumerate(documents, 1)}
+
+    def _group_by_document(self, order: Sequence[ScoredChunk]) -> ChunkGroups:
+        """Keep the best chunk of each document.
+
+        It stands for the document's other chunks among the best `MIN_DEPTH`.
+        """
+        owners = self._loaded.store.owners_of(chunk_id for chunk_id, _ in order)
+        counts = Counter(owners.get(chunk_id) for chunk_id, _ in order[:MIN_DEPTH])
+        best: dict[int | None, ScoredChunk] = {}
+        for chunk_id, score in order:
+            best.setdefault(owners.get(chunk_id), (chunk_id, score))
+        more = {chunk_id: max(0, counts[document] - 1) for document, (chunk_id, _) in best.items()}
+        return ChunkGroups(list(best.values()), more)
 
     def count_documents(self, rankings: Iterable[Ranking]) -> int:
-        """Of how many documents the chunks of rankings are."""
-        found = {chunk for ids, _ in rankings for chunk in ids.tolist()}
-        return len(set(self._loaded.store.owners_of(found).values()))
+        """Return the number of documents that the ranked chunks belong to."""
+        chunks: set[int] = set()
+        for ids, _ in rankings:
+            chunks.update(ids.tolist())
+        return len(set(self._loaded.store.owners_of(chunks).values()))
 
-    def _present(
-        self, order: Sequence[tuple[int, float]], top: int, presence: Presence
+    def _find_present(
+        self, order: Sequence[ScoredChunk], top: int, presence: Presence
     ) -> list[PresentPassage]:
-        """The first `top` of `order` whose documents still exist: an index may name some that
-        were deleted since, and so may the store. Of documents with the same text the first
-        stands for all.
+        """Return the first `top` passages of `order` whose documents still exist.
+
+        Index and database may name documents that were deleted since. Of several documents with the
+        same text, the first stands for all.
         """
         present: list[PresentPassage] = []
         by_text: dict[str, list[PresentPassage]] = {}
-        there: dict[int, Document | None] = {}
+        documents: dict[int, Document | None] = {}
         for start in range(0, len(order), top):
             block = order[start : start + top]
             chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in block)
             for chunk_id, score in block:
-                if (chunk := chunks.get(chunk_id)) is None:
+                chunk = chunks.get(chunk_id)
+                if chunk is None:
                     continue
                 is_full = len(present) >= top
                 if is_full and chunk.content_hash not in by_text:
                     continue
-                if chunk.document_id not in there:
-                    document = self._loaded.store.document_card(chunk.document_id)
-                    there[document.id] = document if presence.has(document) else None
-                found = there[chunk.document_id]
-                if found is None:
+                if chunk.document_id not in documents:
+                    card = self._loaded.store.document_card(chunk.document_id)
+                    documents[card.id] = card if presence.has(card) else None
+                document = documents[chunk.document_id]
+                if document is None:
                     continue
-                alike = by_text.setdefault(chunk.content_hash, [])
-                same = next((one for one in alike if self._is_copy(found, one.document)), None)
-                if same is not None:
-                    same.documents.add(found.id)
+                passages = by_text.setdefault(chunk.content_hash, [])
+                original = self._find_original(document, passages)
+                if original is not None:
+                    original.documents.add(document.id)
                 elif not is_full:
-                    alike.append(PresentPassage(chunk, found, score, {found.id}))
-                    present.append(alike[-1])
+                    passage = PresentPassage(chunk, document, score, {document.id})
+                    passages.append(passage)
+                    present.append(passage)
         return present
 
+    def _find_original(
+        self, document: Document, passages: Iterable[PresentPassage]
+    ) -> PresentPassage | None:
+        """Return the passage whose document `document` is a copy of, if any."""
+        for passage in passages:
+            if self._is_copy(document, passage.document):
+                return passage
+        return None
+
     def _is_copy(self, document: Document, other: Document) -> bool:
-        """Whether another document has the same text; entries of a data set are no files, and
-        each stands for itself.
+        """Return whether another document has the same text.
+
+        Entries of a data set are not files: each of them stands for itself.
         """
-        if (
-            document.id == other.id
-            or document.external_id is not None
-            or other.external_id is not None
-        ):
+        if document.id == other.id:
+            return False
+        if document.external_id is not None or other.external_id is not None:
             return False
         return self._loaded.store.have_same_text(document.id, other.id)
 
 
-def undated(hits: Sequence[Hit]) -> str:
-    """What to say of hits by date whose dates say little; empty where they differ and are the
-    documents' own.
+def describe_dates(hits: Sequence[Hit]) -> str:
+    """Return a note about hits by date whose dates say little; otherwise an empty text.
+
+    That is if all dates are equal, or if no document states its own date.
     """
-    if len(hits) > 1 and len({day(hit.date) for hit in hits}) == 1:
+    days = {day(hit.date) for hit in hits}
+    if len(hits) > 1 and len(days) == 1:
         return f"All hits are of {day(hits[0].date)}: sorting by date changes nothing."
     if hits and all(hit.changed is None and hit.created is None for hit in hits):
         return (
@@ -201,7 +259,7 @@ def undated(hits: Sequence[Hit]) -> str:
     return ""
 
 
-def newest_first(hits: Iterable[Hit]) -> tuple[Hit, ...]:
-    """Hits by day, those of one day best first, numbered anew."""
-    dated = sorted(hits, key=lambda hit: day(hit.date), reverse=True)
-    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(dated, 1))
+def sort_newest_first(hits: Iterable[Hit]) -> tuple[Hit, ...]:
+    """Sort hits by day, the newest first and those of one day by score, and renumber them."""
+    by_day = sorted(hits, key=lambda hit: day(hit.date), reverse=True)
+    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(by_day, 1))

@@ -1,6 +1,4 @@
-"""What a searcher keeps open: the database, the indexes and the encoder, each loaded when it is
-first needed.
-"""
+"""The database, indexes and encoders that a searcher keeps open, each loaded when first needed."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from engine.project.store.artifact_info import (
 )
 from engine.project.store.artifacts import Artifact, Info
 from engine.project.store.store import Store
-from engine.search.behind import Behind, IndexLag
+from engine.search.index_lag import IndexLag, LagMonitor
 from engine.search.latest import Latest
 from engine.settings.schema import SearchSettings, Settings
 
@@ -42,18 +40,16 @@ Owners = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 Opened = TypeVar("Opened")
 
 
-class Loaded:
-    """Notices when a run has put new artifacts in place, or a repair another database.
+class LoadedProject:
+    """An opened project that follows new artifacts of runs, and repairs of the database.
 
-    Not for several threads.
-
-    `repairs` counts the databases that were opened anew.
+    `repairs` counts how often the database was reopened. Not thread-safe.
     """
 
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
         self.repairs = 0
-        self._file = self._database_file()
+        self._file = self._identify_database()
         self.store: Store = project.store()
         self._settings = Latest[Settings]()
         self._documents = Latest[Documents]()
@@ -63,161 +59,164 @@ class Loaded:
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._vectors: defaultdict[SearchMode, Latest[NDArray[np.float32]]] = defaultdict(Latest)
         self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
-        self._lag = IndexLag(self)
+        self._lag = LagMonitor(self)
+        # Folder of a semantic index that could not be opened, and the state of the database then.
         self._damaged: tuple[str, tuple[int, int]] | None = None
-        """Folder of an index of semantic search that could not be opened, and the state of the database then."""  # noqa: E501
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self.store.close()
 
     def follow_repair(self) -> None:
-        """Open the database anew where a repair has replaced it, as our connection still reads
-        the one set aside; or where it was opened without its log and is written to.
+        """Reopen the database if a repair has replaced it, or if the connection is stale.
+
+        After a repair, the connection would still read the database that was set aside. It is stale
+        if the database was opened without its log and has been written to since.
         """
-        now = self._database_file()
-        if now != self._file or self.store.is_stale:
-            fresh = self.project.store()
+        file = self._identify_database()
+        if file != self._file or self.store.is_stale:
+            store = self.project.store()
             self.store.close()
-            self.store = fresh
-            self._file = now
+            self.store = store
+            self._file = file
             self.repairs += 1
 
     @property
     def state(self) -> tuple[int, int]:
-        """What changes whenever the database does."""
+        """A value that changes whenever the database changes."""
         return self.repairs, self.store.version()
 
     def settings(self) -> Settings:
-        """project.toml as it is now, read again only when the file has changed.
+        """Return the current settings; project.toml is read again only after a change.
 
         Raises SettingsError.
         """
         try:
-            found = (self.project.path / "project.toml").stat()
-        except OSError:  # reading it says what is wrong
+            status = (self.project.path / "project.toml").stat()
+        except OSError:  # reading the file reports it
             return self.project.settings()
-        return self._settings.get(
-            (found.st_mtime_ns, found.st_size, found.st_ino), self.project.settings
-        )
+        key = (status.st_mtime_ns, status.st_size, status.st_ino)
+        return self._settings.get(key, self.project.settings)
 
     def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
-        """The current artifact of a kind."""
-        found: Artifact[Info] | None = self._artifacts[kind].get(
+        """Return the current artifact of a kind."""
+        artifact: Artifact[Info] | None = self._artifacts[kind].get(
             self.state, lambda: self.store.artifact(kind)
         )
-        return found
+        return artifact
 
     def documents(self) -> Documents:
-        """The live documents by id, without their texts, in order of path."""
-        return self._documents.get(
-            self.state, lambda: {one.id: one for one in self.store.documents()}
-        )
+        """Return the live documents by id, without their texts, in order of path."""
+
+        def read() -> Documents:
+            return {document.id: document for document in self.store.documents()}
+
+        return self._documents.get(self.state, read)
 
     def chunk_owners(self) -> Owners:
-        """Ids of all chunks that can be found (n,), and of their documents (n,)."""
+        """Return the ids of all searchable chunks (n,), and those of their documents (n,)."""
         import numpy as np
 
         def read() -> Owners:
-            rows = np.array(
-                [key[:2] for key in self.store.chunk_keys(superseded=True)], np.int64
-            ).reshape(-1, 2)
+            pairs = [key[:2] for key in self.store.chunk_keys(superseded=True)]
+            rows = np.array(pairs, np.int64).reshape(-1, 2)
             return rows[:, 0], rows[:, 1]
 
         return self._owners.get(self.state, read)
 
-    def _database_file(self) -> tuple[int, int] | None:
-        """Identity of the database file: a repair puts another in its place."""
+    def _identify_database(self) -> tuple[int, int] | None:
+        """Return the identity of the database file, which a repair replaces."""
         try:
-            found = (self.project.path / "project.db").stat()
+            status = (self.project.path / "project.db").stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def lexical_index(self) -> LexicalIndex:
-        """The current BM25 index. Raises NotBuiltError, DamagedError."""
+        """Return the current BM25 index. Raises NotBuiltError, DamagedError."""
         from engine.lexical.index import LexicalIndex
 
-        return self._current(LexicalInfo, LexicalIndex.open)[1]
+        _, index = self._open_current(LexicalInfo, LexicalIndex.open)
+        return index
 
     def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
-        """What the stage noted of the index and the encoder of a mode. Raises NotBuiltError.
+        """Return the artifact of a mode's vector index and encoder. Raises NotBuiltError.
 
-        While a run makes the index of semantic search, where it was made beside another first
-        index, or where `vector_index` has found it damaged, semantic search uses the first one.
+        Semantic search falls back to the first index while a run builds its own, if its own was
+        built for another first index, or if `vector_index` has found it damaged.
         """
-        first = self._need(VectorsInfo)
-        if mode == "semantic":
-            own = self.artifact(SemanticVectorsInfo)
-        else:
-            own = None
-        if own is None or self.has_damaged_index:
+        first = self._require(VectorsInfo)
+        if mode != "semantic" or self.has_damaged_index:
             return first
-        if own.info.shared and own.info.chunk_encoder != first.info.chunk_encoder:
+        semantic = self.artifact(SemanticVectorsInfo)
+        if semantic is None:
             return first
-        return own
+        if semantic.info.shared and semantic.info.chunk_encoder != first.info.chunk_encoder:
+            return first
+        return semantic
 
     def vector_index(self, mode: SearchMode) -> tuple[Artifact[VectorsInfo], VectorIndex]:
-        """The current vector index of a mode, and what its stage noted.
+        """Return the current vector index of a mode, and its artifact.
 
         Raises NotBuiltError, DamagedError.
         """
         from engine.vectors.index import VectorIndex
 
-        own = self.vectors(mode)
-        if not isinstance(own.info, SemanticVectorsInfo):
-            return self._current(VectorsInfo, VectorIndex.open)
-        if own.info.shared:
-            first, index = self._current(VectorsInfo, VectorIndex.open)
-            fits = (
-                first.info.chunk_encoder == own.info.chunk_encoder
-            )  # otherwise a run has replaced it a moment ago
-            return (own if fits else first), index
+        artifact = self.vectors(mode)
+        if not isinstance(artifact.info, SemanticVectorsInfo):
+            return self._open_current(VectorsInfo, VectorIndex.open)
+        if artifact.info.shared:
+            first, index = self._open_current(VectorsInfo, VectorIndex.open)
+            if first.info.chunk_encoder == artifact.info.chunk_encoder:
+                return artifact, index
+            return first, index  # a run has just replaced it
         try:
-            return self._current(SemanticVectorsInfo, VectorIndex.open)
+            return self._open_current(SemanticVectorsInfo, VectorIndex.open)
         except DamagedError:
-            self._damaged = own.folder, self.state
-        except NotBuiltError:  # a run has dropped it a moment ago
+            self._damaged = (artifact.folder, self.state)
+        except NotBuiltError:  # a run has just removed it
             pass
         return self.vector_index(mode)
 
-    def behind(self, ranker: str, mode: SearchMode = "hybrid") -> Behind | None:
-        """What a ranker does not know yet; None where it knows all documents."""
-        return self._lag.behind(ranker, mode)
+    def index_lag(self, ranker: str, mode: SearchMode = "hybrid") -> IndexLag | None:
+        """Return what the index of a ranker lacks, or None if it is complete."""
+        return self._lag.find_lag(ranker, mode)
 
     @property
     def has_damaged_index(self) -> bool:
-        """Whether semantic search uses the first index as its own was found damaged; it is tried
-        again once anything changes.
+        """Whether semantic search falls back to the first index, because its own is damaged.
+
+        Its own index is tried again after any change of the database.
         """
-        own = self.artifact(SemanticVectorsInfo)
-        return own is not None and self._damaged == (own.folder, self.state)
+        semantic = self.artifact(SemanticVectorsInfo)
+        return semantic is not None and self._damaged == (semantic.folder, self.state)
 
     def query_vector(
         self, query: str, mode: SearchMode
     ) -> tuple[Artifact[VectorsInfo], VectorIndex, NDArray[np.float32]]:
-        """A query as the current vector index of a mode wants it (d,), with that index.
+        """Encode a query for the current vector index of a mode.
 
-        Raises ModelError besides.
-
-        The last one is kept: hybrid search asks for it twice.
+        Returns the artifact, the index and the vector (d,), which is kept, as hybrid search needs
+        it twice. Raises NotBuiltError, DamagedError, ModelError.
         """
         while True:
             artifact, index = self.vector_index(mode)
-            encode = partial(self._encoded, query, artifact)
+            encode = partial(self._encode, query, artifact)
             try:
                 return artifact, index, self._vectors[mode].get((query, artifact.folder), encode)
             except ModelError:
+                # A run may have removed the adapter while the model was loading: then try again.
                 if self.vectors(mode).folder == artifact.folder:
-                    raise  # otherwise a run has swept that adapter while the model was loading
+                    raise
 
-    def _encoded(self, query: str, artifact: Artifact[VectorsInfo]) -> NDArray[np.float32]:
+    def _encode(self, query: str, artifact: Artifact[VectorsInfo]) -> NDArray[np.float32]:
         vector: NDArray[np.float32] = self.query_encoder(artifact).encode_queries([query])[0]
         return vector
 
     def query_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
-        """The encoder that the vectors were made with, whatever has been trained since: as the
-        graph beside the index, else loaded whole.
+        """Return the encoder that an index was built with, even if another was trained since.
+
+        It is the ONNX graph stored with the index if there is one, otherwise the whole model.
         """
         from engine.encoders.graph.query_graph import QueryGraph
 
@@ -230,7 +229,7 @@ class Loaded:
         return encoder
 
     def chunk_encoder(self, artifact: Artifact[VectorsInfo]) -> Encoder:
-        """What the chunks were encoded with, loaded whole."""
+        """Return the whole model that the chunks were encoded with."""
         info = artifact.info
         if info.chunk_adapter:
             weight = info.interpolation_weight
@@ -251,7 +250,7 @@ class Loaded:
             )
 
     def base_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
-        """The same model without an adapter."""
+        """Return the same model without an adapter."""
         return self._encoder("base", artifact.info, None, 1.0)
 
     def _encoder(
@@ -277,75 +276,81 @@ class Loaded:
         )
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
-        """The settings with `auto` fusion replaced by what the last evaluation chose, the
-        equal-weight sum before one.
+        """Return the settings with `auto` fusion replaced by what the last evaluation chose.
+
+        Before any evaluation, that is the equal-weight sum.
         """
         if settings.fusion != "auto":
             return settings
-        artifact = self.artifact(EvaluationInfo)
-        if artifact:
-            chosen = artifact.info.fusion
+        evaluation = self.artifact(EvaluationInfo)
+        if evaluation:
+            chosen = evaluation.info.fusion
         else:
             chosen = FusionInfo("weighted", 0.5)
         return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
 
     def threshold(self) -> tuple[float | None, str]:
-        """The least similarity, as search has it, of a hit that is not weak, as evaluation
-        learnt it; or None and why not.
+        """Return the similarity below which evaluation found hits to be weak, and why.
+
+        None if there is no such threshold, and why not.
         """
         evaluation = self.artifact(EvaluationInfo)
-        learnt = evaluation.info.threshold if evaluation else None
-        if learnt is None:
+        threshold = evaluation.info.threshold if evaluation else None
+        if threshold is None:
             return None, f"'engine adapt {self.project.argument}' learns how similar a hit must be"
-        if learnt.encoder != self.vectors("semantic").info.encoder:
-            return (
-                None,
-                (
-                    "the documents are embedded with another encoder than the one that evaluation"
-                    " measured"
-                ),
+        if threshold.encoder != self.vectors("semantic").info.encoder:
+            reason = (
+                "the documents are embedded with another encoder than the one that evaluation"
+                " measured"
             )
-        return learnt.similarity, learnt.reason
+            return None, reason
+        return threshold.similarity, threshold.reason
 
     def document_names(self) -> DocumentNames:
-        """What queries may call the documents."""
+        """Return the names by which queries may refer to documents."""
         from engine.lexical.filenames import DocumentNames
 
-        rows = ((one.id, one.title, one.path) for one in self.documents().values())
-        return self._names.get(self.state, lambda: DocumentNames(rows))
+        def read() -> DocumentNames:
+            documents = self.documents().values()
+            return DocumentNames((item.id, item.title, item.path) for item in documents)
+
+        return self._names.get(self.state, read)
 
     def language(self, document: Document | None = None) -> str:
-        """The main language of the BM25 index, or the one in which it has analysed a `document`;
-        "none" before there is an index.
+        """Return the language in which the BM25 index has analysed a `document`.
+
+        Without a document, the main language of the index; "none" if there is no index.
         """
         from engine.lexical.languages import analysed_in
 
         artifact = self.artifact(LexicalInfo)
-        main = artifact.info.language if artifact else "none"
-        if artifact is None or document is None or document.language not in artifact.info.languages:
+        if artifact is None:
+            return "none"
+        main = artifact.info.language
+        if document is None or document.language not in artifact.info.languages:
             return main
         return analysed_in(document.language, self.store.text_length(document.id), main)
 
-    def _current(
+    def _open_current(
         self, kind: type[Info], load: Callable[[Path], Opened]
     ) -> tuple[Artifact[Info], Opened]:
-        """The current artifact of a kind, opened.
-
-        A run may replace and sweep it between our look and our opening.
-        """
+        """Return the current artifact of a kind, and what `load` opens from its folder."""
         while True:
-            artifact = self._need(kind)
-            opened = partial(self._opened, artifact, load)
+            artifact = self._require(kind)
+            open_folder = partial(self._open, artifact, load)
             try:
-                return artifact, self._indexes[kind].get((self.repairs, artifact.folder), opened)
+                index = self._indexes[kind].get((self.repairs, artifact.folder), open_folder)
+                return artifact, index
             except DamagedError:
-                if self._need(kind).folder == artifact.folder:
+                # A run may have replaced and removed the artifact meanwhile: then try again.
+                if self._require(kind).folder == artifact.folder:
                     raise
 
-    def _opened(self, artifact: Artifact[ArtifactInfo], load: Callable[[Path], Opened]) -> Opened:
+    def _open(self, artifact: Artifact[ArtifactInfo], load: Callable[[Path], Opened]) -> Opened:
         return load(self.project.folder_of(artifact))
 
-    def _need(self, kind: type[Info]) -> Artifact[Info]:
+    def _require(self, kind: type[Info]) -> Artifact[Info]:
+        """Return the current artifact of a kind. Raises NotBuiltError if there is none."""
         artifact = self.artifact(kind)
         stage = kind.stage
         if artifact is None:

@@ -1,6 +1,4 @@
-"""The methods of `engine serve` that look and search: each checks its params and gives the task
-to be done.
-"""
+"""The reading methods of `engine serve`: each validates its params and returns a task to run."""
 
 from __future__ import annotations
 
@@ -18,9 +16,9 @@ from engine.core.messages.search import (
 )
 from engine.core.messages.wire import Request, params_of, to_json
 from engine.search.filters import SearchFilter, parse_date
-from engine.search.workers import OwnSearcher
+from engine.search.workers import ThreadSearcher
 
-Task = Callable[[OwnSearcher], Any]
+Task = Callable[[ThreadSearcher], Any]
 
 
 def _search(request: Search) -> Task:
@@ -54,7 +52,7 @@ def _date(text: str | None) -> float | None:
 
 
 def _warm_up(request: WarmUp) -> Task:
-    def task(own: OwnSearcher) -> bool:
+    def task(own: ThreadSearcher) -> bool:
         own.ready().warm_up(request.mode or "hybrid")
         return True
 
@@ -62,16 +60,18 @@ def _warm_up(request: WarmUp) -> Task:
 
 
 def _document(request: ReadDocument) -> Task:
-    def task(own: OwnSearcher) -> DocumentText:
-        found = own.look().document(request.document_id)
-        if found is None:
+    def task(own: ThreadSearcher) -> DocumentText:
+        document = own.look().document(request.document_id)
+        if document is None:
             raise UsageError(
                 f"There is no document {request.document_id}.",
                 "It may have been deleted.",
                 "Search again.",
                 code="document-missing",
             )
-        return DocumentText(found.path, found.source, found.title, found.text, found.format)
+        return DocumentText(
+            document.path, document.source, document.title, document.text, document.format
+        )
 
     return task
 
@@ -91,31 +91,31 @@ METHODS = {kind.method: kind for kind in HANDLERS}
 
 
 def task_of(method: str, params: dict[str, Any]) -> Task:
-    """What a request asks for, as JSON.
+    """Return the task that a request asks for; its result is JSON.
 
-    Raises TypeError, ValueError or EngineError for wrong params.
+    Raises TypeError, ValueError or EngineError for invalid params.
     """
     request = params_of(METHODS[method], params)
     task = HANDLERS[type(request)](request)
     return lambda own: to_json(task(own))
 
 
-def is_light(method: str, params: dict[str, Any], own: OwnSearcher) -> bool:
-    """Whether a method does without the encoder and the reranker, and so must not wait for them.
+def is_light(method: str, params: dict[str, Any], own: ThreadSearcher) -> bool:
+    """Return whether a method needs neither the encoder nor the reranker.
 
-    `own`: of this thread.
+    Such a method must not wait for them. `own`: the searcher of the calling thread.
     """
     if method in (Ping.method, ReadDocument.method):
         return True
-    return params.get("mode") == "bm25" and not (
-        method == Search.method and _may_rerank(params.get("rerank"), own)
-    )
+    if params.get("mode") != "bm25":
+        return False
+    return method != Search.method or not _may_rerank(params.get("rerank"), own)
 
 
-def _may_rerank(asked: bool | None, own: OwnSearcher) -> bool:
-    if asked is not None:
-        return asked
+def _may_rerank(rerank: bool | None, own: ThreadSearcher) -> bool:
+    if rerank is not None:
+        return rerank
     try:
         return bool(own.project.settings().search.reranker) and own.look().may_rerank("bm25")
-    except EngineError:  # the search says what is wrong
+    except EngineError:  # the search reports it
         return False

@@ -1,6 +1,4 @@
-"""Whether the files of what was found are still as they were read: between two runs they may be
-deleted or change.
-"""
+"""Checks that the files of hits still exist and have not changed since they were read."""
 
 from __future__ import annotations
 
@@ -11,83 +9,80 @@ from stat import S_ISDIR
 
 from engine.core.records import Document
 
-_LATER = 2.0  # seconds that clocks of file systems differ by
+_CLOCK_TOLERANCE = 2.0
+"""Seconds by which the clocks of file systems may differ."""
 
 
 @dataclass(slots=True)
 class Presence:
-    """What the disk says of the documents that one search finds; `project`: the folder that
-    sources are relative to.
+    """The documents of one search whose files are `gone` or `changed`, by id.
 
-    A file counts as gone only where its source is there and holds anything: a drive that is not
-    mounted loses nothing.
+    `project`: the folder that sources are relative to. A file counts as gone only if its source is
+    a folder with content, so that an unmounted drive hides no hits.
     """
 
     project: Path
     gone: set[int] = field(default_factory=set)
     changed: set[int] = field(default_factory=set)
-    _reached: dict[str, bool] = field(default_factory=dict)
+    _reachable: dict[str, bool] = field(default_factory=dict)
 
     def has(self, document: Document) -> bool:
-        """Whether the file of a document is there, or cannot be reached."""
-        # rows of a set; a name that is not UTF-8
+        """Return whether the file of a document exists or cannot be checked."""
+        # A row of a data set has no file; a backslash stands for bytes that are not UTF-8.
         if document.format == "beir" or "\\" in document.path:
             return True
-        state = self._state(self.project / document.source, document.path)
-        if state is None:
-            if not self._reaches(document.source):
+        status = self._read_status(self.project / document.source, document.path)
+        if status is None:
+            if not self._is_reachable(document.source):
                 return True
             self.gone.add(document.id)
             return False
-        if state.st_mtime > document.modified + _LATER:
+        if status.st_mtime > document.modified + _CLOCK_TOLERANCE:
             self.changed.add(document.id)
         return True
 
-    def _state(self, source: Path, path: str) -> os.stat_result | None:
-        """That of a file, or of the one that it lies in; None where there is none."""
+    def _read_status(self, source: Path, path: str) -> os.stat_result | None:
+        """Return the status of a file, or of the archive that contains it; None if it is gone."""
         parts = path.split("/")
         for count in range(len(parts), 0, -1):
             try:
-                state = source.joinpath(*parts[:count]).stat()
+                status = source.joinpath(*parts[:count]).stat()
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError):
                 return os.stat_result((0,) * 10)
-            if S_ISDIR(state.st_mode) and count < len(parts):
+            if S_ISDIR(status.st_mode) and count < len(parts):
                 return None
-            return state
+            return status
         return None
 
-    def _reaches(self, source: str) -> bool:
-        if source not in self._reached:
+    def _is_reachable(self, source: str) -> bool:
+        if source not in self._reachable:
             try:
                 with os.scandir(self.project / source) as entries:
-                    self._reached[source] = any(True for _ in entries)
+                    self._reachable[source] = next(entries, None) is not None
             except OSError:
-                self._reached[source] = False
-        return self._reached[source]
+                self._reachable[source] = False
+        return self._reachable[source]
 
     def notes(self, argument: str) -> list[str]:
-        """What was left out, and what may be out of date; `argument`: how a command names the
-        project.
+        """Return notes on documents that were left out or may be out of date.
+
+        `argument`: how a command names the project.
         """
         notes = []
-        if count := len(self.gone):
+        gone = len(self.gone)
+        if gone == 1:
+            notes.append("1 document is left out: its file is gone.")
+        elif gone:
+            notes.append(f"{gone:,} documents are left out: their files are gone.")
+        changed = len(self.changed)
+        if changed == 1:
+            notes.append("1 document is found as it was before a change of the file.")
+        elif changed:
             notes.append(
-                f"{_documents(count)} left out:"
-                f" {'its file is' if count == 1 else 'their files are'} gone."
-            )
-        if count := len(self.changed):
-            notes.append(
-                f"{_documents(count)} found as {'it was' if count == 1 else 'they were'} before a"
-                " change of the file."
+                f"{changed:,} documents are found as they were before a change of the file."
             )
         if notes:
-            return [*notes, f"'engine run {argument}' reads what is there now."]
-        return []
-
-
-def _documents(count: int) -> str:
-    if count == 1:
-        return "1 document is"
-    return f"{count:,} documents are"
+            notes.append(f"'engine run {argument}' reads what is there now.")
+        return notes

@@ -12,7 +12,7 @@ from engine.core.messages.report import SearchMode
 from engine.core.messages.search import Mode
 from engine.project.control import with_run_hint
 from engine.search.fusing import Fused, Ranking
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 from engine.search.stop_words import find_stop_words
 from engine.search.typed import Wording
 from engine.settings.schema import SearchSettings
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Rankings:
-    """What the rankers found: the best chunks by ranker (`bm25`, `semantic`), and notes for the
-    user.
+    """The best chunks by ranker (`bm25`, `semantic`), and notes for the user.
 
-    `matching`: ids of all chunks with a word of the query, where they were wanted. `index`: the
-        BM25 index that was used.
-    `only_stop_words`: whether the query holds no other words.
+    `matching`: ids of all chunks with a word of the query, if they were asked for. `index`: the
+    BM25 index that was used. `only_stop_words`: whether all words of the query are stop words.
     """
 
     by_ranker: dict[str, Ranking] = field(default_factory=dict)
@@ -48,19 +46,17 @@ class Rankings:
 
     @property
     def without_words(self) -> bool:
-        """Whether both rankers were asked, and no chunk holds a word of the query."""
-        return (
-            len(self.by_ranker) > 1
-            and not len(self.by_ranker["bm25"][0])
-            and not self.only_stop_words
-        )
+        """Whether both rankers were used, and no chunk contains a word of the query."""
+        if len(self.by_ranker) < 2 or self.only_stop_words:
+            return False
+        return len(self.by_ranker["bm25"][0]) == 0
 
 
 @dataclass(frozen=True)
 class Rankers:
-    """Asks the indexes of a project."""
+    """Ranks chunks by the indexes of a project."""
 
-    loaded: Loaded
+    loaded: LoadedProject
 
     def rank(
         self,
@@ -71,57 +67,79 @@ class Rankers:
         *,
         all_matching: bool = False,
     ) -> Rankings:
-        """The best `depth` chunks by each ranker of a mode, of those in `allowed` (None: of
-        all).
+        """Return the best `depth` chunks by each ranker of a mode.
 
-        Hybrid search does with one ranker, and notes it, where the other is not built, damaged or
-        fails.
+        Only chunks in `allowed` are ranked (None: all). If one ranker of hybrid search is not
+        built, damaged or fails, the other answers alone, with a note.
         """
         rankings = Rankings()
 
-        def lexical() -> Ranking:
-            index = self.loaded.lexical_index()
-            ids, scores = index.search(
-                query.keywords, index.count if all_matching else depth, allowed
-            )
-            if stopped := find_stop_words(
-                self.loaded, index, query.keywords, (ids, scores), allowed
-            ):
-                ids, scores = stopped.ranking
-                rankings.notes.append(stopped.note)
-                rankings.only_stop_words = True
-            rankings.index = index
-            rankings.matching = ids if all_matching else None
-            return ids[:depth], scores[:depth]
+        def rank_by_keywords() -> Ranking:
+            return self._rank_by_keywords(query.keywords, depth, allowed, rankings, all_matching)
+
+        def rank_by_meaning() -> Ranking:
+            return self._rank_by_meaning(query.meaning, encoder_mode(mode), depth, allowed)
 
         rankers: dict[str, Callable[[], Ranking]] = {
-            "bm25": lexical,
-            "semantic": lambda: self._semantic(query.meaning, encoder_mode(mode), depth, allowed),
+            "bm25": rank_by_keywords,
+            "semantic": rank_by_meaning,
         }
         if mode != "hybrid":
             rankings.by_ranker[mode] = rankers[mode]()
             return rankings
         failures: list[EngineError] = []
-        for name, ranker in rankers.items():
+        for ranker, rank in rankers.items():
             try:
-                rankings.by_ranker[name] = ranker()
+                rankings.by_ranker[ranker] = rank()
             except EngineError as error:
                 failures.append(with_run_hint(self.loaded.project, error))
         if not rankings.by_ranker:
             raise failures[0]
-        only = {"bm25": "By keywords only", "semantic": "By meaning only"}[
-            next(iter(rankings.by_ranker))
-        ]
-        rankings.notes += [f"{only}: {error.what} {error.to_do}" for error in failures]
-        rankings.commands += [command for error in failures for command in error.commands]
+        by = "By keywords only" if "bm25" in rankings.by_ranker else "By meaning only"
+        for failure in failures:
+            rankings.notes.append(f"{by}: {failure.what} {failure.to_do}")
+            rankings.commands += failure.commands
         return rankings
 
-    def cross_scored(
+    def _rank_by_keywords(
+        self,
+        query: str,
+        depth: int,
+        allowed: NDArray[np.int64] | None,
+        rankings: Rankings,
+        all_matching: bool,
+    ) -> Ranking:
+        """Rank by BM25; notes, and all matching chunks if wanted, go into `rankings`."""
+        index = self.loaded.lexical_index()
+        if all_matching:
+            ids, scores = index.search(query, index.count, allowed)
+        else:
+            ids, scores = index.search(query, depth, allowed)
+        stop_words = find_stop_words(self.loaded, index, query, (ids, scores), allowed)
+        if stop_words:
+            ids, scores = stop_words.ranking
+            rankings.notes.append(stop_words.note)
+            rankings.only_stop_words = True
+        rankings.index = index
+        if all_matching:
+            rankings.matching = ids
+        return ids[:depth], scores[:depth]
+
+    def _rank_by_meaning(
+        self, query: str, mode: SearchMode, depth: int, allowed: NDArray[np.int64] | None
+    ) -> Ranking:
+        _, index, vector = self.loaded.query_vector(query, mode)
+        if allowed is None:
+            return index.search(vector, depth)
+        return index.search_among(vector, allowed, depth)
+
+    def cross_score(
         self, query: Wording, rankings: Rankings, settings: SearchSettings
     ) -> dict[str, Ranking]:
-        """Where scores are summed, each ranking with the other's chunks, too: what both rankers
-        think of them counts. Chunks that are not embedded yet count by meaning as they do by
-        keywords: they are neither better nor worse for it.
+        """Return each ranking extended by the other's chunks, so that both scores of each count.
+
+        Fusion by rank leaves the rankings as they are. A chunk that is not embedded yet gets a
+        similarity as high within its range as its BM25 score is: it neither gains nor loses.
         """
         both = rankings.by_ranker
         if rankings.index is None or len(both) < 2 or settings.fusion == "rrf":
@@ -136,25 +154,16 @@ class Rankers:
             _, index, vector = self.loaded.query_vector(query.meaning, "hybrid")
             cosines = index.search_among(vector, bm25[0], len(bm25[0]))
             scores = rankings.index.scores(query.keywords, semantic[0])
-        except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
+        except EngineError:  # a run has just replaced an index: the rankings stay as they are
             return both
-        found: dict[str, Ranking] = {
-            "bm25": cross_score(bm25, semantic[0], scores),
-            "semantic": cross_score(semantic, *cosines),
-        }
-        lacking = ~np.isin(bm25[0], cosines[0])
-        if lacking.any() and len(found["semantic"][0]):
-            alike = np.interp(bm25[1][lacking], _bounds(found["bm25"]), _bounds(found["semantic"]))
-            found["semantic"] = cross_score(found["semantic"], bm25[0][lacking], alike)
-        return found
-
-    def _semantic(
-        self, query: str, mode: SearchMode, depth: int, allowed: NDArray[np.int64] | None
-    ) -> Ranking:
-        _, index, vector = self.loaded.query_vector(query, mode)
-        if allowed is None:
-            return index.search(vector, depth)
-        return index.search_among(vector, allowed, depth)
+        by_keywords: Ranking = cross_score(bm25, semantic[0], scores)
+        by_meaning: Ranking = cross_score(semantic, *cosines)
+        lacks_vector = ~np.isin(bm25[0], cosines[0])
+        if lacks_vector.any() and len(by_meaning[0]):
+            # Both scores lie at the same relative position between lowest and highest.
+            estimated = np.interp(bm25[1][lacks_vector], _bounds(by_keywords), _bounds(by_meaning))
+            by_meaning = cross_score(by_meaning, bm25[0][lacks_vector], estimated)
+        return {"bm25": by_keywords, "semantic": by_meaning}
 
 
 def encoder_mode(mode: Mode) -> SearchMode:
@@ -166,53 +175,51 @@ def _bounds(ranking: Ranking) -> tuple[float, float]:
     return float(ranking[1].min()), float(ranking[1].max())
 
 
-def codes_first(
+def put_codes_first(
     fused: Fused, text: str, rankings: Rankings, allowed: NDArray[np.int64] | None
 ) -> Fused:
-    """Hybrid search with the chunks first that hold a code of the query as a whole, such as
-    PHX-121; the best of them alone where more than a tenth of all chunks hold it, as COVID-19 in
-    what is all about it.
+    """Put the chunks first that contain a whole code of the query, such as PHX-121.
+
+    Only for hybrid search. Of a code in more than a tenth of all chunks, such as COVID-19 in a
+    collection about it, only the best chunk comes first.
     """
     import numpy as np
 
     index = rankings.index
-    order = fused.order
-    held: Counter[int] = Counter()
-    for holders in index.code_holders(text) if index and len(rankings.by_ranker) == 2 else ():
-        known = set(holders.tolist())
-        found = [chunk for chunk, _ in order if chunk in known]
-        if index and not found:  # other words have kept it out of both rankings
-            if allowed is None:
-                among = holders
-            else:
-                among = np.intersect1d(holders, allowed)
-            found = index.search(text, 1, among)[0].tolist()
-            order = [*order, *((chunk, 0.0) for chunk in found)]
-        held.update(found if index and len(known) <= index.count / 10 else found[:1])
-    if held:
-        return replace(fused, order=sorted(order, key=lambda one: -held[one[0]]))
-    return fused
+    if index is None or len(rankings.by_ranker) < 2:
+        return fused
+    order = list(fused.order)
+    codes_held: Counter[int] = Counter()
+    for holders in index.code_holders(text):
+        holder_ids = set(holders.tolist())
+        ranked = [chunk_id for chunk_id, _ in order if chunk_id in holder_ids]
+        if not ranked:  # other words of the query have kept it out of both rankings
+            candidates = holders
+            if allowed is not None:
+                candidates = np.intersect1d(holders, allowed)
+            ranked = index.search(text, 1, candidates)[0].tolist()
+            order += [(chunk_id, 0.0) for chunk_id in ranked]
+        is_frequent = len(holder_ids) > index.count / 10
+        codes_held.update(ranked[:1] if is_frequent else ranked)
+    if not codes_held:
+        return fused
+    return replace(fused, order=sorted(order, key=lambda item: -codes_held[item[0]]))
 
 
-def without_weak(
-    ranking: Ranking, top: int, least: float | None, reason: str
-) -> tuple[Ranking, str]:
-    """`ranking` without the chunks whose similarity lies below `least`, and a note on those left
-    out of the first `top`.
+def hide_weak(ranking: Ranking, top: int, least: float | None, reason: str) -> tuple[Ranking, str]:
+    """Return a ranking without the chunks whose similarity is below `least`, and a note.
 
-    With `least` None nothing is left out, for a `reason`.
+    The note counts the chunks hidden among the first `top`. If `least` is None, nothing is hidden,
+    for the given `reason`.
     """
     if least is None:
         return ranking, f"No weak hits are hidden: {reason}."
     ids, similarities = ranking
-    kept = similarities >= least
-    hidden = int((~kept[:top]).sum())
-    if hidden == 1:
-        some = "1 hit is"
-    else:
-        some = f"{hidden} hits are"
-    if hidden:
-        note = f"{some} hidden, less similar to the query than {least:.2f} (search.hide_weak)."
-    else:
-        note = ""
-    return (ids[kept], similarities[kept]), note
+    is_kept = similarities >= least
+    kept = (ids[is_kept], similarities[is_kept])
+    hidden = int((~is_kept[:top]).sum())
+    if hidden == 0:
+        return kept, ""
+    hits = "1 hit is" if hidden == 1 else f"{hidden} hits are"
+    note = f"{hits} hidden, less similar to the query than {least:.2f} (search.hide_weak)."
+    return kept, note

@@ -1,4 +1,4 @@
-"""The first passages of a search, put in order by the reranker within its time."""
+"""Reordering of a search's first passages by the reranker, within its time limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.core.messages.search import Hit, Reranked
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
 from engine.search.fusing import Fused
 from engine.search.latest import Latest
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,9 +27,10 @@ PASSAGES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
-    """`fused` in the reranker's order, where one was asked, with its `scores` by chunk; the rest
-    as in `Found`.
+class RerankedOrder:
+    """A fused ranking, reordered if the reranker was used.
+
+    `scores`: the reranker's, by chunk id. `reranked`, `can_rerank`: as in `Found`.
     """
 
     fused: Fused
@@ -39,21 +40,21 @@ class Ordered:
 
 
 class Reranking:
-    """Of one searcher. The model is loaded in a thread, when it is first wanted."""
+    """The reranker of one searcher, whose model is loaded in a thread when first needed."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
-        self._held = Latest["BudgetedReranker"]()
+        self._reranker = Latest["BudgetedReranker"]()
         self._loading = Latest[Future[None]]()
 
-    def wanted(self, mode: str, asked: bool | None) -> bool:
-        """Whether to rerank: as `asked`, or None: where evaluation has put this very reranker
-        into use for the mode.
+    def should_rerank(self, mode: str, asked: bool | None) -> bool:
+        """Return whether to rerank.
 
-        Raises UsageError where it is asked for and there is none.
+        `asked`: what the caller wants; None means to rerank if evaluation has put exactly this
+        reranker into use for the mode. Raises UsageError if reranking is asked for although
+        project.toml names no reranker.
         """
-        named = self._loaded.settings().search.reranker
-        if asked and not named:
+        if asked and not self._loaded.settings().search.reranker:
             raise UsageError(
                 "There is no reranker.",
                 "search.reranker in project.toml is empty.",
@@ -62,103 +63,102 @@ class Reranking:
             )
         if asked is not None:
             return asked
-        if (chosen := self.decided(mode)) is None:
+        decision = self.find_decision(mode)
+        if decision is None:
             return False
         try:
-            return self._current().reranker.fingerprint == chosen.fingerprint
+            return self._open_reranker().reranker.fingerprint == decision.fingerprint
         except EngineError:
-            return True  # the search says what is wrong with it
+            return True  # the search reports what is wrong with it
 
-    def decided(self, mode: str) -> RerankerInfo | None:
-        """What evaluation says, where it has put a reranker into use for the mode and the time.
+    def find_decision(self, mode: str) -> RerankerInfo | None:
+        """Return evaluation's decision to use a reranker in a mode, or None.
 
-        Whether that is the one named now is not looked at: reading a model's files takes seconds.
+        The decision holds only for the current time limit. It may be about another reranker than
+        the one that project.toml names now: comparing the model files would take seconds.
         """
         settings = self._loaded.settings().search
         evaluation = self._loaded.artifact(EvaluationInfo)
-        chosen = evaluation.info.reranker if evaluation else None
-        if chosen is None or not settings.reranker:
+        if evaluation is None or not settings.reranker:
             return None
-        fits = chosen.used and (chosen.mode, chosen.seconds) == (mode, settings.rerank_seconds)
-        return chosen if fits else None
+        decision = evaluation.info.reranker
+        if decision is None or not decision.used:
+            return None
+        if decision.mode != mode or decision.seconds != settings.rerank_seconds:
+            return None
+        return decision
 
-    def order(self, mode: str, asked: bool | None, query: str, fused: Fused, stop: Stop) -> Ordered:
-        """What was found for `query`, reranked where that is `wanted`.
+    def order(
+        self, mode: str, asked: bool | None, query: str, fused: Fused, stop: Stop
+    ) -> RerankedOrder:
+        """Return `fused`, reranked for `query` if `should_rerank`. Raises UsageError as that.
 
-        Raises UsageError as that does.
+        The first passages come in the reranker's order, then all others as they were. Loading the
+        model does not count towards the time limit. `stop` is called repeatedly; once it returns
+        true, the passages scored so far are ordered.
         """
-        if not self.wanted(mode, asked):
-            return Ordered(fused, can_rerank=asked is False and self.decided(mode) is not None)
-        return Ordered(*self._order(query, fused, stop))
-
-    def _order(
-        self, query: str, fused: Fused, stop: Stop
-    ) -> tuple[Fused, dict[int, float], Reranked]:
-        """The first passages as the reranker orders them, then all others as they were; its
-        scores by chunk; how many there are.
-
-        Loading is not counted in the time. `stop` is asked again and again; the answer has what was
-        done by then.
-        """
+        if not self.should_rerank(mode, asked):
+            return RerankedOrder(
+                fused, can_rerank=asked is False and self.find_decision(mode) is not None
+            )
         from engine.reranking.budget import MAX_PASSAGES
 
         first = fused.order[:MAX_PASSAGES]
-        texts = self._loaded.store.chunks_by_id(chunk for chunk, _ in first)
-        there = [chunk for chunk, _ in first if chunk in texts]
+        chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in first)
+        present = [chunk_id for chunk_id, _ in first if chunk_id in chunks]
         try:
-            ready = self._current()
-            if not self._wait(ready, stop):
-                return fused, {}, Reranked()
+            reranker = self._open_reranker()
+            if not self._wait_until_loaded(reranker, stop):
+                return RerankedOrder(fused, reranked=Reranked())
         except EngineError as error:
-            return fused, {}, Reranked(problem=error)
-        found = ready.scores(query, [texts[chunk].embedded_text for chunk in there], stop)
-        scores = dict(zip(there, map(float, found.scores), strict=False))
-        order = sorted(
-            fused.order, key=lambda one: (one[0] not in scores, -scores.get(one[0], 0.0))
-        )
-        return (
-            replace(fused, order=order),
-            scores,
-            Reranked(len(scores), found.seconds, found.problem),
-        )
+            return RerankedOrder(fused, reranked=Reranked(problem=error))
+        passages = [chunks[chunk_id].embedded_text for chunk_id in present]
+        result = reranker.scores(query, passages, stop)
+        scores = dict(zip(present, map(float, result.scores), strict=False))
+        scored = [item for item in fused.order if item[0] in scores]
+        scored.sort(key=lambda item: -scores[item[0]])
+        others = [item for item in fused.order if item[0] not in scores]
+        reranked = Reranked(len(scores), result.seconds, result.problem)
+        return RerankedOrder(replace(fused, order=[*scored, *others]), scores, reranked)
 
     def scores(
         self, query: str, passages: Sequence[str], progress: Callable[[int], None]
     ) -> NDArray[np.float32]:
-        """(n,) The higher, the better passages answer a query, however long that takes.
+        """Return how well each passage answers a query (n,), without a time limit.
 
-        `progress` gets their number at times, and may raise to end it. Raises UsageError where no
-        reranker is named, and as `Reranker.scores`.
+        `progress` is called with the number of passages done, and may raise to end the scoring.
+        Raises UsageError if project.toml names no reranker, and as `Reranker.scores`.
         """
         import numpy as np
 
-        self.wanted("", True)
-        ready = self._current()
-        self._wait(ready, lambda: False)
-        parts = []
+        self.should_rerank("", True)
+        budgeted = self._open_reranker()
+        self._wait_until_loaded(budgeted, lambda: False)
+        batches = []
         for start in range(0, len(passages), PASSAGES_AT_ONCE):
             progress(start)
-            parts.append(ready.reranker.scores(query, passages[start : start + PASSAGES_AT_ONCE]))
-        return np.concatenate(parts)
+            batch = passages[start : start + PASSAGES_AT_ONCE]
+            batches.append(budgeted.reranker.scores(query, batch))
+        return np.concatenate(batches)
 
-    def _current(self) -> BudgetedReranker:
-        """As project.toml names it now. Raises ModelError, SettingsError."""
+    def _open_reranker(self) -> BudgetedReranker:
+        """Return the reranker that project.toml names now. Raises ModelError, SettingsError."""
         settings = self._loaded.settings()
 
         def make() -> BudgetedReranker:
             from engine.reranking.budget import BudgetedReranker
             from engine.reranking.chosen import reranker_of
 
-            found = reranker_of(self._loaded.project, settings)
-            assert found is not None, "`wanted` has looked"
-            return BudgetedReranker(found, settings.search.rerank_seconds)
+            reranker = reranker_of(self._loaded.project, settings)
+            assert reranker is not None, "`should_rerank` has checked the setting"
+            return BudgetedReranker(reranker, settings.search.rerank_seconds)
 
-        return self._held.get((settings.search, settings.encoder), make)
+        return self._reranker.get((settings.search, settings.encoder), make)
 
-    def _wait(self, ready: BudgetedReranker, stop: Stop) -> bool:
-        """Whether it is loaded before `stop` says so. Raises as loading."""
+    def _wait_until_loaded(self, reranker: BudgetedReranker, stop: Stop) -> bool:
+        """Return whether the model is loaded before `stop` returns true. Raises as loading."""
         thread = ThreadPoolExecutor(1)
-        loading = self._loading.get(id(ready), lambda: thread.submit(ready.load))
+        loading = self._loading.get(id(reranker), lambda: thread.submit(reranker.load))
         thread.shutdown(wait=False)
         while not loading.done():
             if stop():
@@ -170,16 +170,15 @@ class Reranking:
         return True
 
 
-def unfinished(reranked: Reranked | None) -> str:
-    """Why not all that the time allows for was reranked; empty where it was."""
-    problem = reranked and reranked.problem
-    if problem:
-        return f"Reranking ended early: {problem.what} {problem.to_do}"
-    return ""
+def describe_problem(reranked: Reranked | None) -> str:
+    """Return a note on the error that ended reranking early, or an empty text."""
+    if reranked is None or reranked.problem is None:
+        return ""
+    return f"Reranking ended early: {reranked.problem.what} {reranked.problem.to_do}"
 
 
-def with_scores(hits: tuple[Hit, ...], scores: dict[int, float]) -> tuple[Hit, ...]:
-    """The hits with the reranker's scores."""
+def add_scores(hits: tuple[Hit, ...], scores: dict[int, float]) -> tuple[Hit, ...]:
+    """Return the hits with the reranker's scores."""
     if scores:
         return tuple(replace(hit, rerank_score=scores.get(hit.chunk_id)) for hit in hits)
     return hits

@@ -1,4 +1,4 @@
-"""Answers searches over the current artifacts of a project."""
+"""Search over the current artifacts of a project."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
 from engine.core.characters import visible
-from engine.core.errors import EngineError, UsageError, unknown
+from engine.core.errors import EngineError, UsageError, unknown_name
 from engine.core.messages.search import (
     MODE_OF_NAME,
     MODES,
@@ -25,15 +25,15 @@ from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import EncodersInUse
 from engine.search.explaining import Explainer, encoder_name
-from engine.search.filters import SearchFilter, facets, unknown_format, unmet
+from engine.search.filters import SearchFilter, facets, find_unmet, unknown_format
 from engine.search.fusing import fuse
-from engine.search.listing import MIN_DEPTH, Listing, newest_first, undated
-from engine.search.loaded import Loaded
+from engine.search.listing import MIN_DEPTH, Listing, describe_dates, sort_newest_first
+from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
-from engine.search.rankers import Rankers, Rankings, codes_first, encoder_mode, without_weak
-from engine.search.reranked import Ordered, Reranking, unfinished, with_scores
+from engine.search.rankers import Rankers, Rankings, encoder_mode, hide_weak, put_codes_first
+from engine.search.reranked import RerankedOrder, Reranking, add_scores, describe_problem
 from engine.search.syntax import ParsedQuery, parse
-from engine.search.typed import TypedQueries, Wording, without_names, without_word
+from engine.search.typed import TypedQueries, Wording, describe_no_word, remove_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,43 +50,46 @@ T = TypeVar("T")
 def _with_run_hints(
     method: Callable[Concatenate[Searcher, P], T],
 ) -> Callable[Concatenate[Searcher, P], T]:
-    """What is not there yet is not to be built by the user where a run is building it; what was
-    read while it was written to is read again.
+    """Add a hint to errors about artifacts that a run is still building.
+
+    The method is retried once if the database was written to during the call.
     """
 
     @wraps(method)
-    def with_hints(self: Searcher, /, *arguments: P.args, **named: P.kwargs) -> T:
+    def call(self: Searcher, /, *arguments: P.args, **named: P.kwargs) -> T:
         with run_hints(self.project):
             try:
-                found = method(self, *arguments, **named)
+                result = method(self, *arguments, **named)
             except EngineError:
                 if not self._loaded.store.is_stale:
                     raise
             else:
                 if not self._loaded.store.is_stale:
-                    return found
+                    return result
             return method(self, *arguments, **named)
 
-    return with_hints
+    return call
 
 
 class Searcher:
-    """Loads what a mode needs when it is first asked for: BM25 never waits for the encoder.
+    """Searches a project. What a mode needs is loaded on first use: BM25 never loads the encoder.
 
-    Not for several threads.
+    Not thread-safe.
     """
 
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
         with run_hints(project):
-            self._loaded = Loaded(project)
-        self._rankers, self._explainer = Rankers(self._loaded), Explainer(self._loaded)
-        self._typed, self._listing = TypedQueries(self._loaded), Listing(self._loaded)
+            self._loaded = LoadedProject(project)
+        self._rankers = Rankers(self._loaded)
+        self._explainer = Explainer(self._loaded)
+        self._typed = TypedQueries(self._loaded)
+        self._listing = Listing(self._loaded)
         self.encoders = EncodersInUse(self._loaded)
         self.reranking = Reranking(self._loaded)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._loaded.close()
 
     @_with_run_hints
@@ -105,18 +108,17 @@ class Searcher:
         rerank: bool | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Found:
-        """The best `top` chunks for `query`, best first; settings from project.toml where an
-        argument is None.
+        """Return the best `top` chunks for `query`, best first.
 
-        With `with_facets`, also the types, authors, languages, years and folders of the documents
-        found (see `Found`). `syntax`: the query may hold operators (`engine.search.syntax`).
-        `by_document`: the best chunk of each document. `by_date`: newest first, the best `top` or,
-        where the query says what hits must hold, all that do. `min_score`: the least of a hit.
-        `rerank`: whether the reranker puts the first passages in order, None: if it is in use;
-            `stop` ends that early.
+        Arguments that are None come from project.toml. `with_facets`: also count the documents
+        found by type, author, language, year and folder (see `Found`). `syntax`: the query may
+        contain operators (`engine.search.syntax`). `by_document`: only the best chunk of each
+        document. `by_date`: newest first, of the best `top` or, if the query has conditions, of all
+        hits. `min_score`: the minimum score of a hit. `rerank`: whether the reranker orders the
+        first passages; None: if it is in use. `stop` ends reranking early.
 
-        Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built,
-        damaged or fails. Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError,
+        If one ranker of hybrid search is not built, damaged or fails, the other answers alone, with
+        a note. Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError,
         ResourceError.
         """
         self._loaded.follow_repair()
@@ -129,76 +131,86 @@ class Searcher:
         mode = mode or settings.mode_in_json
         top = settings.top if top is None else top
         _check(mode, top)
-        if parsed.like:
-            like = self._typed.like(parsed)
-        else:
-            like = None
-        if problem := self._unclear(query, parsed, like):
+        like = self._find_like(parsed)
+        problem = self._find_problem(query, parsed, like)
+        if problem:
             return Found(query, mode, (), (problem.what,), problem=problem)
+
+        # Which chunks may be hits, and what rankers search for.
         documents, match = self._match(parsed.text, where, settings.named_documents)
-        parsed = without_names(parsed, match.names)
-        allowed = self._typed.allowed(parsed, documents, like)
-        wording = self._typed.wording(parsed, match.text, like, allowed)
-        rankings, depth = self._ranked(wording, mode, top, allowed, by_document, with_facets)
+        parsed = remove_names(parsed, match.names)
+        allowed = self._typed.find_allowed(parsed, documents, like)
+        wording = self._typed.build_wording(parsed, match.text, like, allowed)
+
+        # Rank, fuse and rerank.
+        rankings, depth = self._rank(wording, mode, top, allowed, by_document, with_facets)
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
-        self._note(rankings, mode, parsed, match, where)
-        suggestion, note = (
-            self._typed.corrected(query, match.text, match.names) if syntax else ("", "")
-        )
+        self._add_notes(rankings, mode, parsed, match, where)
+        suggestion = ""
+        if syntax:
+            suggestion, note = self._typed.suggest_correction(query, match.text, match.names)
+            rankings.notes.append(note)
         fusion = self._loaded.fusion(settings)
-        ordered = Ordered(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
+        ordered = RerankedOrder(fuse(self._rankers.cross_score(wording, rankings, fusion), fusion))
         if not by_date and like is None:
             ordered = self.reranking.order(mode, rerank, wording.meaning, ordered.fused, stop)
+        rankings.notes.append(describe_problem(ordered.reranked))
+        fused = ordered.fused
         if like:
-            fused = self._typed.long_first(ordered.fused, like)
-        else:
-            fused = ordered.fused
-        fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
+            fused = self._typed.put_long_first(fused, like)
+        fused = put_codes_first(fused, match.text, rankings, allowed).down_to(min_score)
+
+        # List the hits.
         presence = Presence(self.project.path)
-        if by_date and (parsed.required or parsed.titles):
-            shown = depth
-        else:
-            shown = top
+        listed = depth if by_date and (parsed.required or parsed.titles) else top
         hits = self._listing.hits(
             wording.keywords,
             rankings.by_ranker,
             fused,
-            shown,
+            listed,
             presence,
             by_document=by_document,
             with_stop_words=rankings.only_stop_words,
         )
         if by_date:
-            hits = newest_first(hits)[:top]
+            hits = sort_newest_first(hits)[:top]
+            rankings.notes.append(describe_dates(hits))
         else:
-            hits = with_scores(hits, ordered.scores)
-        rankings.notes += [note, unfinished(ordered.reranked), undated(hits) if by_date else ""]
+            hits = add_scores(hits, ordered.scores)
         if not hits:
-            rankings.notes.append(
-                self._typed.why_nothing(parsed, where, documents, allowed, min_score)
-            )
+            reason = self._typed.why_nothing(parsed, where, documents, allowed, min_score)
+            rankings.notes.append(reason)
         elif like is None and rankings.without_words:
-            rankings.notes.append(
-                f"{without_word(parsed, where, allowed)}; these are the nearest by meaning."
-            )
-        if outdated := presence.notes(self.project.argument):
+            no_word = describe_no_word(parsed, where, allowed)
+            rankings.notes.append(f"{no_word}; these are the nearest by meaning.")
+        outdated = presence.notes(self.project.argument)
+        if outdated:
             rankings.notes += outdated
             rankings.commands.append("ingest")
+        unknown_type = None
+        if where:
+            unknown_type = unknown_format(where.formats, self._loaded.documents().values())
         return Found(
             query,
             mode,
             hits,
             tuple(filter(None, rankings.notes)),
-            self._facets(rankings) if with_facets else {},
+            self._count_facets(rankings) if with_facets else {},
             tuple(rankings.commands),
             suggestion,
             ordered.reranked,
             ordered.can_rerank,
-            unknown_format(where.formats, self._loaded.documents().values()) if where else None,
+            unknown_type,
         )
 
-    def _ranked(
+    def _find_like(self, parsed: ParsedQuery) -> Document | None:
+        """Return the document that hits should resemble, if the query names one."""
+        if not parsed.like:
+            return None
+        return self._typed.find_like(parsed)
+
+    def _rank(
         self,
         wording: Wording,
         mode: Mode,
@@ -207,26 +219,29 @@ class Searcher:
         by_document: bool,
         all_matching: bool,
     ) -> tuple[Rankings, int]:
-        """The rankings, and how many chunks of each were asked for: more where one long document
-        has all the places.
+        """Return the rankings, and the number of chunks that each ranker was asked for.
+
+        With `by_document`, that grows until the chunks belong to `top` documents.
         """
         depth = max(MIN_DEPTH, 5 * top)
         while True:
-            found = self._rankers.rank(wording, mode, depth, allowed, all_matching=all_matching)
-            has_more = by_document and found.longest >= depth
-            if not has_more or self._listing.count_documents(found.by_ranker.values()) >= top:
-                return found, depth
+            rankings = self._rankers.rank(wording, mode, depth, allowed, all_matching=all_matching)
+            if not by_document or rankings.longest < depth:
+                return rankings, depth
+            if self._listing.count_documents(rankings.by_ranker.values()) >= top:
+                return rankings, depth
             depth *= 10
 
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
         least, reason = self._loaded.threshold()
-        rankings.by_ranker["semantic"], note = without_weak(
+        rankings.by_ranker["semantic"], note = hide_weak(
             rankings.by_ranker["semantic"], top, least, reason
         )
         rankings.notes.append(note)
-        rankings.commands += ["evaluate"] if least is None else []
+        if least is None:
+            rankings.commands.append("evaluate")
 
-    def _note(
+    def _add_notes(
         self,
         rankings: Rankings,
         mode: Mode,
@@ -234,42 +249,47 @@ class Searcher:
         match: FilenameMatch,
         where: SearchFilter | None,
     ) -> None:
-        """Say where was looked, what the indexes do not know yet, and how the query was taken."""
+        """Add notes on where was searched, incomplete indexes, unmet filters and open quotes."""
         if match.names:
             rankings.notes.insert(0, f"Only in {' and '.join(match.names)}, which the query names.")
         for ranker in rankings.by_ranker:
-            if behind := self._loaded.behind(ranker, encoder_mode(mode)):
-                rankings.notes.append(behind.text)
-                rankings.commands += [behind.command] if behind.command else []
+            lag = self._loaded.index_lag(ranker, encoder_mode(mode))
+            if lag:
+                rankings.notes.append(lag.text)
+                if lag.command:
+                    rankings.commands.append(lag.command)
         if where:
-            rankings.notes += unmet(where, self._loaded.documents().values())
+            rankings.notes += find_unmet(where, self._loaded.documents().values())
         if parsed.unclosed:
             phrase = f"{parsed.unclosed} is searched as a phrase, its last word as a prefix"
             rankings.notes.append(f"The quotation mark is not closed: {phrase}.")
 
-    def _unclear(self, query: str, parsed: ParsedQuery, like: Document | None) -> UsageError | None:
-        """Why nothing can be looked for; None where something can."""
-        if why := unsearchable(query):
-            return UsageError(why, code="query-empty")
+    def _find_problem(
+        self, query: str, parsed: ParsedQuery, like: Document | None
+    ) -> UsageError | None:
+        """Return why a query cannot be searched for, or None if it can."""
+        reason = unsearchable(query)
+        if reason:
+            return UsageError(reason, code="query-empty")
+        if like:
+            return None
         if parsed.like:
             what = f"There is no document {parsed.like}: name its id or its path."
-            if like:
-                return None
             return UsageError(what, code="document-missing")
-        what = (
-            "The query only says what to leave out. Type a word to look for as well, as in: report"
-            " -draft"
-        )
         if unsearchable(parsed.text):
+            what = (
+                "The query only says what to leave out. Type a word to look for as well, as in:"
+                " report -draft"
+            )
             return UsageError(what, code="query-empty")
         return None
 
     @_with_run_hints
     def search_unused(self, query: str, top: int) -> tuple[Hit, ...]:
-        """What the encoders that are not in use find, base and adapted, `top` hits each, so that
-        people judge these as well.
+        """Return the first `top` hits by each encoder that is not in use, base or adapted.
 
-        Nothing where their vectors are not at hand. Raises as `search`.
+        Judges thus see more than what search finds now. An encoder without cached vectors of all
+        chunks gives no hits. Raises as `search`.
         """
         self._loaded.follow_repair()
         query = _clean(query)
@@ -277,130 +297,122 @@ class Searcher:
         if unsearchable(query):
             return ()
         documents, match = self._match(query, None, settings.named_documents)
+        allowed = self._typed.chunks_of(documents)
         presence = Presence(self.project.path)
-        hits = dict[int, Hit]()
-        for ranking in self._explainer.unused_rankings(
-            match.text, 2 * top, self._typed.chunks_of(documents)
-        ):
-            fused = fuse({"semantic": ranking}, settings)
-            found = self._listing.hits(match.text, {"semantic": ranking}, fused, top, presence)
-            hits |= {hit.chunk_id: hit for hit in found}
+        hits: dict[int, Hit] = {}
+        for ranking in self._explainer.unused_rankings(match.text, 2 * top, allowed):
+            rankings = {"semantic": ranking}
+            fused = fuse(rankings, settings)
+            for hit in self._listing.hits(match.text, rankings, fused, top, presence):
+                hits[hit.chunk_id] = hit
         return tuple(hits.values())
 
     @_with_run_hints
     def document(self, document_id: int) -> Document | None:
-        """A document with its text, for a preview."""
+        """Return a document with its text, for a preview."""
         self._loaded.follow_repair()
         return self._loaded.store.document(document_id)
 
     @_with_run_hints
     def document_of(self, stable_id: str) -> Document | None:
-        """A document with its text, by the id that no run changes; None where there is none, or
-        its file is gone.
+        """Return a document with its text, by the id that no run changes.
+
+        None if there is no such document, or if its file is gone.
         """
         self._loaded.follow_repair()
-        found = next(
-            (one for one in self._loaded.documents().values() if one.stable_id == stable_id), None
-        )
-        there = found is not None and Presence(self.project.path).has(found)
-        if found and there:
-            return self._loaded.store.document(found.id)
+        presence = Presence(self.project.path)
+        for document in self._loaded.documents().values():
+            if document.stable_id == stable_id:
+                return self._loaded.store.document(document.id) if presence.has(document) else None
         return None
 
     @_with_run_hints
     def facets(self) -> dict[str, dict[str, int]]:
-        """The types, authors, languages, years and folders of all documents (see `Found`)."""
+        """Count all documents by type, author, language, year and folder (see `Found`)."""
         self._loaded.follow_repair()
         return facets(self._loaded.documents().values())
 
     @_with_run_hints
     def explain(self, query: str, chunk_ids: Sequence[int], mode: Mode | None = None) -> Explained:
-        """Say where the encoder in use in `mode` and the base encoder put these chunks among all
-        for `query`.
+        """Compare the ranks of chunks by the encoder in use in `mode` and by the base encoder.
 
-        A chunk that is not in the vector index, or whose document was deleted, has a rank by
-        neither. Raises as `search`.
+        A chunk that is not in the vector index, or whose document was deleted, has no rank. Raises
+        as `search`.
         """
         self._loaded.follow_repair()
         query = _clean(query)
-        encoder = encoder_mode(mode or self._loaded.settings().search.mode_in_json)
-        if problem := unsearchable(query):
-            artifact = self._loaded.vectors(encoder)
-            return Explained(
-                encoder_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem
-            )
+        settings = self._loaded.settings().search
+        used_by = encoder_mode(mode or settings.mode_in_json)
+        reason = unsearchable(query)
+        if reason:
+            name = encoder_name(self._loaded.vectors(used_by).info)
+            return Explained(name, {chunk_id: RankComparison() for chunk_id in chunk_ids}, reason)
         parsed = parse(query)
-        if parsed.like:
-            like = self._typed.like(parsed)
-        else:
-            like = None
-        documents, match = self._match(
-            parsed.text, None, self._loaded.settings().search.named_documents
-        )
+        like = self._find_like(parsed)
+        documents, match = self._match(parsed.text, None, settings.named_documents)
+        allowed = None
         if parsed.prefixes:
-            allowed = self._typed.allowed(parsed, documents, like)
-        else:
-            allowed = None
-        wording = self._typed.wording(parsed, match.text, like, allowed)
-        return self._explainer.explain(wording.meaning, chunk_ids, encoder)
+            allowed = self._typed.find_allowed(parsed, documents, like)
+        wording = self._typed.build_wording(parsed, match.text, like, allowed)
+        return self._explainer.explain(wording.meaning, chunk_ids, used_by)
 
     def may_rerank(self, mode: Mode) -> bool:
-        """Whether the reranker may put hits in order that nobody has asked it for."""
+        """Return whether a search in a mode may use the reranker without being asked to."""
         self._loaded.follow_repair()
-        return self.reranking.decided(mode) is not None
+        return self.reranking.find_decision(mode) is not None
 
     def warm_up(self, mode: Mode) -> None:
-        """Load what a mode needs, so that the first search is quick."""
+        """Load what a mode needs, so that the first search is fast."""
         self.search("warm up", mode=mode, top=1, rerank=False)
 
     def _match(
         self, query: str, where: SearchFilter | None, named: bool
     ) -> tuple[set[int] | None, FilenameMatch]:
-        """The documents to look in, None for all, and what to look for in them.
+        """Return the documents to search in (None: all), and what to search for in them.
 
-        Those that the query names (`named`: whether that counts), unless the filter lets none of
-        them pass.
+        These are the documents that pass the filter. With `named`, only those of them that the
+        query names, if there are any.
         """
-        if where is None or where.empty:
-            filtered = None
-        else:
-            filtered = self._allowed(where)
+        passing = None
+        if where is not None and not where.empty:
+            passing = self._filter_documents(where)
         if named and "." in query:
             match = self._loaded.document_names().match(query)
         else:
             match = FilenameMatch(query)
         if not match.documents:
-            return filtered, match
-        if filtered is None:
-            both = set(match.documents)
-        else:
-            both = filtered & match.documents
-        if both:
-            return (both, match)
-        return (filtered, FilenameMatch(query))
+            return passing, match
+        if passing is None:
+            return set(match.documents), match
+        documents = passing & match.documents
+        if documents:
+            return documents, match
+        return passing, FilenameMatch(query)
 
-    def _allowed(self, where: SearchFilter) -> set[int]:
+    def _filter_documents(self, where: SearchFilter) -> set[int]:
         store = self._loaded.store
         return where.allowed(self._loaded.documents().values(), lambda: store.paths_of(STREAMED))
 
-    def _facets(self, rankings: Rankings) -> dict[str, dict[str, int]]:
+    def _count_facets(self, rankings: Rankings) -> dict[str, dict[str, int]]:
+        """Count the documents with a word of the query, and those of the first semantic hits."""
         import numpy as np
 
-        if rankings.matching is None:
-            found = []
-        else:
-            found = [rankings.matching]
+        found: list[NDArray[np.int64]] = []
+        if rankings.matching is not None:
+            found.append(rankings.matching)
         if "semantic" in rankings.by_ranker:
-            found.append(rankings.by_ranker["semantic"][0][:MIN_DEPTH])
+            ids, _ = rankings.by_ranker["semantic"]
+            found.append(ids[:MIN_DEPTH])
         chunks, owners = self._loaded.chunk_owners()
-        documents = set(owners[np.isin(chunks, np.concatenate(found))].tolist())
-        return facets(one for one in self._loaded.documents().values() if one.id in documents)
+        owner_ids = set(owners[np.isin(chunks, np.concatenate(found))].tolist())
+        documents = self._loaded.documents().values()
+        return facets(document for document in documents if document.id in owner_ids)
 
 
 def unsearchable(query: str) -> str:
-    """Why nothing can be looked for: there is no letter or digit of any script.
+    """Return why a query has nothing to search for, or an empty text.
 
-    An encoder ranks all chunks even for "!!!".
+    It needs a letter or digit of any script: an encoder ranks all chunks even for "!!!".
     """
     if any(category(char)[0] in "LN" for char in query):
         return ""
@@ -408,12 +420,13 @@ def unsearchable(query: str) -> str:
 
 
 def _clean(query: str) -> str:
-    return visible(query.encode("utf-8", "replace").decode())  # half a surrogate pair is no text
+    encodable = query.encode("utf-8", "replace").decode()  # without half surrogate pairs
+    return visible(encodable)
 
 
 def _check(mode: str, top: int) -> None:
     if mode not in MODES:
-        raise unknown("search mode", str(mode), MODE_OF_NAME, code="search-mode-unknown")
+        raise unknown_name("search mode", str(mode), MODE_OF_NAME, code="search-mode-unknown")
     if top < 1:
         raise UsageError(
             f"{top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few"

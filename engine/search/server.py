@@ -1,21 +1,6 @@
 """`engine serve --stdio`: JSON-RPC 2.0 on standard input and output, one message a line.
 
-No port is opened.
-
-Methods: those of `engine.core.messages.search`, `shutdown`, and those given as `extra`. There are
-    three threads, so that
-none waits for another's models: lexical (BM25, `document`, `ping`), semantic (all that needs the
-encoder or may need the reranker) and other (`extra`). Each works in order; answers may come in
-another order than requests, and carry their `id`.
-
-Typing ahead: searches of one `series` (any text) replace each other. One that still waits in its
-thread when a newer search of the same series comes to that thread is answered at once with the
-error −32001, "superseded", and never done. A search under way is finished.
-
-Requests are read from the start; heavy modules and the database are loaded by the first task that
-needs them, whose answer is then the failure. An `extra` method is called with the params and gives
-a task; TypeError and ValueError mean wrong params. An EngineError of a task is an error whose
-`data` says what, why and what to do.
+No port is opened. The class `Server` describes methods, threads and errors.
 """
 
 from __future__ import annotations
@@ -29,46 +14,65 @@ from engine.core.errors import EngineError
 from engine.core.jsonrpc import INTERNAL, INVALID_PARAMS, NO_ANSWER, NO_METHOD, Answers
 from engine.project.folder import ProjectFolder
 from engine.search.methods import METHODS, is_light, task_of
-from engine.search.workers import Job, OwnSearcher, Worker
+from engine.search.workers import Job, ThreadSearcher, Worker
 
 ENGINE = -32000
 SUPERSEDED = -32001
 Extra = Mapping[str, Callable[..., Callable[[], Any]]]
-Made = TypeVar("Made")
+AnyTask = TypeVar("AnyTask")
 
 
 class Server:
-    """Reads requests, hands them to workers, writes answers. One instance per process."""
+    """Reads requests, hands them to workers and writes answers. One instance per process.
+
+    Methods: those of `engine.core.messages.search`, `shutdown`, and those given as `extra`. Three
+    threads run them, so that no method waits for models that it does not need: lexical (BM25,
+    `document`, `ping`), semantic (whatever needs the encoder or may need the reranker) and other
+    (`extra`). Each thread works in order; answers carry the `id` of their request, as they may come
+    in another order.
+
+    Typing ahead: searches of one `series` (any text) replace each other. A search that still waits
+    in its thread when a newer one of the same series arrives there is answered at once with the
+    error −32001, "superseded". A search that has started is finished.
+
+    Heavy modules and the database are loaded by the first task that needs them; if that fails, the
+    task's answer is the error. An `extra` method is called with the params and returns a task;
+    TypeError and ValueError mean invalid params. If a task raises EngineError, the `data` of its
+    error says what, why and what to do.
+    """
 
     def __init__(self, project: ProjectFolder, output: TextIO, extra: Extra | None = None) -> None:
-        self._reading = OwnSearcher(project)
+        self._reading = ThreadSearcher(project)
         self._extra = dict(extra or {})
         self._answers = Answers(output)
         self.waiting: dict[tuple[str, bool], Ticket] = {}
         self._turns = threading.Lock()
-        self._own = {light: OwnSearcher(project) for light in (True, False)}
+        self._own = {light: ThreadSearcher(project) for light in (True, False)}
         self._searching = {light: Worker(own.close) for light, own in self._own.items()}
         for light, own in self._own.items():
             own.is_wanted = self._searching[light].has_more
         self._other = Worker()
 
     def serve(self, lines: Iterable[str]) -> None:
-        """Answer until the input ends, `shutdown` is asked for, or nobody reads; then finish
-        what was asked and return.
+        """Answer until the input ends, `shutdown` is requested or nobody reads the answers.
 
-        Of a text stream the bytes below are read: JSON is UTF-8 whatever the locale, and a bad byte
-        spoils one line only.
+        Accepted requests are finished before this returns. A text stream is read through its binary
+        buffer: JSON is UTF-8 whatever the locale, and an invalid byte spoils one line only.
         """
         source: Iterable[str | bytes] = getattr(lines, "buffer", lines)
         for line in source:
-            if self._answers.unread or (line.strip() and not self._take(line)):
+            if self._answers.unread:
+                break
+            if line.strip() and not self._accept(line):
                 break
         for worker in (*self._searching.values(), self._other):
             worker.finish()
         self._reading.close()
 
-    def _take(self, line: str | bytes) -> bool:
-        if (request := self._answers.request(line)) is None:
+    def _accept(self, line: str | bytes) -> bool:
+        """Dispatch the request in a line; return False if it was `shutdown`."""
+        request = self._answers.request(line)
+        if request is None:
             return True
         key = request.get("id", NO_ANSWER)
         method = request["method"]
@@ -81,29 +85,23 @@ class Server:
 
     def _dispatch(self, key: Any, method: str, params: Any) -> None:
         if method in METHODS:
-            if task := self._checked(key, partial(task_of, method), params):
-                self._search_later(
-                    key, task, is_light(method, params, self._reading), params.get("series")
-                )
+            task = self._build_task(key, partial(task_of, method), params)
+            if task:
+                light = is_light(method, params, self._reading)
+                self._queue_search(key, task, light, params.get("series"))
         elif method in self._extra:
-            if extra_task := self._checked(key, lambda named: self._extra[method](**named), params):
+            build = self._extra[method]
+            extra_task = self._build_task(key, lambda named: build(**named), params)
+            if extra_task:
                 self._other.put(lambda: self._run(key, extra_task))
         else:
-            self._answers.give(
-                key,
-                error=(
-                    NO_METHOD,
-                    f"no method '{method}'",
-                    sorted([*METHODS, *self._extra, "shutdown"]),
-                ),
-            )
+            methods = sorted([*METHODS, *self._extra, "shutdown"])
+            self._answers.give(key, error=(NO_METHOD, f"no method '{method}'", methods))
 
-    def _checked(
-        self, key: Any, factory: Callable[[dict[str, Any]], Made], params: Any
-    ) -> Made | None:
-        """The task that a method gives for the params; None when they are wrong, and that is
-        answered.
-        """
+    def _build_task(
+        self, key: Any, factory: Callable[[dict[str, Any]], AnyTask], params: Any
+    ) -> AnyTask | None:
+        """Return the task of a method; None if the params are invalid, which is answered."""
         try:
             if not isinstance(params, dict):
                 raise TypeError("params must be an object")
@@ -116,21 +114,23 @@ class Server:
             self._answers.give(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
         return None
 
-    def _search_later(
-        self, key: Any, task: Callable[[OwnSearcher], Any], light: bool, series: str | None
+    def _queue_search(
+        self, key: Any, task: Callable[[ThreadSearcher], Any], light: bool, series: str | None
     ) -> None:
         own = self._own[light]
 
         def job() -> None:
             self._run(key, lambda: task(own))
 
-        self._searching[light].put(
-            job if series is None else self._in_series(Ticket(key), (series, light), job)
-        )
+        if series is None:
+            self._searching[light].put(job)
+        else:
+            self._searching[light].put(self._add_to_series(Ticket(key), (series, light), job))
 
-    def _in_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:
-        """`job`, unless a newer one of the series has come before its turn; the one that waits
-        now is superseded.
+    def _add_to_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:
+        """Supersede the waiting search of a series.
+
+        Returns a job that does nothing if it is itself superseded before its turn.
         """
         with self._turns:
             former = self.waiting.get(series)
@@ -140,28 +140,26 @@ class Server:
         if former is not None:
             self._answers.give(former.key, error=(SUPERSEDED, "superseded", None))
 
-        def in_turn() -> None:
+        def run_unless_superseded() -> None:
             with self._turns:
                 if ticket.superseded:
                     return
                 del self.waiting[series]
             job()
 
-        return in_turn
+        return run_unless_superseded
 
     def _run(self, key: Any, task: Callable[[], Any]) -> None:
         try:
             self._answers.give(key, result=task())
         except EngineError as error:
             self._answers.give(key, error=(ENGINE, error.what, error.as_dict()))
-        except (
-            BaseException
-        ) as error:  # a fault in one answer, even a panic of native code, must not end the server
+        except BaseException as error:  # not even a panic of native code may end the server
             self._answers.give(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
 
 
 class Ticket:
-    """A search of a series that waits for its turn."""
+    """A search of a series that is waiting for its turn."""
 
     def __init__(self, key: Any) -> None:
         self.key = key

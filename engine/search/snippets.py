@@ -1,4 +1,4 @@
-"""The part of a chunk that best shows why it was found."""
+"""Snippets: the part of a chunk that best shows why it was found."""
 
 from __future__ import annotations
 
@@ -14,72 +14,86 @@ _BLANK = r"\s\x00-\x1f\x7f-\x9f"  # control characters, too
 _FOLDED = re.compile(
     rf"(?=[{_BLANK}])(?:{LINE_WITHIN}|(?P<blank>[{_BLANK}]{{2,}}|\A |(?! )[{_BLANK}]))"
 )
-"""What does not stay as it is: a blank between words does, which most are."""
+"""White space and control characters to fold; a single blank between words is left alone."""
 
 
 def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, tuple[Span, ...]]:
-    """At most about `width` characters of `text` with the most matches, and the matches' spans
-    within them.
+    """Return about `width` characters of a text with the most matches, and the spans of these.
 
     `matches` are (start, end) spans in `text`, in order, without overlap. White space and control
     characters (which a terminal would obey) are folded; cut ends carry an ellipsis.
     """
-    start, end = _window(text, matches, max(1, width))
+    start, end = _find_window(text, matches, max(1, width))
     before = "… " if text[:start].strip() else ""
     after = " …" if text[end:].strip() else ""
-    body, place = _fold(text[start:end])
+    body, fold_offset = _fold(text[start:end])
     marks = []
     for first, last in matches:
-        if start <= first and last <= end and last > first:
-            left = place(first - start)
-            right = min(place(last - start - 1) + 1, len(body))
+        if start <= first < last <= end:
+            left = fold_offset(first - start)
+            right = min(fold_offset(last - start - 1) + 1, len(body))
             if left < right:
                 marks.append((left + len(before), right + len(before)))
     return before + body + after, tuple(marks)
 
 
 def first_shown(text: str, matches: Sequence[Span], width: int = 300) -> int:
-    """Where in `text` the first match stands that its `snippet` shows; where the snippet begins
-    when it shows none.
+    """Return the offset of the first match that the `snippet` of a text shows.
+
+    If it shows none, the offset at which the snippet begins.
     """
-    start, end = _window(text, matches, max(1, width))
-    return next((first for first, last in matches if start <= first and last <= end), start)
+    start, end = _find_window(text, matches, max(1, width))
+    for first, last in matches:
+        if start <= first and last <= end:
+            return first
+    return start
 
 
 def page_at(pages: Sequence[tuple[int, int, str]], offset: int) -> tuple[int, str]:
-    """(number, name) of the page, slide or sheet, of at least one, that an offset within a chunk
-    stands on.
+    """Return the number and name of the page, slide or sheet at an offset within a chunk.
+
+    `pages`: (offset, number, name), at least one, in order.
     """
-    _, number, name = pages[max(0, bisect_right(pages, offset, key=lambda page: page[0]) - 1)]
+    following = bisect_right(pages, offset, key=lambda page: page[0])
+    _, number, name = pages[max(0, following - 1)]
     return number, name
 
 
-def _window(text: str, matches: Sequence[Span], width: int) -> Span:
-    """The stretch of at most `width` characters that holds most different matches (the earliest
-    such).
+def _find_window(text: str, matches: Sequence[Span], width: int) -> Span:
+    """Return the earliest span of at most `width` characters with the most different matches.
 
-    It is cut at white space where there is some before the first match and after the last one.
+    If possible, it is cut at white space before its first match and after its last one.
     """
     if len(text) <= width:
         return 0, len(text)
     begin = fullest_window(text, matches, width)
     end = begin + width
     inside = [(first, last) for first, last in matches if first >= begin and last <= end]
-    cut = inside[0][0] if inside else begin + width // 2
+    if inside:
+        first_match = inside[0][0]
+    else:
+        first_match = begin + width // 2
     if begin > 0 and not text[begin - 1].isspace():
-        begin = next(
-            (at for at in range(begin, cut + 1) if text[at].isspace() or text[at - 1].isspace()),
-            begin,
-        )
-    cut = inside[-1][1] if inside else begin + width // 2
+        for offset in range(begin, first_match + 1):
+            if text[offset].isspace() or text[offset - 1].isspace():
+                begin = offset
+                break
+    if inside:
+        last_match = inside[-1][1]
+    else:
+        last_match = begin + width // 2
     if end < len(text):
-        end = next((at for at in range(end, cut - 1, -1) if text[at].isspace()), end)
+        for offset in range(end, last_match - 1, -1):
+            if text[offset].isspace():
+                end = offset
+                break
     return begin, end
 
 
 def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
-    """Where the stretch of `width` characters begins that holds most different matches: one
-    pass, two pointers.
+    """Return the start of the `width` characters that contain the most different matches.
+
+    One pass over the matches, with a pointer to either end of the window.
     """
     words = [text[first:last].lower() for first, last in matches]
     held: Counter[str] = Counter()
@@ -104,26 +118,26 @@ def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
 
 
 def _fold(text: str) -> tuple[str, Callable[[int], int]]:
-    """`text` with runs of white space and control characters as one blank and stripped, and
-    where a character of it stands then. Where a line ends within Chinese or Japanese words,
-    which go on over it, no blank stands.
+    """Fold runs of white space and control characters into single blanks, and strip the text.
+
+    A line break within Chinese or Japanese words becomes no blank. Returns the folded text, and a
+    function from an offset in `text` to the offset in the folded text.
     """
-    parts = list[str]()
-    at = 0
-    ends = [0]
-    starts = list[int]()
+    parts: list[str] = []
+    piece_starts = [0]
+    piece_ends: list[int] = []
     shifts = [0]
-    for blank in _FOLDED.finditer(text):
-        put = " " if blank["blank"] and blank.start() else ""
-        parts += text[at : blank.start()], put
-        at = blank.end()
-        starts.append(blank.start())
-        ends.append(at)
-        shifts.append(shifts[-1] + len(blank[0]) - len(put))
-    starts.append(len(text))
+    for match in _FOLDED.finditer(text):
+        blank = " " if match["blank"] and match.start() else ""
+        parts += [text[piece_starts[-1] : match.start()], blank]
+        piece_ends.append(match.start())
+        piece_starts.append(match.end())
+        shifts.append(shifts[-1] + len(match[0]) - len(blank))
+    parts.append(text[piece_starts[-1] :])
+    piece_ends.append(len(text))
 
-    def place(character: int) -> int:
-        piece = bisect_right(ends, character) - 1
-        return min(character, starts[piece]) - shifts[piece]
+    def fold_offset(offset: int) -> int:
+        piece = bisect_right(piece_starts, offset) - 1
+        return min(offset, piece_ends[piece]) - shifts[piece]
 
-    return "".join((*parts, text[at:])).rstrip(" "), place
+    return "".join(parts).rstrip(" "), fold_offset

@@ -1,5 +1,6 @@
-"""Queries of stop words alone, such as `MAN`, `Will` or "to be or not to be": BM25 has none of
-them, so texts are read.
+"""Search for queries of stop words only, such as `MAN`, `Will` or "to be or not to be".
+
+The BM25 index does not contain stop words, so the texts themselves are searched.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine.core.records import Document
 from engine.lexical.characters import word_pattern
 from engine.search.fusing import Ranking
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,102 +20,103 @@ if TYPE_CHECKING:
 
     from engine.lexical.index import LexicalIndex
 
-MAX_CANDIDATES = 2_000  # chunks that are read
-_TITLED = 10.0  # what a title or a file's name with the words adds to a score
-_BEGINS = re.compile(r"(?:^|[.!?:;\n*#>|\u2022\"“„(-])\s*\Z")
-_AT_BEGINNING = (
-    0.1  # how much a word counts that may have its capital letter for beginning a sentence
-)
+MAX_CANDIDATES = 2_000
+"""Maximum number of chunks that are read."""
+_TITLE_BONUS = 10.0
+"""What is added to the score if the title or file name contains the words."""
+_SENTENCE_START = re.compile(r"(?:^|[.!?:;\n*#>|\u2022\"“„(-])\s*\Z")
+_SENTENCE_START_SCORE = 0.1
+"""Score of a word that may be capitalized only because it starts a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopWordHits:
-    """Passages with the words of a query as they are typed, and the sentence that says so."""
+    """Passages that contain the words of a query as typed, and a note that says so."""
 
     ranking: Ranking
     note: str
 
 
 def find_stop_words(
-    loaded: Loaded,
+    loaded: LoadedProject,
     index: LexicalIndex,
     query: str,
     found: Ranking,
     allowed: NDArray[np.int64] | None,
 ) -> StopWordHits | None:
-    """The hits of a query of which BM25 leaves out all words, before those `found`; None for any
-    other query.
+    """Return the passages for a query whose words BM25 all leaves out; None for other queries.
 
-    Where BM25 has found some, as a word is left out in one language and not in another, only words
-    in capital letters are looked for (`MAN`). Letters of the same case come first; without any,
-    those of any case are hits.
+    They come before those that BM25 has `found`. If it has found some, because a word is a stop
+    word in one language and not in another, only words in capital letters are searched (`MAN`).
+    Passages with the words in another case count only if no passage has them as typed.
     """
     words = word_pattern().findall(query)
-    if (
-        not words
-        or (allowed is not None and not len(allowed))
-        or not all(map(index.leaves_out, words))
-    ):
+    if not words or not all(map(index.leaves_out, words)):
         return None
-    if len(found[0]) and not any(len(word) > 1 and word.isupper() for word in words):
+    if allowed is not None and not len(allowed):
+        return None
+    has_hits = len(found[0]) > 0
+    if has_hits and not any(len(word) > 1 and word.isupper() for word in words):
         return None
     scores = _score_passages(loaded, words, allowed, any_case=False)
-    if not scores and not len(found[0]):
+    if not scores and not has_hits:
         scores = _score_passages(loaded, words, allowed, any_case=True)
-    return StopWordHits(_merge(scores, found), _note_on(words, is_found=bool(scores)))
+    return StopWordHits(_merge(scores, found), _describe(words, is_found=bool(scores)))
 
 
 def _score_passages(
-    loaded: Loaded, words: list[str], allowed: NDArray[np.int64] | None, *, any_case: bool
+    loaded: LoadedProject, words: list[str], allowed: NDArray[np.int64] | None, *, any_case: bool
 ) -> dict[int, float]:
-    """Score of each passage that holds the words one after the other, or whose document's title
-    or file name does.
+    """Return the score of each allowed passage that contains the words in sequence.
+
+    Passages whose document's title or file name contains them have a score, too.
     """
-    pattern = _pattern_of(words, any_case=any_case)
-    sign = "_" if any_case else "?"
-    like = sign.join(re.sub(r"[^\x21-\x7e]", sign, word) for word in words)
-    around = "%" if any_case else "*"
-    ids = loaded.store.chunk_ids_like(f"{around}{like}{around}", MAX_CANDIDATES, any_case=any_case)
-    if allowed is None:
-        passes = None
-    else:
-        passes = set(allowed.tolist())
+    pattern = _compile(words, any_case=any_case)
+    # SQLite ignores case for ASCII only: a wildcard stands for any other character.
+    wildcard = "_" if any_case else "?"
+    phrase = wildcard.join(re.sub(r"[^\x21-\x7e]", wildcard, word) for word in words)
+    like = f"%{phrase}%" if any_case else f"*{phrase}*"
+    ids = loaded.store.chunk_ids_like(like, MAX_CANDIDATES, any_case=any_case)
     scores: dict[int, float] = {}
-    for key, chunk in loaded.store.chunks_by_id(ids).items():
+    for chunk_id, chunk in loaded.store.chunks_by_id(ids).items():
         score = _score_text(pattern, chunk.embedded_text)
-        if score and (passes is None or key in passes):
-            scores[key] = score
-    for key in _titled_chunks(loaded, pattern):
-        if passes is None or key in passes:
-            scores[key] = scores.get(key, 0.0) + _TITLED
-    return scores
+        if score:
+            scores[chunk_id] = score
+    for chunk_id in _find_titled_chunks(loaded, pattern):
+        scores[chunk_id] = scores.get(chunk_id, 0.0) + _TITLE_BONUS
+    if allowed is None:
+        return scores
+    allowed_ids = set(allowed.tolist())
+    return {chunk_id: score for chunk_id, score in scores.items() if chunk_id in allowed_ids}
 
 
-def _pattern_of(words: list[str], *, any_case: bool) -> re.Pattern[str]:
+def _compile(words: list[str], *, any_case: bool) -> re.Pattern[str]:
     phrase = r"[\W_]+".join(map(re.escape, words))
     return re.compile(rf"(?<![^\W_]){phrase}(?![^\W_])", re.IGNORECASE if any_case else re.NOFLAG)
 
 
 def _score_text(pattern: re.Pattern[str], text: str) -> float:
-    """How often the words stand in a text; at the beginning of a sentence they count little, but
-    in capital letters.
+    """Return how often a text contains the words.
+
+    Capitalized words at the start of a sentence count little, words in capital letters fully.
     """
     score = 0.0
-    for found in pattern.finditer(text):
-        may_begin = found[0][:1].isupper() and not found[0].isupper()
-        begins = (
-            may_begin
-            and _BEGINS.search(text[max(0, found.start() - 10) : found.start()]) is not None
-        )
-        score += _AT_BEGINNING if begins else 1.0
+    for match in pattern.finditer(text):
+        before = text[max(0, match.start() - 10) : match.start()]
+        is_capitalized = match[0][:1].isupper() and not match[0].isupper()
+        if is_capitalized and _SENTENCE_START.search(before):
+            score += _SENTENCE_START_SCORE
+        else:
+            score += 1.0
     return score
 
 
-def _titled_chunks(loaded: Loaded, pattern: re.Pattern[str]) -> list[int]:
-    """The first chunk of each document whose title or file name holds the words."""
-    titled = [one.id for one in loaded.documents().values() if _is_titled(one, pattern)]
+def _find_titled_chunks(loaded: LoadedProject, pattern: re.Pattern[str]) -> list[int]:
+    """Return the first chunk of each document whose title or file name contains the words."""
+    documents = loaded.documents().values()
+    titled = [document.id for document in documents if _is_titled(document, pattern)]
     chunks = loaded.store.chunks_by_id(loaded.store.chunk_ids_in(titled))
-    return [key for key, chunk in chunks.items() if chunk.ordinal == 0]
+    return [chunk_id for chunk_id, chunk in chunks.items() if chunk.ordinal == 0]
 
 
 def _is_titled(document: Document, pattern: re.Pattern[str]) -> bool:
@@ -123,32 +125,29 @@ def _is_titled(document: Document, pattern: re.Pattern[str]) -> bool:
 
 
 def _merge(scores: dict[int, float], found: Ranking) -> Ranking:
-    """Chunks by score, then id, before those found otherwise."""
+    """Return the chunks by score, then by id, followed by the others that were found."""
     import numpy as np
 
-    first = sorted(scores, key=lambda key: (-scores[key], key))
-    rest = [place for place, key in enumerate(found[0].tolist()) if key not in scores]
-    if len(found[1]):
-        best = float(found[1][0])
-    else:
-        best = 0.0
-    ids = np.array([*first, *found[0][rest].tolist()], np.int64)
-    values = [best + scores[key] for key in first] + found[1][rest].tolist()
+    found_ids, found_scores = found
+    first = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
+    rest = [row for row, chunk_id in enumerate(found_ids.tolist()) if chunk_id not in scores]
+    best = float(found_scores[0]) if len(found_scores) else 0.0
+    ids = np.array([*first, *found_ids[rest].tolist()], np.int64)
+    values = [best + scores[chunk_id] for chunk_id in first] + found_scores[rest].tolist()
     return ids, np.array(values, np.float32)
 
 
-def _note_on(words: list[str], *, is_found: bool) -> str:
+def _describe(words: list[str], *, is_found: bool) -> str:
     distinct: dict[str, str] = {}
     for word in words:
         distinct.setdefault(word.lower(), word)
-    several = len(distinct) > 1
-    what = f"the word{'s' if several else ''} {', '.join(distinct.values())}"
-    them = "them" if several else "it"
-    if is_found:
-        which = f"these passages hold {them}"
+    if len(distinct) > 1:
+        stop_words = f"the words {', '.join(distinct.values())}"
+        hits = "hold them as typed"
+        no_hits = "holds them as typed"
     else:
-        which = f"no passage holds {them}"
-    return (
-        f"Keyword search leaves out {what}, which most texts have;"
-        f" {which}{' as typed' if several else ''}."
-    )
+        stop_words = f"the word {', '.join(distinct.values())}"
+        hits = "hold it"
+        no_hits = "holds it"
+    passages = f"these passages {hits}" if is_found else f"no passage {no_hits}"
+    return f"Keyword search leaves out {stop_words}, which most texts have; {passages}."

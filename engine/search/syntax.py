@@ -1,8 +1,7 @@
-"""What a user types into a search: `"an exact phrase"`, `-word`, `word*`, `title:word` and
-`like:document`, among plain words.
+"""Query syntax: `"an exact phrase"`, `-word`, `word*`, `title:word` and `like:document`.
 
-A sign that makes none of these is plain text, and so is a query that another program brings, such
-as those of an evaluation.
+Any other sign is plain text. Queries from other programs, such as those of an evaluation, are not
+parsed.
 """
 
 from __future__ import annotations
@@ -31,8 +30,10 @@ _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Words that must stand somewhere: one after the other where `is_phrase`; the last may go on
-    where `is_prefix`, as in a phrase whose quotation mark is not closed.
+    """Words that a text must contain.
+
+    `is_phrase`: in sequence. `is_prefix`: the last word may be longer, as in a phrase without a
+    closing quotation mark.
     """
 
     text: str
@@ -42,48 +43,51 @@ class Clause:
     def __str__(self) -> str:
         if self.is_phrase:
             return f'"{self.text}"'
-        return self.text + "*" * self.is_prefix
+        return f"{self.text}*" if self.is_prefix else self.text
 
     @property
     def is_word(self) -> bool:
-        """Whether it is one word, in any of its forms."""
-        return (
-            not self.is_phrase
-            and not self.is_prefix
-            and len(word_pattern().findall(self.text)) == 1
-        )
+        """Whether the clause is a single word, which matches in any of its forms."""
+        if self.is_phrase or self.is_prefix:
+            return False
+        return len(word_pattern().findall(self.text)) == 1
 
     def stands_in(self, text: str) -> bool:
-        """Whether a text holds it, whatever its case and accents, with any marks and line ends
-        between the words. Letters such as ö may be spelt out in either.
+        """Return whether a text contains the words, with any punctuation between them.
+
+        Case and accents do not matter; letters such as ö may be spelt out on either side.
         """
         return any(pattern.search(spelling) for pattern, spelling in self._spellings(text))
 
     def found_in(self, text: str) -> list[str]:
-        """What stands for it in a text, in lower case without accents; a word of which it is the
-        beginning as a whole.
+        """Return the matches in a text, in lower case without accents.
+
+        The match of a prefix is the whole word.
         """
-        spellings = self._spellings(text)
-        return [found[0] for pattern, spelling in spellings for found in pattern.finditer(spelling)]
+        matches: list[str] = []
+        for pattern, spelling in self._spellings(text):
+            matches += [match[0] for match in pattern.finditer(spelling)]
+        return matches
 
     def _spellings(self, text: str) -> Iterator[tuple[re.Pattern[str], str]]:
-        """What to look for, and in which text: both without accents, and both with letters such
-        as ö spelt out.
+        """Yield a pattern of the clause and the spelling of a text in which to search for it.
+
+        First both without accents, then both with letters such as ö spelt out.
         """
         normal = normalise(text)
-        folded = fold(normal)
-        yield _pattern(self), folded
-        spelt = replace(self, text=spell_out(normalise(self.text)))
-        if not text.isascii() or spelt.text != normalise(self.text):
-            yield _pattern(spelt), fold(spell_out(normal))
+        yield _compile(self), fold(normal)
+        spelt_out = replace(self, text=spell_out(normalise(self.text)))
+        if not text.isascii() or spelt_out.text != normalise(self.text):
+            yield _compile(spelt_out), fold(spell_out(normal))
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """`text`: what rankers look for, without operators and what is excluded.
+    """The parts of a query.
 
-    `required`, `excluded`: of passages; `titles`, `other_titles`: the same of documents. `like`: a
-    document's id or path; empty for none.
+    `text`: what rankers search for, without operators and excluded words. `required`, `excluded`:
+    conditions on passages. `titles`, `other_titles`: required and excluded titles of documents.
+    `like`: id or path of the document that hits should resemble, or empty.
     """
 
     text: str
@@ -95,63 +99,65 @@ class ParsedQuery:
 
     @property
     def prefixes(self) -> tuple[Clause, ...]:
-        """The beginnings of words that are looked for."""
+        """The required prefixes of words."""
         return tuple(
             clause for clause in self.required if clause.is_prefix and not clause.is_phrase
         )
 
     @property
     def unclosed(self) -> str:
-        """The phrase at the end that has no closing quotation mark."""
-        clauses = (*self.required, *self.excluded, *self.titles, *self.other_titles)
-        return next(
-            (str(clause) for clause in clauses if clause.is_phrase and clause.is_prefix), ""
-        )
+        """The phrase without a closing quotation mark, or an empty text."""
+        for clause in (*self.required, *self.excluded, *self.titles, *self.other_titles):
+            if clause.is_phrase and clause.is_prefix:
+                return str(clause)
+        return ""
 
     def each(self) -> list[ParsedQuery]:
-        """Its conditions, one by one."""
-        found = [ParsedQuery("", required=(clause,)) for clause in self.required]
-        found += [ParsedQuery("", excluded=(clause,)) for clause in self.excluded]
-        found += [ParsedQuery("", titles=(clause,)) for clause in self.titles]
-        return found + [ParsedQuery("", other_titles=(clause,)) for clause in self.other_titles]
+        """Return a query without text for each single condition."""
+        return [
+            *(ParsedQuery("", required=(clause,)) for clause in self.required),
+            *(ParsedQuery("", excluded=(clause,)) for clause in self.excluded),
+            *(ParsedQuery("", titles=(clause,)) for clause in self.titles),
+            *(ParsedQuery("", other_titles=(clause,)) for clause in self.other_titles),
+        ]
 
     @property
     def conditions(self) -> str:
-        """What hits must and must not hold, as it may be typed."""
-        signed = {
-            "": self.required,
-            "-": self.excluded,
-            "title:": self.titles,
-            "-title:": self.other_titles,
-        }
-        return " ".join(f"{sign}{clause}" for sign, clauses in signed.items() for clause in clauses)
+        """All conditions, as a user may type them."""
+        typed = [
+            *(f"{clause}" for clause in self.required),
+            *(f"-{clause}" for clause in self.excluded),
+            *(f"title:{clause}" for clause in self.titles),
+            *(f"-title:{clause}" for clause in self.other_titles),
+        ]
+        return " ".join(typed)
 
 
 def parse(query: str) -> ParsedQuery:
-    """The parts of a query.
-
-    Never raises: a lone sign and a minus before a number are plain text.
-    """
+    """Parse a query. Never raises: a lone sign or a minus before a number is plain text."""
     clauses: dict[str, list[Clause]] = {"": [], "-": [], "title:": [], "-title:": []}
     like = ""
 
-    def text_of(part: re.Match[str]) -> str:
+    def take_clause(part: re.Match[str]) -> str:
+        """Note a clause or the document in `like:`, and return what stays in the query's text."""
         nonlocal like
         minus = part["minus"] or ""
-        name = (part["field"] or "").lower()
-        content = next(filter(None, (part["phrase"], part["prefix"], part["word"])), "")
-        is_plain = part["word"] and not name and not (minus and content[0].isalpha())
-        if is_plain or not word_pattern().search(content) or (name == "like:" and minus):
+        field = (part["field"] or "").lower()
+        content = part["phrase"] or part["prefix"] or part["word"] or ""
+        is_excluded = minus and content[:1].isalpha()
+        is_plain = part["word"] and not field and not is_excluded
+        if is_plain or not word_pattern().search(content) or (field == "like:" and minus):
             return part[0]
-        if name == "like:":
+        if field == "like:":
             like = content
             return ""
         is_phrase = part["phrase"] is not None
-        is_prefix = part["prefix"] is not None or (is_phrase and part["closing"] is None)
-        clauses[minus + name].append(Clause(content, is_phrase, is_prefix))
-        return "" if minus or name else content
+        is_open_phrase = is_phrase and part["closing"] is None
+        is_prefix = part["prefix"] is not None or is_open_phrase
+        clauses[minus + field].append(Clause(content, is_phrase, is_prefix))
+        return "" if minus or field else content
 
-    text = _OPERATOR.sub(text_of, query)
+    text = _OPERATOR.sub(take_clause, query)
     if not word_pattern().search(text):
         text = " ".join(clause.text for clause in clauses["title:"]) or text
     required, excluded, titles, other_titles = map(tuple, clauses.values())
@@ -159,46 +165,49 @@ def parse(query: str) -> ParsedQuery:
 
 
 def plain_text(query: str) -> str:
-    """The words of a query, without operators: what it is judged as.
-
-    The query itself where it has no others.
-    """
+    """Return a query without operators, as it is judged; unchanged if nothing else remains."""
     return parse(query).text.strip() or query
 
 
-def respelt(query: str, respell: Callable[[str], str]) -> str:
-    """A query with other words, but for those of phrases, beginnings and documents, and those to
-    leave out.
+def respell_query(query: str, respell: Callable[[str], str]) -> str:
+    """Return a query with its plain words respelt.
+
+    Excluded words stay, and so do those of phrases, prefixes and documents.
     """
-    parts = list[str]()
+
+    def respell_words(text: str) -> str:
+        return word_pattern().sub(lambda word: respell(word[0]), text)
+
+    parts: list[str] = []
     end = 0
-
-    def rest(until: int | None = None) -> str:
-        return word_pattern().sub(lambda word: respell(word[0]), query[end:until])
-
     for part in _OPERATOR.finditer(query):
-        is_open = part["word"] and not part["minus"] and (part["field"] or "").lower() != "like:"
-        parts += [
-            rest(part.start()),
-            query[part.start() : part.start("word") if is_open else part.end()],
-        ]
-        if is_open:
-            end = part.start("word")
+        parts.append(respell_words(query[end : part.start()]))
+        is_like = (part["field"] or "").lower() == "like:"
+        if part["word"] and not part["minus"] and not is_like:
+            end = part.start("word")  # the word itself is respelt with the text that follows
         else:
             end = part.end()
-    return "".join([*parts, rest()])
+        parts.append(query[part.start() : end])
+    parts.append(respell_words(query[end:]))
+    return "".join(parts)
 
 
 @lru_cache(maxsize=256)
-def _pattern(clause: Clause) -> re.Pattern[str]:
+def _compile(clause: Clause) -> re.Pattern[str]:
+    """Return a pattern that finds the words of a clause in a folded text.
+
+    Scripts that are written without spaces have no word boundaries.
+    """
     words = term_pattern().findall(fold(normalise(clause.text)))
     whole = r"[\W_]+".join(map(re.escape, words))
     if _IS_UNSPACED.match(words[0]):
         start = ""
     else:
         start = r"(?<![^\W_])"
-    if clause.is_prefix:
+    if _IS_UNSPACED.match(words[-1]):
+        end = ""
+    elif clause.is_prefix:
         end = f"(?:{word_pattern().pattern})?"
     else:
         end = r"(?![^\W_])"
-    return re.compile(start + whole + ("" if _IS_UNSPACED.match(words[-1]) else end))
+    return re.compile(start + whole + end)

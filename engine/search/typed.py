@@ -1,24 +1,26 @@
-"""What a typed query lets pass, and what rankers are asked for it.
+"""The conditions of typed queries, and the words that rankers get for them.
 
-BM25 knows which chunks may hold a word; where a word must stand as it was typed, or BM25 does not
-know a chunk yet, its text is read. So a hit obeys whichever ranker found it.
+BM25 knows which chunks may contain a word. If a word must occur as it was typed, or if BM25 does
+not know a chunk yet, the text is read. So every hit meets the conditions, whichever ranker returned
+it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.lexical.characters import term_pattern, word_pattern
 from engine.lexical.filenames import searched_label
-from engine.search.filters import SearchFilter, unmet
+from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
-from engine.search.loaded import Loaded
-from engine.search.syntax import Clause, ParsedQuery, respelt
+from engine.search.loaded import LoadedProject
+from engine.search.syntax import Clause, ParsedQuery, respell_query
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
@@ -27,54 +29,70 @@ if TYPE_CHECKING:
 
     from engine.lexical.index import LexicalIndex
 
-MAX_BEGUN = 20  # words of a prefix, that BM25 looks for
-LIKE_WORDS = 25  # of a document that others are like, that BM25 looks for
-LIKE_CHARACTERS = 20_000  # of its text, in which these words are found
-LIKE_MEANING = 2_000  # characters of it that the encoder gets
-LIKE_LEAST = 100  # characters of a passage that is like a document
-READ_AT_ONCE = 2_000  # chunks
-MUCH_RARER = 20  # times: then a word of the documents is a slip itself
-SURE_LETTERS = (
-    4  # of a word that is not typed to its end: few words that the index drops are as long
-)
-# letters of a word in which two may be wrong; in others one: `signs` is no slip for `signals`
+MAX_COMPLETIONS = 20
+"""Maximum number of words that BM25 gets for a prefix."""
+LIKE_WORDS = 25
+"""Number of words of a `like:` document that BM25 gets."""
+LIKE_CHARACTERS = 20_000
+"""Number of characters of a `like:` document in which these words are chosen."""
+LIKE_MEANING = 2_000
+"""Number of characters of a `like:` document that the encoder gets."""
+MIN_LIKE_LENGTH = 100
+"""Minimum length in characters of a passage that resembles a document."""
+BLOCK = 2_000
+"""Number of chunks that are read at once."""
+MUCH_RARER = 20
+"""How many times rarer than a similar word a word of the documents counts as a misspelling."""
+SURE_LETTERS = 4
+"""Minimum length of an unfinished word to look up in BM25; few stop words are as long."""
 LONG_WORD = 8
+"""Length from which two letters may be wrong, not one: `signs` is no slip for `signals`."""
 
 
 _BLANK = re.compile(r"\s")
 
 
-class Wording(NamedTuple):
-    """What BM25 and the encoder are asked."""
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """The texts of a query that BM25 (`keywords`) and the encoder (`meaning`) get."""
 
     keywords: str
     meaning: str
 
 
-class TypedQueries:
-    """Reads the conditions of typed queries. Not for several threads."""
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Chunk ids (n,) that may contain a clause; with `certain`, they all do."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    ids: NDArray[np.int64]
+    certain: bool = False
+
+
+class TypedQueries:
+    """Evaluates the conditions of typed queries. Not thread-safe."""
+
+    def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
 
-    def like(self, query: ParsedQuery) -> Document | None:
-        """The document that hits shall be like, with its text."""
-        documents = self._loaded.documents().values()
-        found = next((one for one in documents if query.like in (one.stable_id, one.path)), None)
-        if found:
-            return self._loaded.store.document(found.id)
+    def find_like(self, query: ParsedQuery) -> Document | None:
+        """Return the document that hits should resemble, with its text."""
+        for document in self._loaded.documents().values():
+            if query.like in (document.stable_id, document.path):
+                return self._loaded.store.document(document.id)
         return None
 
-    def allowed(
+    def find_allowed(
         self, query: ParsedQuery, among: set[int] | None, like: Document | None = None
     ) -> NDArray[np.int64] | None:
-        """The chunks (n,) that meet the conditions, of the documents `among`; None for all of
-        all.
+        """Return the chunks (n,) of the documents `among` that meet all conditions.
+
+        `among`: None for all documents. Returns None if all chunks are allowed.
         """
-        return self._chunks(query, self.chunks_of(self._documents(query, among, like)))
+        documents = self._filter_documents(query, among, like)
+        return self._filter_chunks(query, self.chunks_of(documents))
 
     def chunks_of(self, documents: set[int] | None) -> NDArray[np.int64] | None:
-        """Ids (n,) of the chunks of documents; None for all."""
+        """Return the ids (n,) of the chunks of documents; None for all."""
         if documents is None:
             return None
         import numpy as np
@@ -90,38 +108,52 @@ class TypedQueries:
         allowed: NDArray[np.int64] | None,
         min_score: float | None,
     ) -> str:
-        """Which conditions have left nothing: of the filter `where`, that the documents `among`
-        meet, or of the query, that the chunks `allowed` meet, too. Empty for none, and where
-        `unmet` says it.
+        """Return which conditions no passage meets, or an empty text if `find_unmet` explains it.
+
+        `where`: the filter, which the documents `among` pass. `allowed`: the chunks that meet the
+        conditions of the query as well.
         """
         if among is not None and not among:
-            known = self._loaded.documents().values()
-            if where and not unmet(where, known):
+            documents = self._loaded.documents().values()
+            if where and not find_unmet(where, documents):
                 return "No document meets all filters."
             return ""
         if allowed is not None and not len(allowed) and query.conditions:
-            alone = [one.conditions for one in query.each() if not len(self.allowed(one, among))]  # type: ignore[arg-type]
-            return f"No passage matches {' or '.join(alone) or f'all of {query.conditions}'}."
+            failing = self._find_failing(query, among)
+            return f"No passage matches {' or '.join(failing) or f'all of {query.conditions}'}."
         if min_score is not None:
             return f"Nothing has a score of {min_score:g} or more."
         if allowed is None or query.like:
             return ""
-        return f"{without_word(query, where, allowed)}."
+        return f"{describe_no_word(query, where, allowed)}."
 
-    def _documents(
+    def _find_failing(self, query: ParsedQuery, among: set[int] | None) -> list[str]:
+        """Return the conditions that no passage meets, even each for itself."""
+        failing = []
+        for single in query.each():
+            allowed = self.find_allowed(single, among)
+            if allowed is not None and not len(allowed):
+                failing.append(single.conditions)
+        return failing
+
+    def _filter_documents(
         self, query: ParsedQuery, among: set[int] | None, like: Document | None
     ) -> set[int] | None:
-        """Those of `among` (None: of all) that meet the conditions on documents."""
+        """Return those of `among` that meet the conditions on documents; None means all."""
         if not (query.titles or query.other_titles or like):
             return among
-        return {
-            one.id
-            for one in self._loaded.documents().values()
-            if (among is None or one.id in among)
-            and (like is None or one.id != like.id)
-            and all(self._is_titled(one, clause) for clause in query.titles)
-            and not any(self._is_titled(one, clause) for clause in query.other_titles)
-        }
+
+        def passes(document: Document) -> bool:
+            if among is not None and document.id not in among:
+                return False
+            if like is not None and document.id == like.id:
+                return False
+            if any(self._is_titled(document, clause) for clause in query.other_titles):
+                return False
+            return all(self._is_titled(document, clause) for clause in query.titles)
+
+        documents = self._loaded.documents().values()
+        return {document.id for document in documents if passes(document)}
 
     def _is_titled(self, document: Document, clause: Clause) -> bool:
         from engine.lexical.analysis import matched_spans
@@ -133,49 +165,57 @@ class TypedQueries:
             return False
         return any(matched_spans(clause.text, name, self._loaded.language()) for name in names)
 
-    def _chunks(
+    def _filter_chunks(
         self, query: ParsedQuery, ids: NDArray[np.int64] | None
     ) -> NDArray[np.int64] | None:
-        """Those of the chunks `ids` (n,) (None: of all) that meet the conditions on passages."""
+        """Return those of the chunks `ids` (n,) that meet the conditions on passages.
+
+        None means all chunks.
+        """
         if not (query.required or query.excluded):
             return ids
         import numpy as np
 
         if ids is None:
-            ids = self._loaded.chunk_owners()[0]
-        else:
-            ids = ids
+            ids, _ = self._loaded.chunk_owners()
         for clause in query.required:
-            ids = ids[np.isin(ids, self._holding(clause, ids))]
+            ids = ids[np.isin(ids, self._find_holding(clause, ids))]
         for clause in query.excluded:
-            ids = ids[~np.isin(ids, self._holding(clause, ids))]
+            ids = ids[~np.isin(ids, self._find_holding(clause, ids))]
         return ids
 
-    def _holding(self, clause: Clause, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of `ids` that hold a clause."""
+    def _find_holding(self, clause: Clause, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of `ids` that contain a clause."""
         import numpy as np
 
-        index = self._index()
-        found = ids[:0]
+        none = ids[:0]
+        found = none
         unread = ids
+        index = self._open_index()
         if index:
-            candidates, certain = _candidates(index, clause, ids)
-            found, unread = (candidates, ids[:0]) if certain else (ids[:0], candidates)
-            if self._loaded.behind("bm25"):
-                unread = distinct(np.concatenate([unread, ids[~np.isin(ids, index.ids())]]))
-        read = self._read(clause, unread[np.isin(unread, ids)].tolist())
+            candidates = _find_candidates(index, clause, ids)
+            if candidates.certain:
+                found = candidates.ids
+                unread = none
+            else:
+                unread = candidates.ids
+            if self._loaded.index_lag("bm25"):
+                not_indexed = ids[~np.isin(ids, index.ids())]
+                unread = distinct(np.concatenate([unread, not_indexed]))
+        read = self._read_holding(clause, unread[np.isin(unread, ids)].tolist())
         return np.concatenate([found, np.fromiter(read, np.int64)])
 
-    def _read(self, clause: Clause, ids: list[int]) -> Iterator[int]:
-        """Those of `ids` whose title, headings or text hold a clause."""
-        for first in range(0, len(ids), READ_AT_ONCE):
-            for row, text in self._texts(ids[first : first + READ_AT_ONCE]):
+    def _read_holding(self, clause: Clause, ids: list[int]) -> Iterator[int]:
+        """Yield those of `ids` whose title, headings or text contain a clause."""
+        for first in range(0, len(ids), BLOCK):
+            for chunk_id, text in self._read_texts(ids[first : first + BLOCK]):
                 if clause.stands_in(text):
-                    yield row
+                    yield chunk_id
 
-    def _texts(self, ids: list[int]) -> Iterator[tuple[int, str]]:
-        """Of each chunk the text with headings, after its document's title and file name: what
-        is searched.
+    def _read_texts(self, ids: list[int]) -> Iterator[tuple[int, str]]:
+        """Yield the id and the searched text of each chunk.
+
+        That is the title and file name of its document, then its headings and text.
         """
         documents = self._loaded.documents()
         for chunk in self._loaded.store.chunks_by_id(ids).values():
@@ -186,237 +226,257 @@ class TypedQueries:
                 label = ""
             yield chunk.id, f"{label}\n{chunk.embedded_text}"
 
-    def _index(self) -> LexicalIndex | None:
+    def _open_index(self) -> LexicalIndex | None:
         try:
             return self._loaded.lexical_index()
         except EngineError:
             return None
 
-    def wording(
+    def build_wording(
         self,
         query: ParsedQuery,
         text: str,
         like: Document | None,
         allowed: NDArray[np.int64] | None,
     ) -> Wording:
-        """What rankers are asked for `text` and the rest of a query: words of which beginnings
-        were typed, as the chunks `allowed` have them, and a document's.
+        """Return what rankers search for: `text`, completed prefixes and a `like:` document.
+
+        Prefixes are completed with words of the chunks `allowed`.
         """
         keywords = [text]
         meaning = [text]
-        index = self._index()
-        for clause in query.prefixes:
-            if index and allowed is not None:
-                words = self._begun(index, clause, allowed)
-            else:
-                words = []
-            keywords += words
-            meaning += words[:1]
+        index = self._open_index()
+        if index and allowed is not None:
+            for prefix in query.prefixes:
+                words = self._complete(index, prefix, allowed)
+                keywords += words
+                meaning += words[:1]
         if like:
-            keywords += _telling(index, like) if index else []
+            if index:
+                keywords += _find_key_terms(index, like)
             meaning += [like.title, like.text[:LIKE_MEANING]]
-        return Wording(*(" ".join(parts).strip() for parts in (keywords, meaning)))
+        return Wording(" ".join(keywords).strip(), " ".join(meaning).strip())
 
-    def _begun(self, index: LexicalIndex, clause: Clause, rest: NDArray[np.int64]) -> list[str]:
-        """Words that begin like a clause, of the chunks `rest` (n,) that hold it, the commonest
-        first: of one chunk, of the next that holds none of them, and so on.
+    def _complete(
+        self, index: LexicalIndex, prefix: Clause, chunks: NDArray[np.int64]
+    ) -> list[str]:
+        """Return words with a prefix, the most frequent first.
+
+        `chunks` (n,) all contain such words. They come from the first chunk, then from the next one
+        that contains none of the words so far, and so on.
         """
         import numpy as np
 
-        found: dict[tuple[str, ...], tuple[int, str]] = {}
-        for _ in range(MAX_BEGUN):
-            first = rest[:1].tolist()
-            rest = rest[1:]
-            for word in (word for _, text in self._texts(first) for word in clause.found_in(text)):
-                terms = tuple(index.query_terms(word, bonus=True).words)
-                if terms not in found and (held := index.holding(word)) is not None:
-                    found[terms] = -len(held), word
-                    rest = rest[~np.isin(rest, held)]
-        return [word for _, word in sorted(found.values())[:MAX_BEGUN]]
+        words: dict[tuple[str, ...], tuple[int, str]] = {}
+        remaining = chunks
+        for _ in range(MAX_COMPLETIONS):
+            chunk = remaining[:1].tolist()
+            remaining = remaining[1:]
+            for _, text in self._read_texts(chunk):
+                for word in prefix.found_in(text):
+                    terms = tuple(index.query_terms(word, bonus=True).words)
+                    if terms in words:
+                        continue
+                    holders = index.holding(word)
+                    if holders is not None:
+                        words[terms] = (-len(holders), word)
+                        remaining = remaining[~np.isin(remaining, holders)]
+        return [word for _, word in sorted(words.values())[:MAX_COMPLETIONS]]
 
-    def long_first(self, fused: Fused, like: Document) -> Fused:
-        """What was found for a document, with passages last that are too short to be like it:
-        headings, page numbers.
-        """
-        chunks = self._loaded.store.chunks_by_id(chunk for chunk, _ in fused.order)
-        least = min(LIKE_LEAST, len(like.text) // 2)
-        lengths = {chunk: len(one.text) for chunk, one in chunks.items()}
-        return replace(
-            fused, order=sorted(fused.order, key=lambda one: lengths.get(one[0], 0) < least)
-        )
+    def put_long_first(self, fused: Fused, like: Document) -> Fused:
+        """Move passages to the end that are too short to resemble a document.
 
-    def corrected(self, query: str, text: str, names: tuple[str, ...] = ()) -> tuple[str, str]:
-        """The query with words of `text` that no document holds in the spelling of documents,
-        empty for none; and a note on such words, on others that no document holds if there are
-        such, and on codes that no document holds and that are no `names` of files.
+        Such are headings and page numbers.
         """
-        unknown = dict[str, None]()
-        index = self._index()
+        chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in fused.order)
+        min_length = min(MIN_LIKE_LENGTH, len(like.text) // 2)
+        lengths = {chunk_id: len(chunk.text) for chunk_id, chunk in chunks.items()}
+        order = sorted(fused.order, key=lambda item: lengths.get(item[0], 0) < min_length)
+        return replace(fused, order=order)
+
+    def suggest_correction(
+        self, query: str, text: str, names: tuple[str, ...] = ()
+    ) -> tuple[str, str]:
+        """Return the query with misspelt words corrected, empty if there are none, and a note.
+
+        Words of `text` that no document contains get the spelling of a similar word that does. The
+        note names these words and unknown codes, except parts of file `names`; if there is a
+        correction, all unknown words.
+        """
+        index = self._open_index()
+        if not index:
+            return "", ""
         words = term_pattern().findall(text)
+        misspelt: set[str] = set()
 
         def respell(word: str) -> str:
-            if index and word in words:
-                spelling = self._spelling(index, word)
-            else:
-                spelling = ""
-            unknown.update({word: None} if spelling else {})
-            return spelling or word
+            spelling = self._find_spelling(index, word) if word in words else ""
+            if not spelling:
+                return word
+            misspelt.add(word)
+            return spelling
 
-        query = respelt(query, respell)
+        correction = respell_query(query, respell)
+        unknown: list[str] = []
+        if misspelt:
+            unknown = [word for word in words if word in misspelt or _is_unknown(index, word)]
+        else:
+            correction = ""
+        for code in self._find_missing_codes(index, text):
+            if not any(code in name for name in names):
+                unknown.append(code)
         if not unknown:
-            query = ""
-        elif index:
-            held = {word: index.holding(word) for word in words}
-            unknown = {
-                word: None
-                for word, ids in held.items()
-                if word in unknown or (ids is not None and not len(ids))
-            }
-        if index:
-            missing = self._missing_codes(index, text)
-        else:
-            missing = []
-        unknown |= {code: None for code in missing if not any(code in name for name in names)}
-        if unknown:
-            note = f"No document contains {' or '.join(unknown)}."
-        else:
-            note = ""
-        return query, f"{note} Did you mean: {query}?" if query else note
+            return correction, ""
+        note = f"No document contains {' or '.join(dict.fromkeys(unknown))}."
+        if correction:
+            note = f"{note} Did you mean: {correction}?"
+        return correction, note
 
-    def _missing_codes(self, index: LexicalIndex, text: str) -> list[str]:
-        """The codes of a text that no document holds, as they are typed there; empty before BM25
-        knows all documents.
+    def _find_missing_codes(self, index: LexicalIndex, text: str) -> list[str]:
+        """Return the codes of a text, as typed, that no document contains.
+
+        Empty while BM25 does not know all documents.
         """
-        if self._loaded.behind("bm25"):
+        if self._loaded.index_lag("bm25"):
             return []
         from engine.lexical.analysis import find_compounds
 
-        typed = {code: index.code_holders(code) for code in find_compounds(text, any_case=True)}
-        missing = [code for code, held in typed.items() if held and not any(map(len, held))]
-        return [code for code in missing if not self._is_inside(index, code)]
+        missing = []
+        for code in find_compounds(text, any_case=True):
+            holders = index.code_holders(code)
+            if holders and not any(map(len, holders)) and not self._is_inside(index, code):
+                missing.append(code)
+        return missing
 
     def _is_inside(self, index: LexicalIndex, code: str) -> bool:
-        """Whether a code that no document holds is a part of a longer one, or was typed in
-        groups that a passage holds.
+        """Return whether a code that no document contains as a whole occurs in some other way.
+
+        Either as a part of a longer code, or typed in groups that a passage contains.
         """
         from engine.lexical.codes import holds_inside
 
         holders = index.part_holders(code).tolist()
         if _BLANK.search(code):
             return bool(holders)
-        return any(
-            holds_inside(index.analyzer, code, text)
-            for _, text in self._texts(holders[:READ_AT_ONCE])
-        )
+        texts = self._read_texts(holders[:BLOCK])
+        return any(holds_inside(index.analyzer, code, text) for _, text in texts)
 
-    def _spelling(self, index: LexicalIndex, word: str) -> str:
-        """How documents spell the word most like `word`, which none of them holds: the commonest
-        such, or one that this itself is a slip of, being `MUCH_RARER`; empty where one holds it.
+    def _find_spelling(self, index: LexicalIndex, word: str) -> str:
+        """Return how documents spell the word most similar to `word`, or an empty text.
+
+        Of equally similar words, the most frequent. If that is probably a misspelling itself, being
+        `MUCH_RARER` than a similar one, the latter. Empty if documents contain `word`.
         """
-        holders: dict[str, int] = {}
+        frequencies: dict[str, int] = {}
         for term in index.near(word):
-            found = index.holding_any([term]).tolist()
-            for _, text in self._texts(found[:5]):
-                holders |= dict.fromkeys(index.spelt(term, text), len(found))
-        near = min(holders, key=lambda one: (_edits(word.lower(), one), -holders[one]), default="")
-        if not near or not _is_slip(word.lower(), near):
+            holders = index.holding_any([term]).tolist()
+            for _, text in self._read_texts(holders[:5]):
+                frequencies |= dict.fromkeys(index.spelt(term, text), len(holders))
+        typed = word.lower()
+        nearest = min(
+            frequencies,
+            key=lambda spelling: (_count_edits(typed, spelling), -frequencies[spelling]),
+            default="",
+        )
+        if not nearest or not _is_slip(typed, nearest):
             return ""
-        known = [
-            one
-            for one in holders
-            if _is_slip(near, one) and holders[one] >= MUCH_RARER * holders[near]
+        min_frequency = MUCH_RARER * frequencies[nearest]
+        frequent = [
+            spelling for spelling, frequency in frequencies.items() if frequency >= min_frequency
         ]
-        return max(known, key=holders.__getitem__, default=near)
+        correct = [spelling for spelling in frequent if _is_slip(nearest, spelling)]
+        return max(correct, key=frequencies.__getitem__, default=nearest)
 
 
-def _is_slip(one: str, other: str) -> bool:
-    is_form = one.startswith(other) or other.startswith(
-        one
-    )  # with another ending: `employ` is no slip for `employee`
-    return _edits(one, other) <= (1 if is_form or len(one) < LONG_WORD else 2)
+def _is_unknown(index: LexicalIndex, word: str) -> bool:
+    """Return whether the index contains no chunk with a word, which is no stop word."""
+    holders = index.holding(word)
+    return holders is not None and not len(holders)
 
 
-def _edits(one: str, other: str) -> int:
-    """Letters left out, added, wrong or swapped with the next: the optimal string alignment
-    distance.
+def _is_slip(word: str, other: str) -> bool:
+    """Return whether a word is probably a misspelling of another one.
+
+    Another ending makes another word: `employ` is no slip for `employee`.
+    """
+    has_other_ending = word.startswith(other) or other.startswith(word)
+    max_edits = 1 if has_other_ending or len(word) < LONG_WORD else 2
+    return _count_edits(word, other) <= max_edits
+
+
+def _count_edits(word: str, other: str) -> int:
+    """Return the number of letters omitted, added, replaced or swapped with the next one.
+
+    This is the optimal string alignment distance.
     """
     rows = [list(range(len(other) + 1))]
-    for i, a in enumerate(one):
+    for i, letter in enumerate(word):
         rows.append([i + 1])
-        for j, b in enumerate(other):
-            least = min(rows[i][j] + (a != b), rows[i][j + 1] + 1, rows[i + 1][j] + 1)
-            swapped = i and j and (a, one[i - 1]) == (other[j - 1], b)
-            rows[i + 1].append(min(least, rows[i - 1][j - 1] + 1) if swapped else least)
+        for j, other_letter in enumerate(other):
+            replaced = rows[i][j] + (letter != other_letter)
+            distance = min(replaced, rows[i][j + 1] + 1, rows[i + 1][j] + 1)
+            if i and j and letter == other[j - 1] and word[i - 1] == other_letter:
+                distance = min(distance, rows[i - 1][j - 1] + 1)
+            rows[i + 1].append(distance)
     return rows[-1][-1]
 
 
-def _candidates(
-    index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], bool]:
-    """The chunks that may hold a clause, as far as BM25 knows, and whether they do."""
+def _find_candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]) -> Candidates:
+    """Return the chunks that may contain a clause, as far as BM25 knows."""
     import numpy as np
 
-    words = word_pattern().findall(clause.text)
     if not clause.is_prefix:
-        found = index.holding(clause.text)
-        whole = clause.is_word or bool(
-            index.analyzer.terms(clause.text).codes and not clause.is_phrase
-        )
-        return (ids, False) if found is None else (found, whole)
-    if words[1:]:
-        rest = index.holding(" ".join(words[:-1]))
-    else:
-        rest = None
-    is_stop_word = (
-        index.holding(words[-1]) is None
-    )  # which the index does not have, nor longer ones
-    if is_stop_word or (words[1:] and len(words[-1]) < SURE_LETTERS):
-        return (ids if rest is None else rest), False
-    found = index.holding_any(index.stems(words[-1]))
-    return (found if rest is None else np.intersect1d(found, rest, assume_unique=True)), False
+        holders = index.holding(clause.text)
+        if holders is None:
+            return Candidates(ids)
+        has_codes = bool(index.analyzer.terms(clause.text).codes)
+        return Candidates(holders, clause.is_word or (has_codes and not clause.is_phrase))
+    *words, last = word_pattern().findall(clause.text)
+    with_words = index.holding(" ".join(words)) if words else None
+    is_stop_word = index.holding(last) is None  # not in the index, like longer stop words
+    if is_stop_word or (words and len(last) < SURE_LETTERS):
+        return Candidates(ids if with_words is None else with_words)
+    with_last = index.holding_any(index.stems(last))
+    if with_words is None:
+        return Candidates(with_last)
+    return Candidates(np.intersect1d(with_last, with_words, assume_unique=True))
 
 
-def _telling(index: LexicalIndex, document: Document) -> list[str]:
-    """The terms that say most of a document: by how often they stand in it, and in how few
-    chunks.
-    """
-    from collections import Counter
-
+def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
+    """Return the terms with the highest TF-IDF in a document, spelt as there."""
     from engine.lexical.codes import plain_stem
 
     text = document.text[:LIKE_CHARACTERS]
     counts = Counter(index.analyse(text, document.language))
     weights = index.idf(list(counts)) * list(counts.values())
-    order = sorted(zip(-weights, counts, strict=True))
-    analysed = {
-        word: index.analyse(word, document.language)
-        for word in word_pattern().findall(text.lower())
-    }
-    spelt = {terms[0]: word for word, terms in analysed.items() if len(terms) == 1}
-    return [spelt.get(term, plain_stem(term)) for _, term in order[:LIKE_WORDS]]
+    by_weight = sorted(zip(-weights, counts, strict=True))
+    spellings: dict[str, str] = {}
+    for word in dict.fromkeys(word_pattern().findall(text.lower())):
+        terms = index.analyse(word, document.language)
+        if len(terms) == 1:
+            spellings[terms[0]] = word
+    return [spellings.get(term, plain_stem(term)) for _, term in by_weight[:LIKE_WORDS]]
 
 
-def without_word(
+def describe_no_word(
     query: ParsedQuery, where: SearchFilter | None, allowed: NDArray[np.int64] | None
 ) -> str:
-    """That of all passages, or of those `allowed` that a query and a filter let pass, none holds
-    a word of the query.
+    """Return the sentence that no passage contains a word of the query, without a full stop.
+
+    `allowed`: the chunks that meet the query's conditions and the filter `where`; None for all.
     """
-    what = " and ".join(
-        filter(None, (query.conditions, "" if where is None or where.empty else "the filters"))
-    )
     if allowed is None:
         place = "document"
-    elif what:
-        place = f"passage that matches {what}"
     else:
-        place = "passage there"
+        has_filters = where is not None and not where.empty
+        conditions = [query.conditions, "the filters" if has_filters else ""]
+        matched = " and ".join(filter(None, conditions))
+        place = f"passage that matches {matched}" if matched else "passage there"
     return f"No {place} contains a word of the query"
 
 
-def without_names(query: ParsedQuery, names: tuple[str, ...]) -> ParsedQuery:
-    """A query without the phrases that name a document in which it is looked for."""
-    known = {name.casefold() for name in names}
-    return replace(
-        query, required=tuple(one for one in query.required if one.text.casefold() not in known)
-    )
+def remove_names(query: ParsedQuery, names: Iterable[str]) -> ParsedQuery:
+    """Return a query without the phrases that are names of the documents to search in."""
+    folded = {name.casefold() for name in names}
+    required = [clause for clause in query.required if clause.text.casefold() not in folded]
+    return replace(query, required=tuple(required))

@@ -1,6 +1,4 @@
-"""Threads that work off tasks in order, and what the searching ones hold: heavy modules and a
-searcher of their own.
-"""
+"""Threads that run tasks in order, and the searcher that each of them keeps."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ Job = Callable[[], None]
 HEAVY = ("numpy", "engine.lexical.index")
 _loading = threading.Lock()
 heavy_loaded = False
+"""Whether the modules in `HEAVY` are imported."""
 
 
 def preload() -> None:
-    """Import what several threads need, once: two first imports at once can meet a half-loaded
-    module.
+    """Import the heavy modules that several threads need, once.
 
-    The first task that needs these modules calls this; others wait until it is done. Torch stays
-    for later, as only the semantic thread needs it. An `extra` task that needs numpy or an index
-    calls this first, too.
+    Two threads that import a module at the same time can meet it half-loaded, so every task that
+    needs numpy or an index calls this first. Torch is not included: only the semantic thread uses
+    it.
     """
     global heavy_loaded
     with _loading:
@@ -35,25 +33,22 @@ def preload() -> None:
 
 
 class Worker:
-    """A thread that works off jobs in order; `at_end` runs in it when it finishes.
-
-    Jobs must not raise.
-    """
+    """A thread that runs jobs in order, and `at_end` when it finishes. Jobs must not raise."""
 
     def __init__(self, at_end: Job | None = None) -> None:
         self._jobs: queue.Queue[Job | None] = queue.Queue()
         self._at_end = at_end
-        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread = threading.Thread(target=self._run_jobs, daemon=True)
         self._thread.start()
 
-    def _work(self) -> None:
+    def _run_jobs(self) -> None:
         while job := self._jobs.get():
             job()
         if self._at_end is not None:
             self._at_end()
 
     def has_more(self) -> bool:
-        """Whether a job waits."""
+        """Return whether a job is waiting."""
         return not self._jobs.empty()
 
     def put(self, job: Job) -> None:
@@ -61,16 +56,15 @@ class Worker:
         self._jobs.put(job)
 
     def finish(self) -> None:
-        """Work off what was asked for, then end."""
+        """Run all queued jobs, then end the thread."""
         self._jobs.put(None)
         self._thread.join()
 
 
-class OwnSearcher:
-    """The searcher of one thread, opened by the task that needs it first: a failure is that
-    task's answer only.
+class ThreadSearcher:
+    """The searcher of one thread, opened by the first task that needs it.
 
-    `is_wanted`: whether another task waits for it.
+    If opening fails, only that task fails. `is_wanted`: whether another task is waiting for it.
     """
 
     def __init__(self, project: ProjectFolder) -> None:
@@ -79,20 +73,20 @@ class OwnSearcher:
         self.is_wanted: Callable[[], bool] = lambda: False
 
     def look(self) -> Searcher:
-        """The searcher, for a task that only reads the database.
+        """Return the searcher, for a task that only reads the database.
 
-        Raises DamagedError and what opening may raise.
+        Raises DamagedError and whatever opening a project raises.
         """
         if self._searcher is None:
             self._searcher = Searcher(self.project)
         return self._searcher
 
     def ready(self) -> Searcher:
-        """The searcher, for a task that searches: the heavy modules are loaded first."""
+        """Return the searcher, for a task that searches: the heavy modules are loaded first."""
         preload()
         return self.look()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         if self._searcher is not None:
             self._searcher.close()

@@ -1,11 +1,7 @@
-"""Service: what a user interface asks of a project besides searching, as methods of `engine
-serve`.
+"""Methods of `engine serve` for user interfaces, for everything except search.
 
-In: JSON params. Out: tasks that give JSON. A method checks its params at once (TypeError or
-    ValueError where they are
-wrong) and returns the task, which the server does later, in order, on a thread of its own; the task
-may raise any EngineError. Nothing heavy is imported before a task needs it. What writes, but for
-`change`, holds the project's lock.
+In: JSON params. Out: tasks that return JSON. Nothing heavy is imported before a task needs it;
+every method that writes, except `change`, holds the project's lock.
 """
 
 from __future__ import annotations
@@ -19,22 +15,26 @@ from engine.project.folder import ProjectFolder
 from engine.service import answers, documents, judging, options, preferring, queries, status
 
 Task = Callable[[], Any]
-HANDLERS: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Any]] = {
-    kind: handler
-    for module in (status, options, documents, queries, judging)
-    for kind, handler in module.HANDLERS.items()
-}
+HANDLERS: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Any]] = {}
+for module in (status, options, documents, queries, judging):
+    HANDLERS.update(module.HANDLERS)
 
 
 def methods(project: ProjectFolder) -> Mapping[str, Callable[..., Task]]:
-    """The methods of one project by name; each is called with a request's params as keywords."""
+    """Return the methods of a project by name, to be called with a request's params as keywords.
+
+    A method checks its params at once, and raises TypeError or ValueError if they are invalid. It
+    returns a task that the server runs later, in order, on another thread; the task may raise any
+    EngineError.
+    """
     handlers = {**HANDLERS, **answers.Answering().handlers, **preferring.Comparing().handlers}
     return {
-        kind.method: partial(_task, project, kind, handler) for kind, handler in handlers.items()
+        kind.method: partial(_build_task, project, kind, handler)
+        for kind, handler in handlers.items()
     }
 
 
-def _task(
+def _build_task(
     project: ProjectFolder,
     kind: type[Request[Any]],
     handler: Callable[[ProjectFolder, Any], Any],

@@ -1,6 +1,4 @@
-"""The answer that a user interface has asked for: one at a time, written beside the other
-requests.
-"""
+"""The answer that a user interface has asked for, written in the background, one at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from engine.project.folder import ProjectFolder
 
 
 class Answering:
-    """Of one project. It ends with its process."""
+    """Writes answers about one project in a thread that ends with the process."""
 
     def __init__(self) -> None:
         self._answer = Answer(state="stopped")
@@ -28,36 +26,36 @@ class Answering:
         }
 
     def ask(self, project: ProjectFolder, request: Ask) -> Answer:
-        """Begin an answer. Raises as `with_model`."""
+        """Start an answer, and stop one that is still being written. Raises as `with_model`."""
         from engine.answers.answering import answer, with_model
 
-        begun = Answer(with_model(project)[1])
+        _, model = with_model(project)
         stop = Event()
 
-        def hear(found: Answer) -> None:
+        def keep(partial: Answer) -> None:
             if not stop.is_set():
-                self._answer = found
+                self._answer = partial
 
-        def work() -> None:
-            hear(answer(project, request.question, request.chunk_ids, hear, stop.is_set))
+        def write() -> None:
+            keep(answer(project, request.question, request.chunk_ids, keep, stop.is_set))
 
         self._stop.set()
-        self._answer = begun
+        started = Answer(model)
+        self._answer = started
         self._stop = stop
-        self._thread = Thread(target=work, daemon=True)
+        self._thread = Thread(target=write, daemon=True)
         self._thread.start()
-        return begun
+        return started
 
     def read(self, _project: ProjectFolder, request: ReadAnswer) -> Answer:
-        """The answer so far."""
-        alive = self._thread.is_alive()
-        if self._answer.state == "writing" and (request.stop or not alive):
+        """Return the answer so far, which the request may stop."""
+        if self._answer.state != "writing":
+            return self._answer
+        if not self._thread.is_alive():
+            fault = StageError("The answer ended by an internal fault.", code="internal-fault")
             self._stop.set()
-            if alive:
-                fault = None
-            else:
-                fault = StageError("The answer ended by an internal fault.", code="internal-fault")
-            self._answer = replace(
-                self._answer, state="failed" if fault else "stopped", problem=fault
-            )
+            self._answer = replace(self._answer, state="failed", problem=fault)
+        elif request.stop:
+            self._stop.set()
+            self._answer = replace(self._answer, state="stopped", problem=None)
         return self._answer

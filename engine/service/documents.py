@@ -1,6 +1,4 @@
-"""The files of a project: what a scan finds, what the last ingest left out, and what is to be
-read once more.
-"""
+"""The files of a project: what a scan finds, what ingest left out, and what it shall read again."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 
-from engine.core.errors import unknown
+from engine.core.errors import unknown_name
 from engine.core.messages import documents as messages
 from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder
@@ -21,20 +19,19 @@ STATES = ("read", *UNREAD)
 
 
 def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
-    """Files and bytes by format, and what would be left out."""
+    """Count files and bytes by format, and list what would be left out."""
     from engine.corpus.scan.scan import scan as scan_files
     from engine.settings.load import validate
 
     started = time.monotonic()
-    wanted = to_json(request)
-    settings = validate({"corpus": wanted})
-    if len(wanted) < 3:
-        corpus = project.settings().corpus.model_copy(
-            update=settings.corpus.model_dump(include=set(wanted))
-        )
+    given = to_json(request)
+    settings = validate({"corpus": given})
+    if len(given) < 3:  # the others come from project.toml
+        given_values = settings.corpus.model_dump(include=set(given))
+        corpus = project.settings().corpus.model_copy(update=given_values)
         settings = settings.model_copy(update={"corpus": corpus})
     corpus = settings.corpus
-    found = scan_files(
+    listing = scan_files(
         project.sources(settings),
         corpus.include,
         corpus.exclude,
@@ -43,90 +40,88 @@ def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
     )
     files = Counter[str]()
     sizes = Counter[str]()
-    for file in found.files:
+    for file in listing.files:
         files[file.format] += 1
         sizes[file.format] += file.size
     formats = sorted(files, key=lambda name: (-sizes[name], -files[name], name))
+    counts = [messages.FormatCount(name, files[name], sizes[name]) for name in formats]
+    left_out = [
+        messages.LeftOut(str(file.source), file.path, file.reason)
+        for file in listing.skipped[:SKIPPED_SHOWN]
+    ]
     return messages.Scanned(
-        tuple(messages.FormatCount(name, files[name], sizes[name]) for name in formats),
+        tuple(counts),
         files.total(),
         sizes.total(),
-        tuple(
-            messages.LeftOut(str(item.source), item.path, item.reason)
-            for item in found.skipped[:SKIPPED_SHOWN]
-        ),
-        len(found.skipped),
+        tuple(left_out),
+        len(listing.skipped),
         round(time.monotonic() - started, 3),
     )
 
 
 def skipped(project: ProjectFolder, _request: messages.ReadSkipped) -> messages.UnreadFiles:
-    """All are counted, the first ones by path are listed; those that can be tried again before
-    the others.
+    """Count all files that were not read, and list the first of them by path.
+
+    Those that can be tried again come first.
     """
     with closing(project.store()) as store:
-        inside = (
-            messages.Unread(source, path, why, True) for source, path, why in store.unread_parts()
-        )
-        files = sorted(
-            (*unsearched(store), *inside), key=lambda one: (not one.known, one.path, one.source)
-        )
-    return messages.UnreadFiles(
-        tuple(files[:SKIPPED_SHOWN]), len(files), sum(one.known for one in files)
-    )
+        files = unsearched(store)
+        for source, path, reason in store.unread_parts():
+            files.append(messages.Unread(source, path, reason, True))
+    files.sort(key=lambda file: (not file.known, file.path, file.source))
+    retryable = sum(file.known for file in files)
+    return messages.UnreadFiles(tuple(files[:SKIPPED_SHOWN]), len(files), retryable)
 
 
 def unsearched(store: Store, state: str | None = None) -> list[messages.Unread]:
-    """Files that are not searched, skipped or quarantined, or of one of these states, by path."""
-    found = [
-        messages.Unread(source, path, why, True) for source, path, why in store.unread_files(state)
+    """Return the files that are not searched, in both states or one of them, by path."""
+    files = [
+        messages.Unread(source, path, reason, True)
+        for source, path, reason in store.unread_files(state)
     ]
-    if state != "quarantined":  # what was not even tried is skipped
-        found += [
-            messages.Unread(row.source, row.path, row.reason, False) for row in store.left_out()
+    if state != "quarantined":  # files that were not even tried count as skipped
+        files += [
+            messages.Unread(file.source, file.path, file.reason, False) for file in store.left_out()
         ]
-    return sorted(found, key=lambda one: (one.path, one.source))
+    return sorted(files, key=lambda file: (file.path, file.source))
 
 
 def ledger(store: Store, state: str | None = None) -> list[messages.FileOutcome]:
-    """What became of every file, by path. Raises UsageError for a state that there is not."""
+    """Return the outcome of every file, by path. Raises UsageError for an unknown state."""
     if state is not None and state not in STATES:
-        raise unknown("state", state, STATES, code="state-unknown")
+        raise unknown_name("state", state, STATES, code="state-unknown")
     return store.ledger(state)
 
 
 def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
-    """Let the next ingest read again what was not read, or not all of it; only what matches a
-    glob where one is given.
+    """Let the next ingest read again the files that were not read, or only in part.
 
-    Raises UsageError for a malformed glob.
+    Only those that match a glob, if there are any globs. Returns how many files. Raises UsageError
+    for a malformed glob.
     """
     from engine.search.filters import path_filter
 
     matches = path_filter(globs)
     with project.locked(), closing(project.store()) as store, store.transaction():
-        return sum(
-            store.forget_reading(source, path)
-            for source, path in store.unread_or_in_part()
-            if matches(path)
-        )
+        files = [(source, path) for source, path in store.unread_or_in_part() if matches(path)]
+        return sum(store.forget_reading(source, path) for source, path in files)
 
 
 def retry(project: ProjectFolder, request: messages.Retry) -> messages.Forgotten:
-    """Let the next ingest read files again although they did not change: all that can be, or
-    those named.
+    """Let the next ingest read files again although they did not change.
+
+    The request names the files; otherwise all that were not read, or only in part.
     """
     with project.locked(), closing(project.store()) as store, store.transaction():
-        wanted = store.unread_or_in_part()
+        files = store.unread_or_in_part()
         if request.files is not None:
-            wanted = [(file.source, file.path) for file in request.files]
-        return messages.Forgotten(
-            sum(store.forget_reading(source, path) for source, path in wanted)
-        )
+            files = [(file.source, file.path) for file in request.files]
+        count = sum(store.forget_reading(source, path) for source, path in files)
+        return messages.Forgotten(count)
 
 
 def documents(project: ProjectFolder, request: messages.ReadDocuments) -> messages.FileOutcomes:
-    """What became of every file."""
+    """Return the outcome of every file, or of those in one state."""
     with closing(project.store()) as store:
         files = ledger(store, request.state)
     return messages.FileOutcomes(tuple(files), len(files))

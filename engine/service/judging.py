@@ -1,4 +1,4 @@
-"""Hits marked as right or wrong: they become judged queries, which the evaluation measures with."""
+"""Marking of hits as right or wrong, which makes judged queries for the evaluation."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
             "Search with words, and judge those hits.",
             code="judge-like",
         )
-    # not the run's lock: who waits for a training searches and judges; a running evaluation takes
-    # what it began with
+    # Not the lock of runs: people judge while they wait for a training, and a running evaluation
+    # keeps to the judgments that it started with.
     with (
         project.locked(JUDGING, wait=JUDGING_SECONDS),
         disk_errors("The mark could not be kept."),
@@ -51,32 +51,42 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
                 code="chunk-missing",
             )
         marks = read_marks(project)
-        blank = MarkedQuery(query_words(plain_text(request.query)))
-        former = marks.get(blank.key) or replace(blank, generated=is_generated(store, blank.text))
-        path = store.document_card(chunk.document_id).path
-        if relevant is None:
-            mark = None
+        query = MarkedQuery(query_words(plain_text(request.query)))
+        if query.key in marks:
+            query = marks[query.key]
         else:
+            query = replace(query, generated=is_generated(store, query.text))
+        path = store.document_card(chunk.document_id).path
+        mark = None
+        if relevant is not None:
             mark = Mark(path, chunk.text, chunk.content_hash, relevant)
-        now = former.with_mark(set(find_marked_chunks(store, former).get(chunk_id, ())), mark)
-        marks[now.key] = now
-        if not now.marks and not now.focused:
-            del marks[now.key]
-        judged = now.to_judged_query()
+        former_marks = set(find_marked_chunks(store, query).get(chunk_id, ()))
+        query = query.with_mark(former_marks, mark)
+        if query.marks or query.focused:
+            marks[query.key] = query
+        else:
+            marks.pop(query.key, None)
+        judged = query.to_judged_query()
         with write_marks_or_restore(project, marks):
-            return Judged(store.put_judged([judged]) if judged else store.drop_judged([now.key]))
+            if judged:
+                count = store.put_judged([judged])
+            else:
+                count = store.drop_judged([query.key])
+            return Judged(count)
 
 
 def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
-    """The chunks that are marked for a query."""
+    """Return the chunks that are marked for a query."""
     preload()
     from engine.evaluation.marks import MarkedQuery, find_marked_chunks, read_marks
 
     with closing(project.store()) as store:
-        blank = MarkedQuery(query_words(plain_text(request.query)))
-        found = find_marked_chunks(store, read_marks(project).get(blank.key, blank))
+        query = MarkedQuery(query_words(plain_text(request.query)))
+        query = read_marks(project).get(query.key, query)
+        marks_by_chunk = find_marked_chunks(store, query)
         count = store.counts()["judged_queries"]
-    return Judgments({key: marks[-1].relevant for key, marks in found.items()}, count)
+    relevance = {chunk_id: marks[-1].relevant for chunk_id, marks in marks_by_chunk.items()}
+    return Judgments(relevance, count)
 
 
 HANDLERS = {Judge: judge, ReadJudgments: judgments}

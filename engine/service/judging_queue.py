@@ -1,4 +1,4 @@
-"""Which queries a person is asked to judge, and what is known of their answers already."""
+"""The queries that a person is asked to judge, and the answers already known for them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 Origin = Literal["named", "judged", "generated"]
 AS_ASKED: tuple[QueryKind, ...] = ("question", "everyday", "imported")
-"""Kinds of queries that are worded as a person asks, and so are the easiest to judge."""
+"""Kinds of queries worded as people ask, which are the easiest to judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToJudge:
-    """A query and where it comes from: the user named it now, it was judged before, or it was
-    made from the documents.
+    """A query to judge, and its origin.
+
+    `origin`: the user named it now, it was judged before, or it was generated from the documents.
     """
 
     text: str
@@ -35,7 +36,7 @@ class ToJudge:
 
 
 def read_queries(path: Path) -> list[str]:
-    """Queries of a text file, one a line; empty lines do not count.
+    """Read queries from a text file, one per line, without empty lines.
 
     Raises InputError, DatasetError.
     """
@@ -52,19 +53,20 @@ def read_queries(path: Path) -> list[str]:
         raise InputError(
             f"{path} cannot be read.", reason_of(error), "Check the path.", code="file-access"
         ) from None
-    if not (found := [line for line in lines if line.strip()]):
+    queries = [line for line in lines if line.strip()]
+    if not queries:
         raise DatasetError(
             f"{path} holds no query.",
             "The file is empty.",
             "Write one query a line.",
             code="dataset-empty",
         )
-    return found
+    return queries
 
 
-def named(texts: Iterable[str]) -> list[ToJudge]:
-    """Queries that the user names, each once. Raises UsageError for one without a word."""
-    found: dict[str, str] = {}
+def name_queries(texts: Iterable[str]) -> list[ToJudge]:
+    """Return the queries that the user names, each once. Raises UsageError for an empty query."""
+    queries: dict[str, str] = {}
     for text in texts:
         words = query_words(text)
         if not words:
@@ -74,26 +76,24 @@ def named(texts: Iterable[str]) -> list[ToJudge]:
                 "Write the query after --query.",
                 code="query-empty",
             )
-        found.setdefault(question_key(words), words)
-    return [ToJudge(text, "named") for text in found.values()]
+        queries.setdefault(question_key(words), words)
+    return [ToJudge(text, "named") for text in queries.values()]
 
 
 def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
-    """The project's own queries: those that are judged or begun, then held-out ones that were
-    made from the documents.
+    """Yield the project's own queries, each once: judged ones, then held-out generated ones.
 
-    Those that were begun here come first. Held-out ones are worded as questions first, then spread
-    over the documents in an order that stays. Raises UsageError where there are none.
+    Queries that were marked here come first. Of the generated ones, those worded as questions come
+    first, in a fixed random order. Raises UsageError if there are no queries.
     """
     from engine.evaluation.marks import read_marks
 
     with closing(project.store()) as store:
-        begun = [query.text for query in read_marks(project).values()]
+        marked = [query.text for query in read_marks(project).values()]
         judged = [query.text for query in store.judged() if not query.only_measures]
-        made = sorted(
-            (query for query in store.queries() if query.split == "heldout"), key=_made_order
-        )
-    if not (begun or judged or made):
+        generated = [query for query in store.queries() if query.split == "heldout"]
+    generated.sort(key=_generated_order)
+    if not (marked or judged or generated):
         raise UsageError(
             f"The project {project.name} has no queries to judge yet.",
             "None were judged, and none were made from the documents.",
@@ -102,39 +102,39 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
             stage="generate",
             command="generate",
         )
+    candidates = [
+        *(ToJudge(text, "judged") for text in (*marked, *judged)),
+        *(ToJudge(query.text, "generated") for query in generated),
+    ]
     seen: set[str] = set()
-    for origin, texts in (
-        ("judged", [*begun, *judged]),
-        ("generated", [query.text for query in made]),
-    ):
-        for text in texts:
-            if (key := question_key(text)) not in seen:
-                seen.add(key)
-                yield ToJudge(text, "judged" if origin == "judged" else "generated")
+    for query in candidates:
+        key = question_key(query.text)
+        if key not in seen:
+            seen.add(key)
+            yield query
 
 
-def _made_order(query: Query) -> tuple[bool, str]:
-    return query.kind not in AS_ASKED, hashlib.sha256(fold(query.text).encode()).hexdigest()
+def _generated_order(query: Query) -> tuple[bool, str]:
+    digest = hashlib.sha256(fold(query.text).encode()).hexdigest()
+    return query.kind not in AS_ASKED, digest
 
 
 class KnownAnswers:
-    """What is known to be right or wrong: the user's marks, and the answers of imported judged
-    queries.
-    """
+    """Known judgments: the user's marks, and the answers of imported judged queries."""
 
     def __init__(self, project: ProjectFolder) -> None:
         self._project = project
-        self._right: dict[str, set[int]] | None = None
+        self._imported: dict[str, set[int]] | None = None
 
     def chunks(self, query: str) -> set[int]:
-        """Ids of the chunks that are judged for a query."""
-        if self._right is None:
-            self._right = self._imported()
-        return set(judgments(self._project, ReadJudgments(query)).chunks) | self._right.get(
-            question_key(query), set()
-        )
+        """Return the ids of the chunks that are judged for a query."""
+        if self._imported is None:
+            self._imported = self._read_imported()
+        marked = set(judgments(self._project, ReadJudgments(query)).chunks)
+        return marked | self._imported.get(question_key(query), set())
 
-    def _imported(self) -> dict[str, set[int]]:
+    def _read_imported(self) -> dict[str, set[int]]:
+        """Return the relevant chunks of imported queries, by the key of the question."""
         from engine.evaluation.judgments import judge_queries
         from engine.written_queries.imports import MARKED
 
@@ -142,21 +142,25 @@ class KnownAnswers:
             judged = [query for query in store.judged() if not query.key.startswith(MARKED)]
             if not judged:
                 return {}
-            known = judge_queries(judged, chunks := store.chunks(), store.documents(with_text=True))
-        inside: dict[int, set[int]] = {}
+            chunks = store.chunks()
+            known = judge_queries(judged, chunks, store.documents(with_text=True))
+        by_document: dict[int, set[int]] = {}
         for chunk in chunks:
-            inside.setdefault(chunk.document_id, set()).add(chunk.id)
-        found: dict[str, set[int]] = {}
+            by_document.setdefault(chunk.document_id, set()).add(chunk.id)
+        relevant_by_question: dict[str, set[int]] = {}
         for judgment in known:
-            right = found.setdefault(question_key(judgment.text), set())
-            for row in judgment.grades:
-                right |= {row} if judgment.level == "chunk" else inside.get(row, set())
-        return found
+            relevant = relevant_by_question.setdefault(question_key(judgment.text), set())
+            if judgment.level == "chunk":
+                relevant.update(judgment.grades)
+            else:
+                for document_id in judgment.grades:
+                    relevant |= by_document.get(document_id, set())
+        return relevant_by_question
 
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """A query with its hits, and the numbers, from 0, of those to ask about."""
+    """A query with its hits, and the numbers, from 0, of the hits to judge (`open`)."""
 
     query: ToJudge
     hits: tuple[PooledHit, ...]
@@ -165,10 +169,9 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What there is to ask.
+    """Questions with hits to judge.
 
-    `considered`: the questions that were looked at; `settled`: of these, the ones with nothing to
-    ask.
+    `considered`: the number of questions examined; `settled`: those of them without hits to judge.
     """
 
     questions: tuple[OpenQuestion, ...]
@@ -183,49 +186,50 @@ def gather(
     queries: Iterable[ToJudge],
     most: int | None,
 ) -> Gathered:
-    """Find what is to be asked about `queries`: of at most `most` with anything to ask, or with
-    None of all.
+    """Find at most `most` of the `queries` that have hits to judge; None: all, also settled ones.
 
-    Where two systems are compared, judged questions are looked at beyond, to count those that need
-    no look; and the questions that the user named are kept, also without a mark: one with the same
-    list twice shows no difference, and counts as that.
+    If two systems are compared, further judged questions are examined to count the settled ones.
+    Questions that the user named are noted even without a mark: if both lists are the same, that
+    counts as no difference.
     """
     from engine.evaluation.marks import record_asked
-    from engine.service.pooling import FocusedPooler, unmarked
+    from engine.service.pooling import FocusedPooler, find_unmarked
 
     is_focused = isinstance(pooler, FocusedPooler)
     considered: list[ToJudge] = []
-    found: list[OpenQuestion] = []
+    questions: list[OpenQuestion] = []
     settled = 0
     for query in queries:
-        is_full = most is not None and len(found) == most
+        is_full = most is not None and len(questions) == most
         if is_full and not (is_focused and query.origin == "judged"):
             break
         hits = pooler.pool(query.text)
-        left = unmarked(hits, known.chunks(query.text))
+        to_judge = find_unmarked(hits, known.chunks(query.text))
         considered.append(query)
-        settled += not left
-        if not is_full and (left or most is None):
-            found.append(OpenQuestion(query, hits, tuple(left)))
-    texts = [query.text for query in considered if query.origin == "named" or not is_focused]
-    if texts:
+        if not to_judge:
+            settled += 1
+        if not is_full and (to_judge or most is None):
+            questions.append(OpenQuestion(query, hits, tuple(to_judge)))
+    asked = [query.text for query in considered if query.origin == "named" or not is_focused]
+    if asked:
         with closing(project.store()) as store:
-            record_asked(project, store, texts, focused=is_focused)
-    return Gathered(tuple(found), len(considered), settled)
+            record_asked(project, store, asked, focused=is_focused)
+    return Gathered(tuple(questions), len(considered), settled)
 
 
 def trained_on(project: ProjectFolder, queries: Sequence[ToJudge]) -> int:
-    """How many of the queries an adapter has learnt from, so that the evaluation leaves them
-    out.
-    """
+    """Count the queries that an adapter was trained on; the evaluation leaves them out."""
     with closing(project.store()) as store:
-        learnt = {question_key(query.text) for query in store.queries() if query.split != "heldout"}
-    return sum(question_key(query.text) in learnt for query in queries)
+        trained = {
+            question_key(query.text) for query in store.queries() if query.split != "heldout"
+        }
+    return sum(question_key(query.text) in trained for query in queries)
 
 
 def judged_queries(project: ProjectFolder) -> int:
-    """Queries with at least one right answer; one that was imported and marked here as well
-    counts once.
+    """Count the queries with at least one right answer.
+
+    A query that was both imported and marked counts once.
     """
     with closing(project.store()) as store:
         return len({question_key(query.text) for query in store.judged()})

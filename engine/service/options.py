@@ -1,4 +1,4 @@
-"""project.toml for a user interface: what is set, what may be set, and changes."""
+"""The settings in project.toml for a user interface: values, descriptions and changes."""
 
 from __future__ import annotations
 
@@ -10,50 +10,53 @@ from engine.core.errors import SettingsError
 from engine.core.messages import project as messages
 from engine.project.folder import ProjectFolder
 from engine.settings import load as settings_module
-from engine.settings.described import described_sections
+from engine.settings.described import describe_sections
 
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
 
 def settings(project: ProjectFolder, _request: messages.ReadSettings) -> messages.SettingsFound:
-    """What is set, and what the preset gives."""
+    """Return all settings, which of them project.toml names, and the values of the preset."""
     file = project.path / "project.toml"
-    data = settings_module.tables(settings_module.file_text(file), str(file))
+    data = settings_module.parse_tables(settings_module.read_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
-    written = tuple(f"{section}.{key}" for section, table in data.items() for key in table)
-    return messages.SettingsFound(chosen.model_dump(), written, _preset(chosen))
+    written: list[str] = []
+    for section, table in data.items():
+        written += [f"{section}.{key}" for key in table]
+    return messages.SettingsFound(chosen.model_dump(), tuple(written), _preset_values(chosen))
 
 
-def _preset(chosen: Settings) -> dict[str, Any]:
-    """By training key: what the recipe takes where project.toml leaves it out, also where that
-    follows from other settings.
+def _preset_values(chosen: Settings) -> dict[str, Any]:
+    """Return the training settings that hold unless project.toml names them.
+
+    They come from the preset, or follow from other settings.
     """
     from engine.training.config import PRESETS
     from engine.training.recipe import config_of
 
-    config = taken = PRESETS[chosen.training.preset]
-    with suppress(SettingsError):  # values that do not go together are reported by the next run
-        taken = config_of(chosen)
-    fields = type(chosen.training).model_fields
-    names = [
-        name for name, field in fields.items() if field.default is None and hasattr(config, name)
-    ]
-    return {
-        name: getattr(taken if getattr(chosen.training, name) is None else config, name)
-        for name in names
-    }
+    preset = PRESETS[chosen.training.preset]
+    resolved = preset
+    with suppress(SettingsError):  # values that contradict each other are reported by the next run
+        resolved = config_of(chosen)
+    values = {}
+    for name, field in type(chosen.training).model_fields.items():
+        if field.default is not None or not hasattr(preset, name):
+            continue
+        is_named = getattr(chosen.training, name) is not None
+        values[name] = getattr(preset if is_named else resolved, name)
+    return values
 
 
 def change(project: ProjectFolder, request: messages.ChangeSettings) -> messages.ChangedSettings:
-    """Write changes to project.toml."""
-    return messages.ChangedSettings(changed(project, request.changes).model_dump())
+    """Write changes to project.toml, and return all settings."""
+    return messages.ChangedSettings(change_settings(project, request.changes).model_dump())
 
 
-def changed(project: ProjectFolder, changes: Mapping[str, Any]) -> Settings:
-    """Write changes ("section.key" → value) to project.toml; returns all settings.
+def change_settings(project: ProjectFolder, changes: Mapping[str, Any]) -> Settings:
+    """Write changes ("section.key" → value) to project.toml, and return all settings.
 
-    Raises SettingsError, also for an address of a server that may not be used.
+    Raises SettingsError, also for the address of a server that must not be used.
     """
     from engine.endpoint.address import check_addresses
 
@@ -61,8 +64,8 @@ def changed(project: ProjectFolder, changes: Mapping[str, Any]) -> Settings:
 
 
 def schema(_project: ProjectFolder, _request: messages.ReadSchema) -> messages.SettingsSchema:
-    """Every section and key of project.toml."""
-    return messages.SettingsSchema(described_sections())
+    """Return a description of every section and key of project.toml."""
+    return messages.SettingsSchema(describe_sections())
 
 
 HANDLERS = {

@@ -1,7 +1,6 @@
-"""Hits of all rankers for one query, joined for a person to judge: without a word on who found
-them, in a blind order.
+"""Pooling of the hits of all rankers for a query, for a person to judge in a blind order.
 
-The encoders that are not in use are among the rankers.
+The rankers include the encoders that are not in use. No hit says which ranker has found it.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from engine.service.system_lists import SystemLists
 
 @dataclass(frozen=True, slots=True)
 class PooledHit:
-    """A chunk to judge, with its whole text.
+    """A passage to judge, with its whole text.
 
-    `chunk_ids`: it, and the other hits with the same text.
+    `chunk_ids`: all hits with this text.
     """
 
     chunk_ids: tuple[int, ...]
@@ -35,9 +34,10 @@ class PooledHit:
 
 
 class Pooler:
-    """Searches by BM25, by meaning and by both, and by meaning with the untouched and the
-    adapted encoder, `depth` hits each: a hit that nobody is shown counts as wrong. `notes`: what
-    the user should know, each once.
+    """Pools the first `depth` hits of every search mode, and of the base and adapted encoders.
+
+    All rankers take part because a hit that nobody judges counts as wrong. `notes`: messages for
+    the user, each once.
     """
 
     def __init__(self, project: ProjectFolder, depth: int) -> None:
@@ -47,15 +47,13 @@ class Pooler:
         self.notes: dict[str, None] = {}
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._searcher.close()
 
     def pool(self, query: str) -> tuple[PooledHit, ...]:
-        """The hits of every ranker, each text once, in an order that depends on query and text
-        alone.
+        """Return the hits of every ranker, each text once, ordered by a hash of query and text.
 
-        A ranker that is not built is left out and named in `notes`. Raises an EngineError where
-        none is there.
+        A ranker that is not built is left out, with a note. Raises EngineError if none is built.
         """
         hits: dict[int, Hit] = {}
         failures: list[EngineError] = []
@@ -66,21 +64,20 @@ class Pooler:
                 failures.append(error)
                 continue
             hits |= {hit.chunk_id: hit for hit in found.hits}
-            self.notes |= dict.fromkeys(found.notes if mode == "hybrid" else ())
+            if mode == "hybrid":
+                self.notes |= dict.fromkeys(found.notes)
         if len(failures) == len(MODES):
             raise failures[0]
-        with suppress(EngineError):  # without an index of vectors there is nothing to add
-            hits = {
-                hit.chunk_id: hit for hit in self._searcher.search_unused(query, self._depth)
-            } | hits
-        return _blind(self._project, query, hits)
+        with suppress(EngineError):  # without a vector index there are no unused encoders
+            for hit in self._searcher.search_unused(query, self._depth):
+                hits.setdefault(hit.chunk_id, hit)
+        return _pool_by_text(self._project, query, hits)
 
 
 class FocusedPooler:
-    """Only the passages that can change the comparison of two systems: those that stand in one
-    list, or at another rank.
+    """Pools only the passages that can change the comparison of two systems.
 
-    `notes`: what the user should know, each once.
+    These are the passages in one of both lists only, or at different ranks.
     """
 
     def __init__(self, project: ProjectFolder, lists: SystemLists) -> None:
@@ -89,14 +86,14 @@ class FocusedPooler:
 
     @property
     def notes(self) -> dict[str, None]:
-        """See above."""
+        """Messages for the user, each once."""
         return self._lists.notes
 
     def close(self) -> None:
-        """Nothing: the lists are not its own."""
+        """Do nothing: the lists belong to the caller."""
 
     def pool(self, query: str) -> tuple[PooledHit, ...]:
-        """The differing passages, each text once, in an order of query and text alone.
+        """Return the differing passages, each text once, ordered by a hash of query and text.
 
         Raises as `SystemLists.rank`.
         """
@@ -105,23 +102,22 @@ class FocusedPooler:
         rankings = self._lists.rank(query)
         first, second = self._lists.texts(rankings)
         differing = set(differing_passages(first, second))
-        by_text: dict[str, list[int]] = {}
+        wanted: dict[int, None] = {}
         for ranking, texts in zip(rankings, (first, second), strict=True):
             for chunk_id, text in zip(ranking.ids, texts, strict=True):
-                by_text.setdefault(text, []).append(chunk_id)
-        wanted = dict.fromkeys(chunk_id for text in differing for chunk_id in by_text[text])
-        return _blind(
-            self._project, query, {hit.chunk_id: hit for hit in self._lists.hits(query, wanted)}
-        )
+                if text in differing:
+                    wanted[chunk_id] = None
+        hits = {hit.chunk_id: hit for hit in self._lists.hits(query, wanted)}
+        return _pool_by_text(self._project, query, hits)
 
 
 def open_pooler(
     project: ProjectFolder, lists: SystemLists, depth: int = 10, *, every_hit: bool = False
 ) -> Pooler | FocusedPooler:
-    """What gathers the hits to ask about: those that tell two systems apart, or all where there
-    are no two, or all are wanted.
+    """Return a pooler of the passages in which two systems differ, or of all hits.
 
-    `lists` stay the caller's to close.
+    All hits are pooled if there are no two systems to compare, or with `every_hit`. The caller
+    closes the `lists`.
     """
     if every_hit:
         return Pooler(project, depth)
@@ -135,28 +131,31 @@ def open_pooler(
     return FocusedPooler(project, lists)
 
 
-def _blind(project: ProjectFolder, query: str, hits: dict[int, Hit]) -> tuple[PooledHit, ...]:
+def _pool_by_text(
+    project: ProjectFolder, query: str, hits: dict[int, Hit]
+) -> tuple[PooledHit, ...]:
+    """Return the hits, each text once, in blind order."""
     with closing(project.store()) as store:
         chunks = store.chunks_by_id(hits)
-    same: dict[str, list[int]] = {}
+    by_text: dict[str, list[int]] = {}
     for chunk_id in sorted(chunks):
-        same.setdefault(" ".join(chunks[chunk_id].text.split()), []).append(chunk_id)
-    return tuple(
-        PooledHit(
-            tuple(ids),
-            hits[ids[0]].path,
-            hits[ids[0]].page_name,
-            hits[ids[0]].headings,
-            chunks[ids[0]].text,
+        text = " ".join(chunks[chunk_id].text.split())
+        by_text.setdefault(text, []).append(chunk_id)
+    pooled = []
+    for text in sorted(by_text, key=lambda text: _blind_order(query, text)):
+        chunk_ids = by_text[text]
+        hit = hits[chunk_ids[0]]
+        chunk = chunks[chunk_ids[0]]
+        pooled.append(
+            PooledHit(tuple(chunk_ids), hit.path, hit.page_name, hit.headings, chunk.text)
         )
-        for _, ids in sorted((_order(query, text), ids) for text, ids in same.items())
-    )
+    return tuple(pooled)
 
 
-def _order(query: str, text: str) -> str:
+def _blind_order(query: str, text: str) -> str:
     return hashlib.sha256(f"{fold(query)}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def unmarked(hits: Iterable[PooledHit], known: set[int]) -> list[int]:
-    """Numbers, from 0, of the hits none of whose chunks is in `known`."""
+def find_unmarked(hits: Iterable[PooledHit], known: set[int]) -> list[int]:
+    """Return the numbers, from 0, of the hits without a chunk in `known`."""
     return [number for number, hit in enumerate(hits) if not known & set(hit.chunk_ids)]

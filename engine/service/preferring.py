@@ -1,6 +1,4 @@
-"""Which list is better: the questions worth asking, both lists of one, and what the answers
-show.
-"""
+"""Comparison of two result lists by people: questions, lists, answers and what they prove."""
 
 from __future__ import annotations
 
@@ -40,14 +38,15 @@ if TYPE_CHECKING:
     from engine.core.records import Query
     from engine.evaluation.lists.preferences import Origin
     from engine.evaluation.lists.systems import SystemPair
-    from engine.service.judging_queue import ToJudge
+    from engine.service.judging_queue import OpenQuestion, ToJudge
     from engine.service.system_lists import SystemLists
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query that may be asked about, who wrote it, and the text that it was made from, empty
-    where nobody knows.
+    """A query whose lists people may compare.
+
+    `origin`: who wrote it. `source`: the text that it was generated from; empty if unknown.
     """
 
     text: str
@@ -56,30 +55,35 @@ class Question:
 
 
 def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
-    """Questions of people first, then held-out ones that a language model wrote or a file held,
-    one of each text.
+    """Return people's questions, then held-out generated or imported ones, one for each source.
 
-    Extractive ones prove nothing, and those that something was trained on do not count.
+    Extractive queries prove nothing and are left out, as are queries that an adapter was trained
+    on.
     """
-    made = made_questions(snapshot)
-    trained = _trained(snapshot)
-    found: dict[str, Question] = {}
+    generated = generated_questions(snapshot)
+    trained = _find_trained(snapshot)
+    questions: dict[str, Question] = {}
     for text in _own_texts(snapshot):
-        if question_key(text) not in made and question_key(text) not in trained:
-            found.setdefault(question_key(text), Question(text))
+        key = question_key(text)
+        if key not in generated and key not in trained:
+            questions.setdefault(key, Question(text))
     sources: set[str] = set()
-    for key in sorted(made, key=lambda one: hashlib.sha256(fold(one).encode()).hexdigest()):
-        question = made[key]
+    for key in sorted(generated, key=_random_order):
+        question = generated[key]
         if question.origin == "extractive" or question.source in sources or key in trained:
             continue
         if question.source:
             sources.add(question.source)
-        found.setdefault(key, question)
-    return list(found.values())
+        questions.setdefault(key, question)
+    return list(questions.values())
 
 
-def made_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
-    """The held-out queries that were made for training, by their key."""
+def _random_order(key: str) -> str:
+    return hashlib.sha256(fold(key).encode()).hexdigest()
+
+
+def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
+    """Return the held-out queries that were generated or imported for training, by their key."""
     from engine.evaluation.query_sets import rung_of
     from engine.queries.choosing import made_by
 
@@ -87,17 +91,19 @@ def made_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     if not heldout:
         return {}
     backend = made_by(snapshot)
-    source_of = _sources(snapshot)
-    found: dict[str, Question] = {}
+    source_of = _source_namer(snapshot)
+    questions: dict[str, Question] = {}
     for query in heldout:
         origin: Any = rung_of(query, backend)
-        found.setdefault(question_key(query.text), Question(query.text, origin, source_of(query)))
-    return found
+        question = Question(query.text, origin, source_of(query))
+        questions.setdefault(question_key(query.text), question)
+    return questions
 
 
-def _sources(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
-    """What names the text that a query was made from: its first document; its passage where
-    there are few documents.
+def _source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
+    """Return a function that names the source of a query.
+
+    That is the first of its related documents, or its passage if the project has few documents.
     """
     from engine.metrics.differences import MIN_QUERIES
     from engine.queries.heldout import related_in
@@ -126,14 +132,15 @@ def _own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
             yield judged.text
 
 
-def _trained(snapshot: ProjectSnapshot) -> set[str]:
+def _find_trained(snapshot: ProjectSnapshot) -> set[str]:
+    """Return the keys of queries that an adapter is trained on."""
     return {
         question_key(query.text) for query in snapshot.store.queries() if query.split != "heldout"
     }
 
 
 class Comparing:
-    """The lists of one project, its encoders loaded once. It ends with its process."""
+    """Requests about the lists of one project, whose encoders are loaded once for the process."""
 
     def __init__(self) -> None:
         self._lists: dict[ListMode | None, SystemLists] = {}
@@ -146,7 +153,7 @@ class Comparing:
         }
 
     def close(self) -> None:
-        """Let go of the databases."""
+        """Close the databases."""
         for lists in self._lists.values():
             lists.close()
         self._lists.clear()
@@ -154,7 +161,7 @@ class Comparing:
     def questions(
         self, project: ProjectFolder, request: ReadQuestionsToCompare
     ) -> QuestionsToCompare:
-        """The questions whose lists differ. Raises NotBuiltError, ModelError."""
+        """Return the questions whose lists differ. Raises NotBuiltError, ModelError."""
         lists = self._open(project, request.mode)
         pair = lists.ready()
         questions = questions_worth_comparing(lists.snapshot)[: request.limit]
@@ -172,33 +179,32 @@ class Comparing:
         )
 
     def compare(self, project: ProjectFolder, request: CompareLists) -> TwoLists:
-        """Both lists of a query, blind.
+        """Return both lists of a query, in an order that does not tell the systems.
 
-        Raises UsageError for a query without words, else as `questions`.
+        Raises UsageError for a query without words, otherwise as `questions`.
         """
-        query = _checked_query(request.query)
+        query = _clean_query(request.query)
         lists = self._open(project, request.mode)
         pair = lists.ready()
-        found = lists.shown(query)
+        found = lists.list_hits(query)
         texts = lists.passage_texts((*found.reference, *found.candidate))
-        first = found.reference
-        second = found.candidate
         if pair.candidate_first(query):
-            first, second = second, first
-        shown, beside = _listed(first, second, texts)
-        same = not any(one.differs for one in (*shown, *beside))
+            first, second = _mark_differences(found.candidate, found.reference, texts)
+        else:
+            first, second = _mark_differences(found.reference, found.candidate, texts)
+        same = not any(passage.differs for passage in (*first, *second))
         answer = _answers(project, pair).get(question_key(query))
-        return TwoLists(query, shown, beside, same, answer, pair.digest)
+        return TwoLists(query, first, second, same, answer, pair.digest)
 
     def prefer(self, project: ProjectFolder, request: Prefer) -> PreferencesShown:
-        """Keep an answer, or take it back.
+        """Keep an answer, or withdraw it.
 
-        Raises UsageError where other lists have come in place of those that were shown,
-        ProjectBusyError, ResourceError, else as `compare`.
+        Raises UsageError if other lists than those shown are compared by now, ProjectBusyError,
+        ResourceError, otherwise as `compare`.
         """
         from engine.evaluation.lists.preferences import Preference, drop_preference, keep_preference
 
-        query = _checked_query(request.query)
+        query = _clean_query(request.query)
         lists = self._open(project, request.mode)
         pair = lists.pair
         if request.systems not in ("", pair.digest):
@@ -211,67 +217,60 @@ class Comparing:
         if request.better is None:
             drop_preference(project, query, pair)
         else:
-            made = made_questions(lists.snapshot).get(question_key(query), Question(query))
-            found = lists.shown(query)
+            generated = generated_questions(lists.snapshot)
+            question = generated.get(question_key(query), Question(query))
+            found = lists.list_hits(query)
             digests = (_digest(lists, found.reference), _digest(lists, found.candidate))
             if pair.candidate_first(query):
                 digests = digests[::-1]
             first, second = pair.shown(query)
-            keep_preference(
-                project,
-                Preference(
-                    query,
-                    first,
-                    second,
-                    request.better,
-                    time.time(),
-                    made.origin,
-                    made.source,
-                    digests,
-                ),
+            preference = Preference(
+                query,
+                first,
+                second,
+                request.better,
+                time.time(),
+                question.origin,
+                question.source,
+                digests,
             )
-        return self._shown(project, lists)
+            keep_preference(project, preference)
+        return self._summarize(project, lists)
 
     def read(self, project: ProjectFolder, request: ReadPreferences) -> PreferencesShown:
-        """What the answers show. Raises NotBuiltError where there is nothing to compare."""
-        return self._shown(project, self._open(project, request.mode))
+        """Return what the answers prove. Raises NotBuiltError if there is nothing to compare."""
+        return self._summarize(project, self._open(project, request.mode))
 
     def to_judge(self, project: ProjectFolder, request: ReadQuestionsToJudge) -> QuestionsToJudge:
-        """The passages that can change the comparison; all hits where there is none.
+        """Return the passages that can change the comparison, or all hits if there is none.
 
         Raises as `compare`.
         """
         preload()
-        from engine.service.judging_queue import KnownAnswers, gather, named, worth_judging
+        from engine.service.judging_queue import KnownAnswers, gather, name_queries, worth_judging
         from engine.service.pooling import FocusedPooler, open_pooler
 
         queries: Iterable[ToJudge]
         if request.query is None:
             queries = worth_judging(project)
+            limit = request.limit
         else:
-            queries = named([_checked_query(request.query)])
+            queries = name_queries([_clean_query(request.query)])
+            limit = None
         pooler = open_pooler(project, self._open(project, None))
         try:
-            most = request.limit if request.query is None else None
-            found = gather(project, pooler, KnownAnswers(project), queries, most)
+            gathered = gather(project, pooler, KnownAnswers(project), queries, limit)
         finally:
             pooler.close()
-        questions: list[QuestionToJudge] = []
-        for one in found.questions:
-            hits = [one.hits[place] for place in one.open]
-            passages = tuple(
-                PassageToJudge(hit.chunk_ids[0], hit.path, hit.place, hit.headings, hit.text)
-                for hit in hits
-            )
-            questions.append(
-                QuestionToJudge(one.query.text, one.query.origin == "generated", passages)
-            )
-        is_focused = isinstance(pooler, FocusedPooler)
         return QuestionsToJudge(
-            found.considered, found.settled, is_focused, tuple(questions), tuple(pooler.notes)
+            gathered.considered,
+            gathered.settled,
+            isinstance(pooler, FocusedPooler),
+            tuple(map(_to_message, gathered.questions)),
+            tuple(pooler.notes),
         )
 
-    def _shown(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
+    def _summarize(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
         from engine.evaluation.lists.preferences import count_preferences, preferences_between
         from engine.metrics.e_process import THRESHOLD
 
@@ -298,50 +297,63 @@ class Comparing:
         return self._lists[mode]
 
 
-def _checked_query(query: str) -> str:
-    """A query as it is judged. Raises UsageError for one without words."""
+def _to_message(question: OpenQuestion) -> QuestionToJudge:
+    passages = []
+    for number in question.open:
+        hit = question.hits[number]
+        passages.append(
+            PassageToJudge(hit.chunk_ids[0], hit.path, hit.place, hit.headings, hit.text)
+        )
+    query = question.query
+    return QuestionToJudge(query.text, query.origin == "generated", tuple(passages))
+
+
+def _clean_query(query: str) -> str:
+    """Return a query as it is judged. Raises UsageError for a query without words."""
     words = query_words(plain_text(query))
-    if problem := unsearchable(words):
+    problem = unsearchable(words)
+    if problem:
         raise UsageError(problem, code="query-empty")
     return words
 
 
 def _answers(project: ProjectFolder, pair: SystemPair) -> dict[str, Any]:
-    """By question, what was answered about these systems, as it is shown now."""
+    """Return the answers about these two systems, by question."""
     from engine.evaluation.lists.preferences import read_preferences
 
-    both = frozenset((pair.reference, pair.candidate))
-    return {one.key[0]: one.answer for one in read_preferences(project) if one.key[1] == both}
+    systems = frozenset((pair.reference, pair.candidate))
+    answers = {}
+    for preference in read_preferences(project):
+        question, compared = preference.key
+        if compared == systems:
+            answers[question] = preference.answer
+    return answers
 
 
-def _listed(
+def _mark_differences(
     first: Sequence[Hit], second: Sequence[Hit], texts: dict[int, str]
 ) -> tuple[tuple[ListedPassage, ...], tuple[ListedPassage, ...]]:
-    """Both lists with what differs between them; nothing in a hit says what found it."""
+    """Return both lists with their differences marked, and without scores that tell the system."""
     from engine.evaluation.lists.differing import differing_passages
 
-    keys = {chunk_id: " ".join(text.split()) for chunk_id, text in texts.items()}
-    differing = set(
-        differing_passages(
-            [keys[hit.chunk_id] for hit in first], [keys[hit.chunk_id] for hit in second]
-        )
-    )
+    words = {chunk_id: " ".join(text.split()) for chunk_id, text in texts.items()}
+    first_words = [words[hit.chunk_id] for hit in first]
+    second_words = [words[hit.chunk_id] for hit in second]
+    differing = set(differing_passages(first_words, second_words))
 
-    def blind(hits: Sequence[Hit]) -> tuple[ListedPassage, ...]:
-        return tuple(
-            ListedPassage(
-                replace(hit, score=0.0, rankers={}, shares={}), keys[hit.chunk_id] in differing
-            )
-            for hit in hits
-        )
+    def mark(hits: Sequence[Hit]) -> tuple[ListedPassage, ...]:
+        passages = []
+        for hit in hits:
+            blind = replace(hit, score=0.0, rankers={}, shares={})
+            passages.append(ListedPassage(blind, words[hit.chunk_id] in differing))
+        return tuple(passages)
 
-    return blind(first), blind(second)
+    return mark(first), mark(second)
 
 
 def _digest(lists: SystemLists, hits: Sequence[Hit]) -> str:
-    """What a list held, in 16 hexadecimal digits."""
+    """Return a digest of the texts in a list, as 16 hexadecimal digits."""
     texts = lists.passage_texts(hits)
-    words = "\0".join(
-        " ".join(texts[hit.chunk_id].split()) for hit in hits if hit.chunk_id in texts
-    )
+    present = [texts[hit.chunk_id] for hit in hits if hit.chunk_id in texts]
+    words = "\0".join(" ".join(text.split()) for text in present)
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]

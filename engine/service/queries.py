@@ -1,4 +1,4 @@
-"""Training queries: looked through, corrected, taken out."""
+"""Training queries for a user interface: pages, origins, corrections and deletions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import get_args
 
 from engine.core.disk import disk_errors
-from engine.core.errors import DamagedError, UsageError, unknown
+from engine.core.errors import DamagedError, UsageError, unknown_name
 from engine.core.messages import queries as messages
 from engine.core.messages.queries import evidence_span
 from engine.core.records import Origin, Query
@@ -27,11 +27,15 @@ NOT_KEPT = "The change of the queries could not be kept."
 
 
 def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.QueryPage:
-    """A page of the queries, or of those that were left out, and counts over all queries."""
+    """Return a page of the queries or of the rejected ones, and counts over all queries."""
     from engine.queries.rules.tokens import fold
 
     wanted = fold(request.text or "")
-    matches = (lambda text: wanted in fold(text)) if wanted else None
+
+    def holds_wanted(text: str) -> bool:
+        return wanted in fold(text)
+
+    matches = holds_wanted if wanted else None
     offset = request.offset
     limit = min(request.limit, MAX_PAGE_LENGTH)
     kind = request.kind
@@ -43,22 +47,20 @@ def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.Q
                 offset, limit, matches=matches, kind=kind, split=request.split
             )
             page = [(query, "") for query in kept]
-        shown = _rows(store, page)
+        rows = _build_rows(store, page)
         kinds, splits = store.query_counts()
         artifact = store.artifact(QueriesInfo)
-    if artifact:
-        info = artifact.info
-    else:
-        info = QueriesInfo()
+    info = artifact.info if artifact else QueriesInfo()
     rejected = {words_of(reason): count for reason, count in info.rejected.items()}
-    return messages.QueryPage(
-        total, tuple(shown), info.made, sum(splits.values()), rejected, kinds, splits
-    )
+    kept_count = sum(splits.values())
+    return messages.QueryPage(total, tuple(rows), info.made, kept_count, rejected, kinds, splits)
 
 
 def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[str, ...]:
-    """Judged queries, those of a language model or imported, then what documents hold:
-    questions, titles, headings.
+    """Return example queries, spread over several sources.
+
+    These are judged queries, those of a language model or imported, then questions, titles and
+    headings in documents; extractive queries only if there are no others.
     """
     from engine.queries.choosing import is_extractive
     from engine.written_queries.document_queries import document_queries
@@ -66,101 +68,123 @@ def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[st
     with closing(project.store()) as store:
         artifact = store.artifact(QueriesInfo)
         backend = artifact.info.backend if artifact else ""
-        made = (
-            store.query_page(0, request.limit, split="heldout")[1]
-            or store.query_page(0, request.limit)[1]
-        )
+        _, made = store.query_page(0, request.limit, split="heldout")
+        if not made:
+            _, made = store.query_page(0, request.limit)
         written = document_queries(store)
-        texts = [
+        groups = [
             [query.text for query in store.judged()],
             [query.text for query in made if not is_extractive(query, backend)],
-            *([query.text for query in written if query.origin in origins] for origins in EXAMPLES),
         ]
-    found = dict.fromkeys(
-        text for group in texts for text in group[:: max(1, len(group) // request.limit)]
-    )
-    return tuple(found or dict.fromkeys(query.text for query in made))[: request.limit]
+        for origins in EXAMPLES:
+            groups.append([query.text for query in written if query.origin in origins])
+    texts: list[str] = []
+    for group in groups:
+        texts += group[:: max(1, len(group) // request.limit)]
+    if not texts:
+        texts = [query.text for query in made]
+    return tuple(dict.fromkeys(texts))[: request.limit]
 
 
-def listed(store: Store, rejected: bool = False) -> list[messages.QueryRow]:
-    """All training queries, or those that were left out, each with the reason."""
+def list_queries(store: Store, rejected: bool = False) -> list[messages.QueryRow]:
+    """Return all training queries, or the rejected ones with their reasons."""
     if rejected:
-        found = store.rejected_page()[1]
+        _, queries_and_reasons = store.rejected_page()
     else:
-        found = [(query, "") for query in store.queries()]
-    return _rows(store, found)
+        queries_and_reasons = [(query, "") for query in store.queries()]
+    return _build_rows(store, queries_and_reasons)
 
 
 def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.QueriesByOrigin:
-    """All queries of a project, those that its documents hold first; of one origin where it is
-    named. Raises UsageError for an origin that there is none of.
+    """Return all queries of a project or of one origin, sorted by origin.
+
+    Raises UsageError for an unknown origin.
     """
+    if origin is not None and origin not in ORIGINS:
+        raise unknown_name("origin", origin, ORIGINS, code="origin-unknown")
+    listed_queries = _list_with_uses(snapshot)
+    listed_queries.sort(key=lambda query: ORIGINS.index(query.origin))
+    counts = Counter(query.origin for query in listed_queries)
+    counts_by_use: dict[str, dict[messages.QueryUse, int]] = {}
+    for name in counts:
+        uses = Counter(query.use for query in listed_queries if query.origin == name)
+        counts_by_use[name] = {use: uses[use] for use in USES if uses[use]}
+    if origin is not None:
+        listed_queries = [query for query in listed_queries if query.origin == origin]
+    return messages.QueriesByOrigin(dict(counts), counts_by_use, tuple(listed_queries))
+
+
+def _list_with_uses(snapshot: ProjectSnapshot) -> list[messages.QueryOfOrigin]:
+    """Return the queries in documents, the training queries and the judged ones."""
     from engine.queries.choosing import MODELS
     from engine.service.query_uses import QueryUses
 
     store = snapshot.store
-    if origin is not None and origin not in ORIGINS:
-        raise unknown("origin", origin, ORIGINS, code="origin-unknown")
     paths = {document.id: document.path for document in store.documents()}
     artifact = store.artifact(QueriesInfo)
+    generated = "extractive"
     if artifact and artifact.info.backend in MODELS:
-        made = "language-model"
-    else:
-        made = "extractive"
+        generated = "language-model"
     uses = QueryUses(snapshot)
-    found = []
-    for one in uses.written:
-        use, why = uses.of_written(one)
-        written = one.chunk_id, paths[one.written_in], one.start, one.end
-        found.append(
-            messages.QueryOfOrigin(one.origin, one.text, use, paths[one.document_id], *written, why)
+    rows = []
+    for written in uses.written:
+        use, reason = uses.of_written(written)
+        rows.append(
+            messages.QueryOfOrigin(
+                written.origin,
+                written.text,
+                use,
+                paths[written.document_id],
+                written.chunk_id,
+                paths[written.written_in],
+                written.start,
+                written.end,
+                reason,
+            )
         )
     for query in store.queries():
-        (use, why), how = uses.of_generated(query), "imported" if query.imported else made
+        use, reason = uses.of_generated(query)
+        origin = "imported" if query.imported else generated
         path = paths.get(query.document_id, "")
-        chunk = query.chunk_id or None
-        found.append(messages.QueryOfOrigin(how, query.text, use, path, chunk, reason=why))
-    for asked in store.judged():
-        use, why = uses.of_judged(asked)
-        found.append(
-            messages.QueryOfOrigin("judged", asked.text, use, asked.path or "", reason=why)
+        chunk_id = query.chunk_id or None
+        rows.append(messages.QueryOfOrigin(origin, query.text, use, path, chunk_id, reason=reason))
+    for judged in store.judged():
+        use, reason = uses.of_judged(judged)
+        path = judged.path or ""
+        rows.append(messages.QueryOfOrigin("judged", judged.text, use, path, reason=reason))
+    return rows
+
+
+def _build_rows(
+    store: Store, queries_and_reasons: Sequence[tuple[Query, str]]
+) -> list[messages.QueryRow]:
+    """Return queries as rows, with the reasons for which they were rejected, if they were."""
+    cards: dict[int, tuple[str, str]] = {}
+    rows = []
+    for query, reason in queries_and_reasons:
+        if query.document_id not in cards:
+            cards[query.document_id] = _read_card(store, query.document_id)
+        path, title = cards[query.document_id]
+        rows.append(
+            messages.QueryRow(
+                query.text,
+                query.kind,
+                query.evidence,
+                path,
+                title,
+                query.id,
+                "" if reason else query.split,
+                query.chunk_id,
+                query.document_id,
+                words_of(reason),
+                read_reason(reason)[0] or "",
+            )
         )
-    found.sort(key=lambda one: ORIGINS.index(one.origin))
-    counts = Counter(one.origin for one in found)
-    both = Counter((one.origin, one.use) for one in found)
-    by_use = {name: {use: both[name, use] for use in USES if both[name, use]} for name in counts}
-    return messages.QueriesByOrigin(
-        dict(counts), by_use, tuple(one for one in found if origin in (None, one.origin))
-    )
+    return rows
 
 
-def _rows(store: Store, found: Sequence[tuple[Query, str]]) -> list[messages.QueryRow]:
-    """Queries with the reasons for which they were left out, if they were."""
-    cards = {
-        document_id: _card(store, document_id)
-        for document_id in {query.document_id for query, _ in found}
-    }
-    return [
-        messages.QueryRow(
-            query.text,
-            query.kind,
-            query.evidence,
-            *cards[query.document_id],
-            query.id,
-            "" if reason else query.split,
-            query.chunk_id,
-            query.document_id,
-            words_of(reason),
-            read_reason(reason)[0] or "",
-        )
-        for query, reason in found
-    ]
-
-
-def _card(store: Store, document_id: int) -> tuple[str, str]:
-    """Path and title of a query's document; empty where it belongs to none, or the document is
-    gone since.
-    """
+def _read_card(store: Store, document_id: int) -> tuple[str, str]:
+    """Return path and title of a query's document, or empty texts if there is no such document."""
     try:
         document = store.document_card(document_id)
     except DamagedError:
@@ -169,39 +193,38 @@ def _card(store: Store, document_id: int) -> tuple[str, str]:
 
 
 def query(project: ProjectFolder, request: messages.ReadQuery) -> messages.QueryInChunk:
-    """One query with its chunk's text, and where the evidence stands in it."""
+    """Return a query with its chunk's text, and the span of the evidence in it."""
     with closing(project.store()) as store:
-        return _one(store, request.id)
+        return _read_query(store, request.id)
 
 
-def _one(store: Store, query_id: int) -> messages.QueryInChunk:
-    found = store.query(query_id)
-    if found is None:
+def _read_query(store: Store, query_id: int) -> messages.QueryInChunk:
+    query = store.query(query_id)
+    if query is None:
         raise UsageError(
             f"There is no query {query_id}.",
             "Queries may have been generated anew.",
             "Look again.",
             code="query-missing",
         )
-    chunk = store.chunks_by_id([found.chunk_id]).get(found.chunk_id)
+    chunk = store.chunks_by_id([query.chunk_id]).get(query.chunk_id)
     text = chunk.text if chunk else ""
-    (row,) = _rows(store, [(found, "")])
-    return messages.QueryInChunk(
-        **asdict(row), chunk=text, span=evidence_span(found.evidence, text)
-    )
+    (row,) = _build_rows(store, [(query, "")])
+    span = evidence_span(query.evidence, text)
+    return messages.QueryInChunk(**asdict(row), chunk=text, span=span)
 
 
 def edit_query(project: ProjectFolder, request: messages.EditQuery) -> messages.QueryInChunk:
-    """Give a query another text; gives the query back."""
+    """Change the text of a query, and return the query."""
     from engine.queries.edits import rewrite
 
     with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
         rewrite(project, store, {request.id: request.text})
-        return _one(store, request.id)
+        return _read_query(store, request.id)
 
 
 def delete_queries(project: ProjectFolder, request: messages.DeleteQueries) -> messages.Deleted:
-    """Take queries out; those that are gone already do not count."""
+    """Delete queries, and return how many there were."""
     from engine.queries.edits import rewrite
 
     with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:

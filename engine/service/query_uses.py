@@ -1,4 +1,4 @@
-"""What each query of a project is used for, by the rules of training and evaluation."""
+"""The use of each query of a project, by the rules of training and evaluation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.evaluation.query_sets import answerable_queries, generated_queries, 
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import untrained
+from engine.queries.document_written import find_untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
 from engine.training.dataset import (
@@ -19,15 +19,17 @@ from engine.training.dataset import (
     train_rows,
     written_for_stopping,
 )
+from engine.training.recipe import graded_of_source
 from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import has_validation_queries
 
 Use = tuple[QueryUse, UnusedReason | None]
 
 
 class QueryUses:
-    """Of the queries that are there now; a run that is older may have used others.
+    """The uses of the current queries; an earlier run may have used others.
 
-    Before training queries are made: what is expected, as by the offer to adapt.
+    Before training queries are generated, these are the expected uses, as in the offer to adapt.
     """
 
     def __init__(self, snapshot: ProjectSnapshot) -> None:
@@ -38,7 +40,10 @@ class QueryUses:
         self._backend = made_by(snapshot)
         self._use_judged = settings.evaluation.use_judged
         self._present = {chunk.id for chunk in chunks}
-        self._trained = {queries[row].id for row in train_rows(settings, queries, chunks)}
+        self._trained = {
+            queries[row].id
+            for row in train_rows(settings, queries, chunks, graded_of_source(snapshot))
+        }
         held_out = heldout_queries(snapshot, chunks)
         self._held_out = {query.id for query in held_out}
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
@@ -49,29 +54,27 @@ class QueryUses:
         self.written = document_queries(store)
         self._made = store.artifact(QueriesInfo) is not None
         if self._made:
-            free = untrained(snapshot, chunks, self.written)
+            free = find_untrained(snapshot, chunks, self.written)
         else:
             free = expected_untrained(snapshot, self.written)
-        self._as_evidence = {
-            query for group in deciding_groups(snapshot, free, chunks) for query in group
-        }
+        self._as_evidence: set[DocumentQuery] = set()
+        for group in deciding_groups(snapshot, free, chunks):
+            self._as_evidence.update(group)
         self._untrained = set(free)
-        stopping = written_for_stopping(
-            queries, self.written, chunks, related_in(store, store.documents())
-        )
+        stopping: list[DocumentQuery] = []
+        if not has_validation_queries(snapshot.project):
+            stopping = written_for_stopping(
+                queries, self.written, chunks, related_in(store, store.documents())
+            )
         rows = generated_for_stopping(queries, chunks, self._backend)
-        enough = len(stopping) + len(rows) >= MIN_TO_STOP
-        if enough:
-            self._stopping = set(stopping)
-        else:
-            self._stopping = set()
-        if enough:
-            self._generated_stopping = {queries[row].id for row in rows}
-        else:
-            self._generated_stopping = set()
+        self._stopping: set[DocumentQuery] = set()
+        self._generated_stopping: set[int] = set()
+        if len(stopping) + len(rows) >= MIN_TO_STOP:
+            self._stopping.update(stopping)
+            self._generated_stopping.update(queries[row].id for row in rows)
 
     def of_written(self, query: DocumentQuery) -> Use:
-        """Of a document-written query."""
+        """Return the use of a query written in a document."""
         if query in self._as_evidence:
             return "evidence", None
         if query in self._stopping:
@@ -81,7 +84,7 @@ class QueryUses:
         return "unused", "document-trained" if self._made else "document-to-train"
 
     def of_generated(self, query: Query) -> Use:
-        """Of a query that was generated or imported for training."""
+        """Return the use of a query that was generated or imported for training."""
         extractive = is_extractive(query, self._backend)
         if query.id in self._trained:
             return "trained on", None
@@ -98,10 +101,10 @@ class QueryUses:
         return "unused", "model-measured" if extractive and self._by_model else "over-limit"
 
     def of_judged(self, query: JudgedQuery) -> Use:
-        """Of a judged query.
+        """Return the use of a judged query.
 
-        One that was trained on is not measured; one that a generator made is where people asked
-        none.
+        A query that an adapter was trained on is not measured. A generated one is measured if
+        people have asked none.
         """
         if self._is_trained(query):
             return "unused", "trained"
@@ -111,8 +114,8 @@ class QueryUses:
             decides = self._use_judged and not query.only_measures
             return "evidence" if decides else "measured only", None
         if self._asked:
-            return ("unused", "asked")
-        return ("measured only", None)
+            return "unused", "asked"
+        return "measured only", None
 
     def _by_people(self, query: JudgedQuery) -> bool:
         return question_key(query.text) not in self._generated and not self._is_trained(query)

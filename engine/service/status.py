@@ -1,6 +1,4 @@
-"""How far a project is, and would be after a change of settings; what its last evaluation found;
-what the machine can do.
-"""
+"""The state of a project, the effect of a change of settings, the last report, and doctor."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.store import Store
 from engine.search.workers import preload
 from engine.settings import edit as settings_file
-from engine.settings.load import file_text, tables, validate
+from engine.settings.load import parse_tables, read_text, validate
 from engine.settings.schema import Settings
 
 
 def status(project: ProjectFolder, _request: messages.ReadStatus) -> messages.ProjectStatus:
-    """What can be read of the project; `problem` where something cannot."""
+    """Return what can be read of the project; `problem` says what cannot."""
     from engine.project.control import latest_run, with_run_hint
 
     found = messages.ProjectStatus(str(project.path), project.name)
@@ -28,68 +26,69 @@ def status(project: ProjectFolder, _request: messages.ReadStatus) -> messages.Pr
         found = replace(found, running=project.is_running())
     except UsageError as error:  # the project is gone
         return replace(found, problem=error)
-    except (
-        EngineError
-    ) as error:  # such as a disk that cannot be written to: all else can still be looked at
+    except EngineError as error:  # such as a read-only disk, which hinders nothing else
         found = replace(found, problem=error)
     try:
         found = replace(found, run=latest_run(project))
         with closing(project.store()) as store:
             vectors = store.artifact(VectorsInfo)
-            found = replace(
-                found, counts=store.counts(), asks_server=bool(vectors and vectors.info.endpoint)
-            )
-            return replace(
-                found, stages=tuple(_stages(project, project.settings(), store).values())
-            )
+            asks_server = bool(vectors and vectors.info.endpoint)
+            found = replace(found, counts=store.counts(), asks_server=asks_server)
+            stages = _stage_states(project, project.settings(), store)
+            return replace(found, stages=tuple(stages.values()))
     except EngineError as error:
         return replace(found, problem=with_run_hint(project, error))
 
 
-def _stages(
+def _stage_states(
     project: ProjectFolder, settings: Settings, store: Store
 ) -> dict[str, messages.StageState]:
-    """By name, in order."""
+    """Return the states of all stages by name, in order."""
     from engine.project.stage import ProjectSnapshot
     from engine.runs.pipeline import all_status
 
     preload()
-    return {one.stage: one for one in all_status(ProjectSnapshot(project, settings, store))}
+    states = all_status(ProjectSnapshot(project, settings, store))
+    return {state.stage: state for state in states}
 
 
 def what_if(project: ProjectFolder, request: messages.WhatIf) -> messages.Effect:
-    """Which stages would change their state; nothing is written."""
+    """Return which stages would change their state after a change of settings.
+
+    Nothing is written.
+    """
     file = project.path / "project.toml"
     try:
-        text = file_text(file)
+        text = read_text(file)
         after, _ = settings_file.change(text, request.changes, str(file))
     except SettingsError as error:
         return messages.Effect(problem=error)
     with closing(project.store()) as store:
-        now = _present(project, text, store)
-        then = _stages(project, after, store)
-    return messages.Effect(
-        tuple(
-            messages.StageChange(
-                name, now[name].state if now else "", one.state, one.reason, one.code
+        now = _current_states(project, text, store)
+        then = _stage_states(project, after, store)
+    changes = []
+    for name, state in then.items():
+        before = now[name].state if now else ""
+        if not now or before != state.state:
+            changes.append(
+                messages.StageChange(name, before, state.state, state.reason, state.code)
             )
-            for name, one in then.items()
-            if not now or now[name].state != one.state
-        )
-    )
+    return messages.Effect(tuple(changes))
 
 
-def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, messages.StageState]:
-    """The stages now; none where project.toml is wrong now, so that nothing can be said of them."""
+def _current_states(
+    project: ProjectFolder, text: str, store: Store
+) -> dict[str, messages.StageState]:
+    """Return the current states of the stages; none if project.toml is invalid."""
     try:
-        settings = validate(tables(text))
+        settings = validate(parse_tables(text))
     except SettingsError:
         return {}
-    return _stages(project, settings, store)
+    return _stage_states(project, settings, store)
 
 
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
-    """Raises NotBuiltError before the first evaluation."""
+    """Return the last evaluation. Raises NotBuiltError before the first one."""
     from engine.evaluation.reporting.report import read_report
     from engine.evaluation.reporting.verdict import own_systems_of, query_sets_of, verdict_of
     from engine.project.stage import ProjectSnapshot
@@ -99,19 +98,19 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
         artifact = ProjectSnapshot(project, Settings(), store).need(EvaluationInfo)
     folder = project.folder_of(artifact)
     info = artifact.info
-    found = read_report(folder)
+    content = read_report(folder)
     return EvaluationReport(
         info.semantic.name,
         info.hybrid.name,
-        query_sets_of(found),
+        query_sets_of(content),
         folder,
-        verdict_of(found, _mode(project), project.argument),
-        own_systems_of(found),
+        verdict_of(content, _default_mode(project), project.argument),
+        own_systems_of(content),
     )
 
 
-def _mode(project: ProjectFolder) -> str:
-    """The default search mode; empty where project.toml is wrong now."""
+def _default_mode(project: ProjectFolder) -> str:
+    """Return the default search mode; empty if project.toml is invalid."""
     try:
         return project.settings().search.mode_in_json
     except SettingsError:

@@ -1,4 +1,4 @@
-"""The lists of two systems for one query, as search would show them with either encoder in use."""
+"""The result lists of two systems for a query, as search would show them with either in use."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from engine.project.store.artifact_info import SemanticVectorsInfo, VectorsInfo
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.latest import Latest
 from engine.search.listing import MIN_DEPTH, Listing
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
-from engine.search.rankers import Rankings, codes_first
+from engine.search.rankers import Rankings, put_codes_first
 from engine.search.typed import TypedQueries
 
 if TYPE_CHECKING:
@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KnownChunks:
-    """The chunks that both encoders have vectors of: `ids` (n,), ascending; by fingerprint, the
-    cached vectors and the places (n,) of theirs among them. `missing`: how many chunks lack one.
+    """The chunks with cached vectors of both encoders.
+
+    `ids` (n,), ascending. `caches`, `places`: by fingerprint, the cached vectors, and the places
+    (n,) of these chunks' vectors among them. `missing`: how many chunks lack one of the vectors.
     """
 
     ids: NDArray[np.int64]
@@ -51,52 +53,46 @@ class KnownChunks:
     places: dict[str, NDArray[np.int64]]
     missing: int
 
-    def cosines(self, chunks: str, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(n,) Of the chunks, as an encoder of that fingerprint sees them, with a query's vector
-        (d,).
-        """
+    def cosines(self, fingerprint: str, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the cosines (n,) of a query's vector (d,) with an encoder's chunk vectors."""
         from engine.vectors.exact import cosines
 
-        found: NDArray[np.float32] = cosines(self.caches[chunks].blocks, vector)[
-            self.places[chunks]
-        ]
-        return found
+        all_cosines = cosines(self.caches[fingerprint].blocks, vector)
+        selected: NDArray[np.float32] = all_cosines[self.places[fingerprint]]
+        return selected
 
 
 @dataclass(frozen=True)
 class SystemRanking:
-    """One query as one system ranks it: `fused` by evaluation's rules, from the rankings
-    `by_ranker`.
-    """
+    """A query's ranking by one system: the `rankings`, and how evaluation fuses them."""
 
     fused: Fused
     rankings: Rankings
 
     @property
     def ids(self) -> list[int]:
-        """The first chunks, as far as nDCG@10 looks."""
+        """The ids of the first ten chunks, on which nDCG@10 depends."""
         return [chunk_id for chunk_id, _ in self.fused.order[:DEPTH]]
 
 
 @dataclass(frozen=True)
 class ReferenceAndCandidate:
-    """What both systems give for one query: hits as search shows them."""
+    """The hits of both systems for a query, as search shows them."""
 
     reference: tuple[Hit, ...]
     candidate: tuple[Hit, ...]
 
 
 class SystemLists:
-    """Ranks queries by two systems over the vectors that the stages cached.
+    """Ranks queries by two systems, with the vectors that the stages have cached.
 
-    Not for several threads.
-
-    `mode`: None for the project's default one. `notes`: what the user should know, each once.
+    `mode`: None for the project's default mode. `notes`: messages for the user, each once. Not
+    thread-safe.
     """
 
     def __init__(self, project: ProjectFolder, mode: ListMode | None = None) -> None:
         self._mode = mode
-        self._loaded = Loaded(project)
+        self._loaded = LoadedProject(project)
         self._typed = TypedQueries(self._loaded)
         self._listing = Listing(self._loaded)
         self._chosen = Latest[tuple[ChoicePair, SystemPair]]()
@@ -106,12 +102,12 @@ class SystemLists:
         self.notes: dict[str, None] = {}
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._loaded.close()
 
     @property
     def snapshot(self) -> ProjectSnapshot:
-        """The project as it is now."""
+        """The current state of the project."""
         self._loaded.follow_repair()
         return ProjectSnapshot(self._loaded.project, self._loaded.settings(), self._loaded.store)
 
@@ -119,91 +115,91 @@ class SystemLists:
     def pair(self) -> SystemPair:
         """The systems that are compared.
 
-        Raises NotBuiltError where there is none to compare, ModelError.
+        Raises NotBuiltError if there are no two to compare, ModelError.
         """
-        return self._both()[1]
+        _, pair = self._choose_pair()
+        return pair
 
     def ready(self) -> SystemPair:
-        """The same, once it is known that both can make lists.
+        """Return the `pair` after checking that both systems can make lists.
 
-        Raises NotBuiltError as well where their vectors are gone.
+        Raises NotBuiltError also if cached vectors are missing.
         """
         pair = self.pair
-        self._known(pair)
+        self._find_known_chunks(pair)
         if pair.reference.mode == "hybrid":
             self._loaded.lexical_index()
         return pair
 
     def load(self, queries: Iterable[str]) -> None:
-        """Encode many queries at once, which is quicker than one by one."""
+        """Encode many queries at once, which is faster than one by one."""
+        choices, pair = self._choose_pair()
+        texts = list(dict.fromkeys(self._match(query).text for query in queries))
+        self._encode(texts, choices.reference, pair.reference.queries)
+        self._encode(texts, choices.candidate, pair.candidate.queries)
+
+    def _encode(self, texts: Iterable[str], choice: SystemChoice, fingerprint: str) -> None:
+        """Keep the vectors of texts by an encoder, so far as they are new."""
         import numpy as np
 
-        choices, pair = self._both()
-        texts = [self._match(query).text for query in queries]
-        for choice, fingerprint in (
-            (choices.reference, pair.reference),
-            (choices.candidate, pair.candidate),
-        ):
-            new = [
-                text
-                for text in dict.fromkeys(texts)
-                if (fingerprint.queries, text) not in self._vectors
-            ]
-            if new:
-                vectors = self._encoder(choice, fingerprint.queries).encode_queries(new)
-                for text, vector in zip(new, np.asarray(vectors, np.float32), strict=True):
-                    self._vectors[fingerprint.queries, text] = vector
+        new = [text for text in texts if (fingerprint, text) not in self._vectors]
+        if not new:
+            return
+        vectors = self._encoder(choice, fingerprint).encode_queries(new)
+        for text, vector in zip(new, np.asarray(vectors, np.float32), strict=True):
+            self._vectors[fingerprint, text] = vector
 
     def rank(self, query: str) -> tuple[SystemRanking, SystemRanking]:
-        """The rankings of the reference and of the candidate.
+        """Return the rankings by the reference and by the candidate.
 
         Raises NotBuiltError, ModelError, DamagedError.
         """
         self.load([query])
-        choices, pair = self._both()
-        known = self._known(pair)
-        first = self._rank(query, choices.reference, pair.reference, known)
-        return first, self._rank(query, choices.candidate, pair.candidate, known)
+        choices, pair = self._choose_pair()
+        known = self._find_known_chunks(pair)
+        reference = self._rank(query, choices.reference, pair.reference, known)
+        candidate = self._rank(query, choices.candidate, pair.candidate, known)
+        return reference, candidate
 
     def texts(self, rankings: tuple[SystemRanking, SystemRanking]) -> tuple[list[str], list[str]]:
-        """What stands in both lists, passage by passage, white space single: copies of a text
-        count as one passage.
+        """Return the passages in both lists, as texts with single blanks.
+
+        Thus copies of a text count as one passage.
         """
         first, second = rankings
         chunks = self._loaded.store.chunks_by_id({*first.ids, *second.ids})
         words = {chunk_id: " ".join(chunk.text.split()) for chunk_id, chunk in chunks.items()}
-        return (
-            [words.get(chunk_id, str(chunk_id)) for chunk_id in first.ids],
-            [words.get(chunk_id, str(chunk_id)) for chunk_id in second.ids],
-        )
+        first_texts = [words.get(chunk_id, str(chunk_id)) for chunk_id in first.ids]
+        second_texts = [words.get(chunk_id, str(chunk_id)) for chunk_id in second.ids]
+        return first_texts, second_texts
 
-    def shown(self, query: str) -> ReferenceAndCandidate:
-        """Both lists as search would show them: with codes first, and without documents that are
-        gone.
+    def list_hits(self, query: str) -> ReferenceAndCandidate:
+        """Return both lists as search would show them.
+
+        Chunks with codes of the query come first; missing documents are left out.
         """
         match = self._match(query)
         allowed = self._typed.chunks_of(set(match.documents) or None)
         presence = Presence(self._loaded.project.path)
         lists: list[tuple[Hit, ...]] = []
-        for one in self.rank(query):
-            fused = codes_first(one.fused, match.text, one.rankings, allowed)
-            lists.append(
-                self._listing.hits(match.text, one.rankings.by_ranker, fused, DEPTH, presence)
-            )
+        for ranking in self.rank(query):
+            rankings = ranking.rankings
+            fused = put_codes_first(ranking.fused, match.text, rankings, allowed)
+            lists.append(self._listing.hits(match.text, rankings.by_ranker, fused, DEPTH, presence))
         return ReferenceAndCandidate(*lists)
 
     def hits(self, query: str, chunk_ids: Iterable[int]) -> tuple[Hit, ...]:
-        """Hits of these chunks, in their order, without those whose documents are gone."""
+        """Return hits of these chunks, in their order, without those of missing documents."""
         order = [(chunk_id, 0.0) for chunk_id in chunk_ids]
         presence = Presence(self._loaded.project.path)
         return self._listing.hits(query, {}, Fused(order), max(1, len(order)), presence)
 
     def passage_texts(self, hits: Iterable[Hit]) -> dict[int, str]:
-        """The whole text of each hit's chunk, by its id."""
+        """Return the whole text of each hit's chunk, by the chunk's id."""
         chunks = self._loaded.store.chunks_by_id(hit.chunk_id for hit in hits)
         return {chunk_id: chunk.text for chunk_id, chunk in chunks.items()}
 
-    def _both(self) -> tuple[ChoicePair, SystemPair]:
+    def _choose_pair(self) -> tuple[ChoicePair, SystemPair]:
         snapshot = self.snapshot
 
         def choose() -> tuple[ChoicePair, SystemPair]:
@@ -212,29 +208,30 @@ class SystemLists:
 
         return self._chosen.get((self._loaded.state, repr(snapshot.settings)), choose)
 
-    def _known(self, pair: SystemPair) -> KnownChunks:
-        """The chunks that both encoders know. Raises NotBuiltError where there are none."""
+    def _find_known_chunks(self, pair: SystemPair) -> KnownChunks:
+        """Return the chunks with vectors of both encoders. Raises NotBuiltError without any."""
         import numpy as np
 
         from engine.encoders.embedding_cache import EmbeddingCache, VectorCache, hash_keys
 
         folder = self._loaded.project.path / "cache"
 
-        def look() -> KnownChunks:
+        def find() -> KnownChunks:
             keys = self._loaded.store.chunk_keys()
             ids = np.array([key[0] for key in keys], np.int64)
             hashes = hash_keys([key[2] for key in keys])
             caches: dict[str, VectorCache] = {}
-            known = np.ones(len(ids), bool)
-            for chunks in {pair.reference.chunks, pair.candidate.chunks}:
-                width = EmbeddingCache(folder).width_of(chunks)
-                caches[chunks] = VectorCache(folder / chunks, width, reading=True)
-                known &= caches[chunks].find(hashes) >= 0
-            places = {chunks: cache.find(hashes[known]) for chunks, cache in caches.items()}
-            return KnownChunks(ids[known], caches, places, int((~known).sum()))
+            is_known = np.ones(len(ids), bool)
+            for fingerprint in {pair.reference.chunks, pair.candidate.chunks}:
+                width = EmbeddingCache(folder).width_of(fingerprint)
+                cache = VectorCache(folder / fingerprint, width, reading=True)
+                is_known &= cache.find(hashes) >= 0
+                caches[fingerprint] = cache
+            places = {name: cache.find(hashes[is_known]) for name, cache in caches.items()}
+            return KnownChunks(ids[is_known], caches, places, int((~is_known).sum()))
 
-        found = self._chunks.get((self._loaded.state, pair), look)
-        if not len(found.ids):
+        known = self._chunks.get((self._loaded.state, pair), find)
+        if not len(known.ids):
             raise NotBuiltError(
                 "The lists of both encoders cannot be made.",
                 "Their vectors of the chunks are not kept.",
@@ -243,43 +240,38 @@ class SystemLists:
                 stage="evaluate",
                 command="evaluate",
             )
-        if found.missing:
-            self.notes[
-                f"{found.missing:,} chunks that were added since the last evaluation are left out."
-            ] = None
-        return found
+        if known.missing:
+            note = (
+                f"{known.missing:,} chunks that were added since the last evaluation are left out."
+            )
+            self.notes[note] = None
+        return known
 
     def _encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
-        """What encodes queries: the graph beside the index where it is in use, which loads
-        faster, else the model.
+        """Return the query encoder of a system, which is kept.
+
+        An encoder in use is opened as the graph stored with its index, which loads faster.
         """
         if fingerprint not in self._encoders:
-            kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
-            made = [self._loaded.artifact(kind) for kind in kinds]
-            vectors = next(
-                (one for one in made if one is not None and one.info.encoder == fingerprint), None
-            )
-            if vectors is not None:
-                self._encoders[fingerprint] = self._loaded.query_encoder(vectors)
-            else:
-                self._encoders[fingerprint] = self._load(choice)
+            self._encoders[fingerprint] = self._load_encoder(choice, fingerprint)
         return self._encoders[fingerprint]
 
-    def _load(self, choice: SystemChoice) -> QueryEncoder:
-        chosen = self._loaded.settings().encoder
-        source = encoder_source(chosen)
+    def _load_encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
+        kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
+        for artifact in map(self._loaded.artifact, kinds):
+            if artifact is not None and artifact.info.encoder == fingerprint:
+                return self._loaded.query_encoder(artifact)
+        settings = self._loaded.settings().encoder
+        source = encoder_source(settings)
         project = self._loaded.project
-        if choice.adapter:
-            adapter = project.path / choice.adapter
-        else:
-            adapter = None
-        encoder = source.load(chosen.max_tokens, adapter, choice.weight)
+        adapter = project.path / choice.adapter if choice.adapter else None
+        encoder = source.load(settings.max_tokens, adapter, choice.weight)
         if source.server:
             return with_kept_queries(project, encoder)
         return encoder
 
     def _match(self, query: str) -> FilenameMatch:
-        """What to look for, and the documents that the query names, as search has it."""
+        """Return what to search for, and the documents that the query names, as search does."""
         clean = visible(query.encode("utf-8", "replace").decode())
         if self._loaded.settings().search.named_documents and "." in clean:
             return self._loaded.document_names().match(clean)
@@ -288,6 +280,7 @@ class SystemLists:
     def _rank(
         self, query: str, choice: SystemChoice, system: ListedSystem, known: KnownChunks
     ) -> SystemRanking:
+        """Rank a query by one system, from its cached vectors and the BM25 index."""
         import numpy as np
 
         match = self._match(query)
@@ -309,15 +302,14 @@ class SystemLists:
             settings = settings.model_copy(
                 update={"fusion": choice.fusion.method, "weight": choice.fusion.weight}
             )
-        return SystemRanking(
-            fuse(_scored(match.text, rankings, settings.fusion, ids, cosines), settings), rankings
-        )
+        scored = _cross_score(match.text, rankings, settings.fusion, ids, cosines)
+        return SystemRanking(fuse(scored, settings), rankings)
 
 
-def _scored(
+def _cross_score(
     text: str, rankings: Rankings, fusion: str, ids: NDArray[np.int64], cosines: NDArray[np.float32]
 ) -> dict[str, Ranking]:
-    """Where scores are summed, each ranking with the other's chunks, too, as search scores them."""
+    """Return each ranking extended by the other's chunks, as search does unless it fuses ranks."""
     import numpy as np
 
     from engine.ranking.fusion import cross_score

@@ -1,6 +1,4 @@
-"""The sections of project.toml: every key with its type, its bounds, its default and what it is
-for.
-"""
+"""The sections of project.toml: every key with its type, bounds, default and purpose."""
 
 from __future__ import annotations
 
@@ -339,7 +337,7 @@ class SearchSettings(Section):
 
     @field_validator("mode", mode="before")
     @classmethod
-    def _accept_the_name_in_json(cls, value: Any) -> Any:
+    def _accept_json_name(cls, value: Any) -> Any:
         return "keywords" if value == "bm25" else value
 
     @property
@@ -363,5 +361,5 @@ class Settings(Section):
 
 
 def sections() -> dict[str, type[Section]]:
-    """The sections of project.toml by name."""
+    """Return the sections of project.toml by name."""
     return {name: field.annotation for name, field in Settings.model_fields.items()}  # type: ignore[misc]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,9 +15,9 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
-from engine.project.store.chunks import drawn
+from engine.project.store.chunks import sample_indices
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import held_by, stripped, untrained
+from engine.queries.document_written import find_untrained, strip_chunks, written_within
 from engine.queries.heldout import cap_queries, related_in, unrelated_documents
 from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
@@ -25,8 +25,9 @@ from engine.ranking.sampling import SampledLists, sample_lists
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.recipe import teacher_folder
+from engine.training.recipe import graded_of_source, is_of_source, teacher_folder
 from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import has_validation_queries
 
 MIN_QUERIES = 20
 HARD_PER_QUERY = 10
@@ -38,15 +39,24 @@ difference of 5 points is two standard errors: about what an adaptation gains or
 """
 
 
-def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
+def train_rows(
+    settings: Settings,
+    queries: Sequence[Query],
+    chunks: Sequence[Chunk],
+    graded: Collection[str] = (),
+) -> list[int]:
     """Return the rows of training queries whose chunks exist, or the wanted share of them.
 
-    A larger share contains the smaller ones.
+    A larger share contains the smaller ones. `graded`: the texts of those that were imported with a
+    grade, by which `training.query_source` selects.
     """
+    source = settings.training.query_source
     present = {chunk.id for chunk in chunks}
     rows = []
     for row, query in enumerate(queries):
-        if query.split == "train" and query.chunk_id in present:
+        if query.split != "train" or query.chunk_id not in present:
+            continue
+        if is_of_source(query.text, source, graded):
             rows.append(row)
     if settings.training.query_share == 1 or not rows:
         return rows
@@ -55,18 +65,24 @@ def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Ch
     return [rows[index] for index in cap_queries(texts, wanted, settings.training.seed)]
 
 
-def why_untrained(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
+def why_untrained(
+    settings: Settings,
+    queries: Sequence[Query],
+    chunks: Sequence[Chunk],
+    graded: Collection[str] = (),
+) -> str:
     """Return why no adapter can be trained, empty if it can."""
     encoder = encoder_source(settings.encoder)
     if not encoder.trains:
         return f"the encoder {encoder.name} cannot be trained"
     if len(chunks) < 2:
         return "the documents make a single chunk"
-    count = len(train_rows(settings, queries, chunks))
+    count = len(train_rows(settings, queries, chunks, graded))
     if count < MIN_QUERIES:
+        source = settings.training.query_source
+        named = "training" if source == "all" else source
         return (
-            f"{count} training queries are too few to learn from (at least {MIN_QUERIES} are"
-            " needed)"
+            f"{count} {named} queries are too few to learn from (at least {MIN_QUERIES} are needed)"
         )
     return ""
 
@@ -83,8 +99,9 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     if config.method != "FT":
         # Pre-training learns the masked words of all documents, but the titles of some of them
         # decide what comes into use.
-        chunks = stripped(chunks, untrained(context, chunks, document_queries(context.store)))
-    rows = train_rows(context.settings, queries, chunks)
+        written = document_queries(context.store)
+        chunks = strip_chunks(chunks, find_untrained(context, chunks, written))
+    rows = train_rows(context.settings, queries, chunks, graded_of_source(context))
     row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
     ranked_rows = _rows_of(ranked.ids, row_of)
     stopping, chunks = _choose_stopping_queries(context, queries, chunks, ranked_rows)
@@ -93,7 +110,8 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         lists = sampled_lists(context, ranked, rows, row_of)
     texts = [queries[row].text for row in rows]
     grades: list[dict[int, int]] = []
-    if config.objective == "plackett_luce":
+    source = context.settings.training.query_source
+    if config.objective == "plackett_luce" and source != "generated":
         grades = _grade_chunks(context, queries, texts, chunks, row_of)
     positives = np.array([row_of[queries[row].chunk_id] for row in rows], dtype=np.int64)
     graded_rows: list[int] = []
@@ -106,7 +124,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         needed.append(stopping.hard)
     if lists is not None:
         needed.append(lists.chunks)
-    kept = drawn(len(chunks), context.settings.training.seed, needed)
+    kept = sample_indices(len(chunks), context.settings.training.seed, needed)
     # Position of each row among the kept ones; the last one serves the padding −1.
     position = np.full(len(chunks) + 1, -1, dtype=np.int64)
     position[kept] = np.arange(len(kept))
@@ -215,11 +233,14 @@ def _choose_stopping_queries(
     """Return validation queries, and the chunks without the document-written ones among them.
 
     Document-written queries and those worded as questions are pooled. If they are fewer than
-    `MIN_TO_STOP`, there are none, and the chunks are unchanged.
+    `MIN_TO_STOP`, there are none, and the chunks are unchanged. If a file of validation queries was
+    imported, these alone are returned.
     """
     store = context.store
-    related = related_in(store, store.documents())
-    written = written_for_stopping(queries, document_queries(store), chunks, related)
+    written: list[DocumentQuery] = []
+    if not has_validation_queries(context.project):
+        related = related_in(store, store.documents())
+        written = written_for_stopping(queries, document_queries(store), chunks, related)
     rows = generated_for_stopping(queries, chunks, made_by(context))
     count = len(written) + len(rows)
     if count < MIN_TO_STOP:
@@ -252,7 +273,7 @@ def _choose_stopping_queries(
     texts += [queries[row].text for row in rows]
     positives = np.array(answers, dtype=np.int64)
     stopping = StoppingQueries(texts, positives, np.concatenate([hard, ranked]), bool(rows))
-    return stopping, stripped(chunks, written)
+    return stopping, strip_chunks(chunks, written)
 
 
 def written_for_stopping(
@@ -269,7 +290,7 @@ def written_for_stopping(
     free = unrelated_documents(others, related) & {query.document_id for query in queries}
     present = {chunk.id for chunk in chunks} | {None}
     times = Counter(query.text for query in written)
-    usable = [query for query in held_by(free, written) if query.chunk_id in present]
+    usable = [query for query in written_within(free, written) if query.chunk_id in present]
     # If a text has several answers, none of them is the one to find.
     return [query for query in usable if times[query.text] == 1]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.similarity import COSINE, Similarity, scores
+from engine.core.similarity import COSINE, Similarity, compute_scores
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 
@@ -80,7 +80,7 @@ def measure(
     `query_vectors` (h, d), `chunk_vectors` (p, d), `positives` (h,). Ranks count from 1; chunks of
     equal scores rank by their number.
     """
-    all_scores = scores(similarity, query_vectors, chunk_vectors)  # (h, p)
+    all_scores = compute_scores(similarity, query_vectors, chunk_vectors)  # (h, p)
     positive_scores = all_scores[np.arange(len(positives)), positives][:, None]
     is_earlier = np.arange(all_scores.shape[1])[None, :] < positives[:, None]
     higher = (all_scores > positive_scores).sum(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,12 @@ from engine.training.config import (
     WRITTEN_QUERIES,
     TrainingConfig,
 )
+from engine.written_queries.imports import graded_texts
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
+    from engine.settings.training_schema import QuerySource
     from engine.training.data import TrainingData
 
 
@@ -29,8 +32,34 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
 
     Raises SettingsError for values that do not go together.
     """
-    count = snapshot.store.query_counts()[1].get("train", 0)
-    return set_steps(config_of(with_backend(snapshot)), snapshot.settings, count)
+    config = config_of(with_backend(snapshot))
+    if not config.epochs:
+        return config
+    return set_steps(config, snapshot.settings, _count_training_queries(snapshot))
+
+
+def is_of_source(text: str, source: QuerySource, graded: Collection[str]) -> bool:
+    """Return whether a training query is of `training.query_source`.
+
+    `graded`: texts of the queries imported with a grade.
+    """
+    return source == "all" or (text in graded) == (source == "graded")
+
+
+def graded_of_source(snapshot: ProjectSnapshot) -> frozenset[str]:
+    """Return the texts of the queries imported with a grade, if `training.query_source` counts."""
+    if snapshot.settings.training.query_source == "all":
+        return frozenset()
+    return graded_texts(snapshot.project)
+
+
+def _count_training_queries(snapshot: ProjectSnapshot) -> int:
+    source = snapshot.settings.training.query_source
+    if source == "all":
+        return snapshot.store.query_counts()[1].get("train", 0)
+    graded = graded_of_source(snapshot)
+    queries = [query for query in snapshot.store.queries() if query.split == "train"]
+    return sum(is_of_source(query.text, source, graded) for query in queries)
 
 
 def set_steps(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:

@@ -26,6 +26,7 @@ from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.history import write_history
 from engine.training.recipe import (
+    graded_of_source,
     limit_epochs,
     resolve_config,
     scope_reason,
@@ -118,7 +119,7 @@ class TrainStage(Stage):
 
         queries = context.store.queries()
         chunks = context.store.chunks()
-        reason = why_untrained(context.settings, queries, chunks)
+        reason = why_untrained(context.settings, queries, chunks, graded_of_source(context))
         if reason:
             return _publish_reason(context, reason)
         from engine.encoders.for_project import training_hardware
@@ -207,7 +208,10 @@ def _check_memory(settings: Settings, config: TrainingConfig) -> None:
 
 def _graded_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
     """Return the imported files, if their grades count."""
-    if config.objective != "plackett_luce" or not graded_queries(snapshot.project):
+    selected = snapshot.settings.training.query_source != "all"
+    if config.objective != "plackett_luce" and not selected:
+        return {}
+    if not graded_queries(snapshot.project):
         return {}
     return {"grades": imports_fingerprint(snapshot.project, "queries")}
 
@@ -230,6 +234,8 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
         changed["query_share"] = settings.training.query_share
     if settings.ranking.lists_per_query != 1:
         changed["lists_per_query"] = settings.ranking.lists_per_query
+    if settings.training.query_source != "all":
+        changed["query_source"] = settings.training.query_source
     if not settings.ranking.keep_evidence:
         changed["keep_evidence"] = False
     return changed

@@ -1,4 +1,4 @@
-"""Which encoder the vectors of a search mode are to be made with."""
+"""The encoder that evaluation chose for the vectors of a search mode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.project.store.artifact_info import EvaluationInfo
 
 @dataclass(frozen=True, slots=True)
 class EncoderInUse:
-    """Adapter folder (None: base), interpolation weight and scope."""
+    """An adapter's folder (None: the base encoder), its interpolation weight and its scope."""
 
     adapter: Path | None
     weight: float
@@ -30,8 +30,10 @@ BASE_ENCODER = EncoderInUse(None, 1.0, "both")
 
 
 def encoder_in_use(snapshot: ProjectSnapshot, mode: SearchMode) -> EncoderInUse:
-    """Return the encoder that evaluation chose for a mode; the base encoder before the first
-    evaluation. Raises NotBuiltError.
+    """Return the encoder that evaluation chose for a mode.
+
+    Before the first evaluation, that is the base encoder. Raises NotBuiltError if the chosen
+    adapter belongs to another model.
     """
     evaluation = snapshot.store.artifact(EvaluationInfo)
     if evaluation is None:
@@ -54,7 +56,7 @@ def encoder_in_use(snapshot: ProjectSnapshot, mode: SearchMode) -> EncoderInUse:
 
 
 def relative_folder(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
-    """Return the folder of an adapter as the database names it; None for none."""
+    """Return the folder of an adapter relative to the project, or None without an adapter."""
     if adapter:
         return adapter.relative_to(snapshot.project.path).as_posix()
     return None

@@ -1,4 +1,4 @@
-"""The forms and types that an index's manifest may name."""
+"""The forms and number types that the manifest of an index may name."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from engine.core.lorentz import LorentzForm
 from engine.core.similarity import COSINE, IndexForm
 
 INDEX_FORMS: dict[str, IndexForm] = {form.name: form for form in (COSINE.index_form, LorentzForm())}
-"""By name: an index is opened in the form that its manifest names, with the parameters that it
-keeps.
-"""
+"""Forms by the name in a manifest."""
 
 DTYPES = {"f16": "float16", "f32": "float32", "i8": "int8"}
 
 
 def index_form(manifest: Mapping[str, Any]) -> IndexForm:
-    """The form of an index's rows. Raises KeyError, TypeError or ValueError for none."""
+    """Return the form of an index's rows, with the parameters that the manifest holds.
+
+    Raises KeyError, TypeError or ValueError for an invalid manifest.
+    """
     return INDEX_FORMS[manifest["form"]].with_parameters(manifest)

@@ -1,9 +1,8 @@
-"""A graph over the rows of one large file of an index, which names candidates (HNSW, Malkov and
-Yashunin 2018; usearch).
+"""HNSW graphs (Malkov and Yashunin 2018; usearch) that find candidates in a large file of rows.
 
-It is mapped, not read, so that opening it costs nothing. Its own copy of the rows is int8: what it
-names is compared exactly after. These copies have one length, so that their distances order them as
-cosines do, at two thirds of the cost.
+A graph is memory-mapped, so that opening it costs nothing. It has its own copy of the rows in int8;
+its candidates are compared exactly afterwards. The copies have equal lengths, so that Euclidean
+distances order them as cosines do, at two thirds of the cost.
 """
 
 from __future__ import annotations
@@ -18,51 +17,51 @@ from numpy.typing import NDArray
 
 from engine.encoders.graph.native_libraries import prepare_for_usearch
 
-CONNECTIVITY = 16  # docs/log/scale.md
+# Measured in docs/log/scale.md.
+CONNECTIVITY = 16
 EXPANSION = 80
 PIVOTS = 256
-# rows up to which threads gain nothing: one does not find as neighbours what others are just adding
 ONE_THREAD = 1000
+"""Up to so many rows one thread builds the graph: it misses no neighbours that others just add."""
 
 
 def graph_of(path: Path) -> Path:
-    """Where the graph of a file of rows lies."""
+    """Return the path of the graph of a file of rows."""
     return path.with_suffix(".usearch")
 
 
 def write_graph(
     path: Path, blocks: Iterable[NDArray[Any]], width: int, *, of_cosines: bool
 ) -> None:
-    """Build the graph of rows, which come in `blocks` (m, D), under their places and save it.
+    """Build and save the graph of rows, which come in `blocks` (m, D), keyed by their places.
 
-    `of_cosines`: else int8 is too coarse for them.
-
-    Raises OSError.
+    `of_cosines`: False if the rows have another similarity, for which int8 is too coarse. Raises
+    OSError.
     """
     prepare_for_usearch()
     from usearch.index import Index
 
-    metric, dtype = ("l2sq", "i8") if of_cosines else ("cos", "f16")
+    if of_cosines:
+        metric = "l2sq"
+        dtype = "i8"
+    else:
+        metric = "cos"
+        dtype = "f16"
     index = Index(
         ndim=width, metric=metric, dtype=dtype, connectivity=CONNECTIVITY, expansion_add=EXPANSION
     )
     pivots = np.empty((0, width), np.float32)
     for block in blocks:
         rows = block.astype(np.float32)
-        if len(pivots):
-            pivots = pivots
-        else:
+        if not len(pivots):
             pivots = rows[:: max(1, len(rows) // PIVOTS)]
-        # neighbours one after the other: what the next is compared with is at hand in the
-        # processor's cache
-        order = np.argsort((rows @ pivots.T).argmax(axis=1), kind="stable")
-        added = rows[order]
-        threads = 1 if len(rows) <= ONE_THREAD else 0  # 0: all
-        index.add(
-            (len(index) + order).astype(np.uint64),
-            _copies(added) if of_cosines else added,
-            threads=threads,
-        )
+        # Similar rows are added one after the other: the rows that the next one is compared with
+        # are still in the processor's cache.
+        nearest_pivot = (rows @ pivots.T).argmax(axis=1)
+        order = np.argsort(nearest_pivot, kind="stable")
+        added = _scale_to_int8(rows[order]) if of_cosines else rows[order]
+        threads = 1 if len(rows) <= ONE_THREAD else 0  # 0 means all
+        index.add((len(index) + order).astype(np.uint64), added, threads=threads)
     try:
         index.save(str(path))
     except RuntimeError as error:
@@ -71,8 +70,9 @@ def write_graph(
 
 
 def map_graph(path: Path) -> Any:
-    """The graph of a file whose checksum has been checked; also one of cosines, as int8 graphs
-    were. Raises RuntimeError.
+    """Map the graph of a file whose checksum has been checked. Raises RuntimeError.
+
+    int8 graphs of older projects, which compare by cosine, can be read, too.
     """
     prepare_for_usearch()
     from usearch.index import Index
@@ -80,40 +80,44 @@ def map_graph(path: Path) -> Any:
     return Index.restore(path, view=True)
 
 
-def candidates(
+def find_candidates(
     graphs: Sequence[tuple[int, Any]], query_row: NDArray[np.float32], wanted: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Places (m,) of rows nearest to a query (D,), and 1 minus their coarse cosines.
+    """Return places (m,) of rows nearest to a query (D,), and 1 minus their approximate cosines.
 
-    `graphs`: each after the place of its first row. One names about as many as are wanted, of
-        several each the root of its share
-    of the rows: more in all, as each may miss some.
+    `graphs`: (place of the first row, graph). A single graph returns about `wanted` rows. Each of
+    several returns that times the root of its share of all rows: more in total, as each may miss
+    some.
     """
     places = [np.empty(0, np.int64)]
     distances = [np.empty(0, np.float32)]
+    row = query_row.astype(np.float32)
     count = sum(len(graph) for _, graph in graphs)
     for start, graph in graphs:
-        graph.expansion_search = share = min(
-            math.ceil(wanted * math.sqrt(len(graph) / count)), len(graph)
-        )
-        of_copies = graph.metric_kind.name == "L2sq"
-        row = query_row.astype(np.float32)
-        found = graph.search(_copies(row[None])[0] if of_copies else row, share)
-        places.append(start + found.keys.astype(np.int64))
-        distances.append(found.distances / (2 * _length(len(row)) ** 2 if of_copies else 1))
+        share = math.ceil(wanted * math.sqrt(len(graph) / count))
+        depth = min(share, len(graph))
+        graph.expansion_search = depth
+        if graph.metric_kind.name == "L2sq":
+            matches = graph.search(_scale_to_int8(row[None])[0], depth)
+            # For vectors of equal length r, the squared distance is 2 r² (1 − cosine).
+            distance = matches.distances / (2 * _int8_length(len(row)) ** 2)
+        else:
+            matches = graph.search(row, depth)
+            distance = matches.distances
+        places.append(start + matches.keys.astype(np.int64))
+        distances.append(distance)
     return np.concatenate(places), np.concatenate(distances)
 
 
-def _copies(rows: NDArray[np.float32]) -> NDArray[np.int8]:
-    """Rows (m, D) with one length, in int8.
+def _scale_to_int8(rows: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Return rows (m, D) scaled to equal lengths, in int8.
 
-    Numbers that are ten times as large as the others are cut off.
+    Numbers that are ten times as large as the others are clipped.
     """
-    lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    return np.asarray(
-        np.clip(np.rint(rows * (_length(rows.shape[1]) / lengths)), -127, 127), np.int8
-    )
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    scales = _int8_length(rows.shape[1]) / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return np.asarray(np.clip(np.rint(rows * scales), -127, 127), np.int8)
 
 
-def _length(width: int) -> float:
+def _int8_length(width: int) -> float:
     return 127 * max(1.0, math.sqrt(width) / 10)

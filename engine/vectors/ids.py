@@ -1,4 +1,4 @@
-"""Arrays of row ids."""
+"""Arrays of ids."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
 
 def distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of `ids` (n,) that differ, ascending. numpy.unique takes seconds for a million: from
-    2.3 on it hashes integers.
+    """Return the distinct `ids` (n,), ascending.
+
+    numpy.unique takes seconds for a million ids, as it hashes integers from version 2.3 on.
     """
     import numpy as np
 

@@ -1,10 +1,7 @@
-"""An index of vectors in a folder of its own, with a manifest; damage is found when it is
-opened.
+"""The vector index: a folder with files of rows and a manifest of their checksums.
 
-The rows lie in files that are written once and mapped: an update adds one, links to the others and
-notes the rows that are gone. Up to `EXACT_UP_TO` rows all are compared with a query. In a larger
-index, large files have graphs beside them; what these name is
-compared: an update builds no large graph anew. Long, as one class reads and writes it.
+Files are written once and memory-mapped. An update writes one more file, links to the others and
+notes the deleted rows, so that no large graph is built again.
 """
 
 from __future__ import annotations
@@ -31,29 +28,46 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 2
 EXACT_UP_TO = 100_000
-GRAPH_FROM = 20_000  # rows of a file that has a graph, where the index has more than EXACT_UP_TO
+"""Largest number of rows that are all compared with a query; beyond it, graphs find candidates."""
+GRAPH_FROM = 20_000
+"""Files of more rows have a graph, if the index has more than EXACT_UP_TO."""
 CANDIDATES = 1024
-"""Rows that graphs name, at least, and eight times what is wanted; the nearer half is compared."""
-REBUILD_SHARE = 0.2  # of rows that are gone: they are read for nothing
+"""Minimum number of candidates from graphs, of which the nearer half is compared."""
+REBUILD_SHARE = 0.2
+"""Share of deleted rows, which are read for nothing, from which the index is rebuilt."""
 BLOCK = 16_384
+"""Number of rows that are converted at once."""
 GONE = "gone.npy"
+"""File with the places of the deleted rows."""
+
+_MALFORMED = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a malformed manifest, or the files that it names, may raise."""
 
 
 class Rows(Protocol):
-    """Vectors that are made a slice at a time, float32 (m, d): an array is one, too."""
+    """Vectors, float32 (n, d), that can be read by slices, such as an array."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, d)."""
+        """The shape (n, d)."""
 
     def __getitem__(self, rows: slice, /) -> Any:
-        """Those of a slice."""
+        """Return the vectors of a slice (m, d)."""
 
 
 class VectorIndex:
-    """Index over chunk vectors, by cosine, in the form that serves a similarity.
+    """An index of chunk vectors by cosine, in the form that a similarity needs.
 
-    Made by `build` or `updated`, read by `open`.
+    `build` and `updated` write one, `open` reads it. The place of a row is its number among the
+    rows of all files.
     """
 
     def __init__(
@@ -67,13 +81,12 @@ class VectorIndex:
         self._parts = parts
         self._gone = gone
         self._starts = np.cumsum([0, *(len(part.ids) for part in parts)])
-        self._there = np.ones(self._starts[-1], bool)
-        self._there[gone] = False
-        has_graph = np.repeat([bool(part.graph) for part in parts], np.diff(self._starts)).astype(
-            bool
-        )
-        self._unnamed = np.flatnonzero(self._there & ~has_graph)
-        places = np.flatnonzero(self._there)
+        self._is_live = np.ones(self._starts[-1], bool)
+        self._is_live[gone] = False
+        part_has_graph = [bool(part.graph) for part in parts]
+        has_graph = np.repeat(part_has_graph, np.diff(self._starts)).astype(bool)
+        self._without_graph = np.flatnonzero(self._is_live & ~has_graph)
+        places = np.flatnonzero(self._is_live)
         ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])[places]
         order = np.argsort(ids, kind="stable")
         self._keys: NDArray[np.int64] = ids[order]
@@ -89,11 +102,10 @@ class VectorIndex:
         similarity: Similarity = COSINE,
         dtype: str = "f16",
     ) -> VectorIndex:
-        """Write an index of `vectors` (float32, (n, d)), compared by `similarity`, under keys
-        `ids` (n,) into `folder`.
+        """Write an index of `vectors` (float32, (n, d)) with the keys `ids` (n,) into `folder`.
 
-        Raises EngineError for vectors that are not finite. ValueError for ids that are not unique
-        or do not fit the vectors.
+        Vectors are compared by `similarity`. Raises EngineError for vectors that are not finite,
+        ValueError for ids that are not unique or do not match the vectors.
         """
         import numpy as np
 
@@ -102,7 +114,7 @@ class VectorIndex:
         starts = range(0, len(ids), BLOCK)
         if not form.of_cosines:
             for start in starts or (0,):
-                form = form.fitted(vectors[start : start + BLOCK])
+                form = form.fit(vectors[start : start + BLOCK])
         width = form.rows(vectors[:0], _precision(dtype)).shape[1]
         manifest = {
             "version": FORMAT_VERSION,
@@ -114,56 +126,60 @@ class VectorIndex:
             "parts": {},
             "graphs": {},
         }
-        blocks = (_stored(form, vectors[start : start + BLOCK], dtype) for start in starts)
+        blocks = (_convert(form, vectors[start : start + BLOCK], dtype) for start in starts)
         return cls._write(folder, manifest, ids, blocks, np.empty(0, np.int64))
 
     def updated(
         self, folder: Path, add: NDArray[np.int64], vectors: Rows, remove: Iterable[int]
     ) -> VectorIndex | None:
-        """Write this index with keys removed and added into `folder`; its own folder is not
-        changed.
+        """Write this index, with keys removed and added, into another `folder`.
 
-        An added key that is known is replaced. Small files become part of the new one, so that
-        there are never many. None when so many keys have gone or come, or a vector is so long, that
-        the index must be rebuilt. Raises like `build`.
+        A key that is added again replaces the former one. Small files are merged into the new one,
+        so that there are never many. Returns None if the index must be rebuilt: because many keys
+        are removed or replaced, or because a vector does not fit the form. Raises like `build`.
         """
         import numpy as np
 
         from engine.vectors.graph import graph_of
 
         _check_ids(add, vectors)
-        known = self._places_of(np.concatenate([np.fromiter(remove, np.int64), add]))
-        removed = int(self.manifest["removed"]) + len(known)
-        starts = range(0, len(add), BLOCK)
-        form = self.form
-        fit = form.of_cosines or all(form.takes(vectors[start : start + BLOCK]) for start in starts)
-        if removed > REBUILD_SHARE * max(1, self.count) or not fit:
+        replaced = self._find_places(np.concatenate([np.fromiter(remove, np.int64), add]))
+        removed = int(self.manifest["removed"]) + len(replaced)
+        if removed > REBUILD_SHARE * max(1, self.count) or not self._fits(vectors):
             return None
-        gone = distinct(np.concatenate([self._gone, known]))
-        names = list(self.manifest["parts"])
-        ids = [add]
-        fresh = (
-            _stored(form, vectors[start : start + BLOCK], self.manifest["dtype"])
-            for start in starts
+        gone = distinct(np.concatenate([self._gone, replaced]))
+        dtype = self.manifest["dtype"]
+        added = (
+            _convert(self.form, vectors[start : start + BLOCK], dtype)
+            for start in range(0, len(add), BLOCK)
         )
-        blocks: list[Iterable[NDArray[Any]]] = [fresh]
+        ids = [add]
+        blocks: list[Iterable[NDArray[Any]]] = [added]
+        names = list(self.manifest["parts"])
         while names and len(self._parts[len(names) - 1].ids) <= sum(map(len, ids)):
-            part = self._parts[len(names) - 1]
-            start = self._starts[len(names) - 1]
-            stay = np.delete(np.arange(len(part.ids)), gone[gone >= start] - start)
-            ids = [*ids, part.ids[stay]]
-            gone = gone[gone < start]
-            blocks.append(map(part.rows.__getitem__, np.array_split(stay, 1 + len(stay) // BLOCK)))
             names.pop()
+            part = self._parts[len(names)]
+            start = self._starts[len(names)]
+            kept = np.delete(np.arange(len(part.ids)), gone[gone >= start] - start)
+            ids.append(part.ids[kept])
+            blocks.append(map(part.rows.__getitem__, np.array_split(kept, 1 + len(kept) // BLOCK)))
+            gone = gone[gone < start]
         parts = {name: self.manifest["parts"][name] for name in names}
         graphs = {name: digest for name, digest in self.manifest["graphs"].items() if name in parts}
         for name in (*parts, *(graph_of(Path(name)).name for name in graphs)):
             try:
                 os.link(self.folder / name, folder / name)
-            except OSError:  # a disk without links
+            except OSError:  # a file system without links
                 shutil.copyfile(self.folder / name, folder / name)
         manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
         return self._write(folder, manifest, np.concatenate(ids), chain.from_iterable(blocks), gone)
+
+    def _fits(self, vectors: Rows) -> bool:
+        """Return whether vectors can be stored in the form that this index has."""
+        if self.form.of_cosines:
+            return True
+        starts = range(0, vectors.shape[0], BLOCK)
+        return all(self.form.takes(vectors[start : start + BLOCK]) for start in starts)
 
     @classmethod
     def _write(
@@ -174,50 +190,45 @@ class VectorIndex:
         blocks: Iterable[NDArray[Any]],
         gone: NDArray[np.int64],
     ) -> VectorIndex:
-        """Write one more file of rows, and what is gone, with the manifest; open all."""
+        """Write one more file of rows, missing graphs, the deleted rows and the manifest.
+
+        `ids` (n,) and `blocks` (m, D) are the new file's. Returns the opened index.
+        """
         import numpy as np
 
-        from engine.vectors.graph import graph_of, write_graph
-        from engine.vectors.part import map_part, map_parts, write_part
+        from engine.vectors.graph import graph_of
+        from engine.vectors.part import map_parts, write_part
 
         parts = dict(manifest["parts"])
         graphs = dict(manifest["graphs"])
-        form = index_form(manifest)
-        path = folder / f"part-{1 + max((int(name[5:11]) for name in parts), default=0):06d}.vec"
+        numbers = [int(name[5:11]) for name in parts]
+        path = folder / f"part-{1 + max(numbers, default=0):06d}.vec"
         with disk_errors("The vector index could not be written."):
             if len(ids):
                 write_part(path, ids, blocks)
                 parts[path.name] = (len(ids), file_sha256(path))
-            large = sum(rows for rows, _ in parts.values()) > EXACT_UP_TO
-            width = manifest["dimension"]
-            dtype = np.dtype(DTYPES[manifest["dtype"]])
-            for name in (
-                name
-                for name, (rows, _) in parts.items()
-                if large and rows > GRAPH_FROM and name not in graphs
-            ):
-                path = folder / name  # also of a file that is older than the index is large
-                count = parts[name][0]
-                starts = range(
-                    0, count, BLOCK
-                )  # each mapped for itself: what was read does not stay in memory
-                blocks = (
-                    map_part(path, count, width, dtype).rows[start : start + BLOCK]
-                    for start in starts
-                )
-                write_graph(graph_of(path), blocks, width, of_cosines=form.of_cosines)
-                graphs[name] = file_sha256(graph_of(path))
+            total = sum(rows for rows, _ in parts.values())
+            if total > EXACT_UP_TO:
+                # Files from the time when the index was smaller may have no graph yet.
+                for name, (rows, _) in parts.items():
+                    if rows > GRAPH_FROM and name not in graphs:
+                        _write_graph(folder / name, rows, manifest)
+                        graphs[name] = file_sha256(graph_of(folder / name))
             np.save(folder / GONE, gone)
             (folder / GONE).chmod(0o600)
-        count = sum(rows for rows, _ in parts.values()) - len(gone)
-        digest = file_sha256(folder / GONE)
-        manifest = {**manifest, "count": count, "parts": parts, "graphs": graphs, "gone": digest}
+        manifest = {
+            **manifest,
+            "count": total - len(gone),
+            "parts": parts,
+            "graphs": graphs,
+            "gone": file_sha256(folder / GONE),
+        }
         write_text(folder / "manifest.json", json.dumps(manifest))
         return cls(folder, manifest, map_parts(folder, manifest), gone)
 
     @classmethod
     def open(cls, folder: Path) -> VectorIndex:
-        """Map an index. Raises DamagedError when a file is missing or differs from its sha256."""
+        """Map an index. Raises DamagedError if a file is missing or differs from its checksum."""
         import numpy as np
 
         from engine.vectors.part import map_parts
@@ -227,9 +238,9 @@ class VectorIndex:
             gone = np.load(folder / GONE).astype(np.int64)
             opened = cls(folder, manifest, map_parts(folder, manifest), gone)
         except Exception as error:
-            raise _damaged(folder, str(error)) from None
+            raise _build_damage(folder, str(error)) from None
         if opened.count != len(opened.keys()):
-            raise _damaged(folder, "the manifest does not fit the index")
+            raise _build_damage(folder, "the manifest does not fit the index")
         return opened
 
     @property
@@ -239,13 +250,13 @@ class VectorIndex:
 
     @property
     def width(self) -> int:
-        """Numbers of the encoder's vectors, d; rows that are stored may have more."""
+        """Dimension d of the encoder's vectors; stored rows may have more numbers."""
         return int(self.manifest["dimension"]) - self.form.added
 
     def query_row(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """A query's vector (d,) as it is compared with stored ones.
+        """Return a query's vector (d,) in the form in which it is compared with stored rows.
 
-        Raises EngineError for one that is not finite, or of another width than the index.
+        Raises EngineError for a vector that is not finite, or of another width than the index.
         """
         if vector.shape != (self.width,):
             raise EngineError(
@@ -261,159 +272,177 @@ class VectorIndex:
         return self.form.query_rows(vector)
 
     def similarities(self, rows: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The similarity (n,) of a query's vector (d,) with each of `rows` as `stored` gives
-        them: exact.
-        """
+        """Return the exact similarities (n,) of a query's vector (d,) with rows from `stored`."""
         from engine.vectors.exact import cosines
 
         query_row = self.query_row(vector)
         return self.form.similarities(cosines([rows], query_row), query_row)
 
     def keys(self) -> NDArray[np.int64]:
-        """All chunk ids in the index, ascending (n,)."""
+        """Return all chunk ids in the index, ascending (n,)."""
         return self._keys
 
     def stored(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """All chunk ids, ascending (n,), and their vectors as they are stored, a row each:
-        mapped, where they lie in that order.
+        """Return all chunk ids, ascending (n,), and their rows as stored (n, D).
+
+        The rows are the mapped file if they are stored in this order, otherwise a copy.
         """
-        in_order = (
-            len(self._parts) == 1
-            and not len(self._gone)
-            and bool((self._places[1:] > self._places[:-1]).all())
-        )
-        return self._keys, self._parts[0].rows if in_order else self._rows(self._places)
+        is_ascending = bool((self._places[1:] > self._places[:-1]).all())
+        if len(self._parts) == 1 and not len(self._gone) and is_ascending:
+            return self._keys, self._parts[0].rows
+        return self._keys, self._read_rows(self._places)
 
     def rows(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """The vectors of `ids` (n,), which are all in the index, as they are stored (see
-        `stored`).
-        """
+        """Return the rows of `ids` (n,) as stored (n, D); the index must contain them all."""
         import numpy as np
 
-        return self._rows(self._places[np.searchsorted(self._keys, ids)])
+        return self._read_rows(self._places[np.searchsorted(self._keys, ids)])
 
     def search(
         self, vector: NDArray[np.float32], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Ids and similarities (both (min(k, n),)) of the chunks nearest to one query vector
-        (d,), best first, ties by id.
+        """Return the ids and similarities of the k chunks nearest to a query's vector (d,).
+
+        Both (min(k, n),), best first, ties by id.
         """
         query_row = self.query_row(vector)
         if self.count <= EXACT_UP_TO:
-            return self._nearest(self._places, query_row, k)
-        return self._nearest(self._candidates(query_row, k), query_row, k)
+            return self._find_nearest(self._places, query_row, k)
+        return self._find_nearest(self._find_candidates(query_row, k), query_row, k)
 
     def search_among(
         self, vector: NDArray[np.float32], allowed: NDArray[np.int64], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """`search`, restricted to the keys in `allowed`: exact, whatever the size of the index."""
-        query_row = self.query_row(
-            vector
-        )  # refuses a vector that does not fit, also where none of `allowed` is here
-        return self._nearest(self._places_of(allowed), query_row, k)
+        """Search the keys in `allowed` only, exactly, whatever the size of the index."""
+        # First of all, as it rejects an invalid vector even if no key is allowed.
+        query_row = self.query_row(vector)
+        return self._find_nearest(self._find_places(allowed), query_row, k)
 
     def search_exactly(
         self, vector: NDArray[np.float32], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """`search`, all compared."""
-        return self._nearest(self._places, self.query_row(vector), k)
+        """Search by comparing the query with all rows."""
+        return self._find_nearest(self._places, self.query_row(vector), k)
 
-    def _nearest(
+    def _find_nearest(
         self, places: NDArray[np.int64], query_row: NDArray[np.float32], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The best k of the rows in `places`; ties, also at the end, by id."""
+        """Return the best k of the rows at `places`; ties, also for the last place, by id."""
         import numpy as np
 
         k = max(0, min(k, len(places)))
         if not k:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        found = self.form.similarities(self._cosines(places, query_row), query_row)
-        best = np.flatnonzero(found >= np.partition(found, len(found) - k)[len(found) - k])
-        ids = self._of_parts(places[best], lambda part: part.ids)
-        order = np.lexsort((ids, -found[best]))[:k]
-        return ids[order], found[best][order]
+        similarities = self.form.similarities(self._cosines(places, query_row), query_row)
+        kth = len(similarities) - k
+        threshold = np.partition(similarities, kth)[kth]
+        best = np.flatnonzero(similarities >= threshold)
+        ids = self._read_parts(places[best], lambda part: part.ids)
+        order = np.lexsort((ids, -similarities[best]))[:k]
+        return ids[order], similarities[best][order]
 
     def _cosines(
         self, places: NDArray[np.int64], query_row: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Those (n,) of a query's row with the rows in these places."""
+        """Return the cosines (n,) of a query's row with the rows at `places` (n,)."""
         import numpy as np
 
         from engine.vectors.exact import cosines
 
-        found = np.empty(len(places), np.float32)
+        values = np.empty(len(places), np.float32)
         for start, part in zip(self._starts, self._parts, strict=False):
             here = np.flatnonzero((places >= start) & (places < start + len(part.ids)))
             rows = places[here] - start
-            if 2 * len(here) > len(part.ids):  # nearly all: read in order
-                found[here] = cosines([part.rows], query_row)[rows]
+            if 2 * len(here) > len(part.ids):
+                # Reading the whole file in order is faster than selecting most of its rows.
+                values[here] = cosines([part.rows], query_row)[rows]
             elif len(here):
-                found[here] = cosines([part.rows[rows]], query_row)
-        return found
+                values[here] = cosines([part.rows[rows]], query_row)
+        return values
 
-    def _candidates(self, query_row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-        """Places, ascending, of the rows to compare: those nearest of what the graphs name, and
-        all of files that have none.
+    def _find_candidates(self, query_row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+        """Return the places, ascending, of the rows to compare with a query.
+
+        These are the nearest candidates of the graphs, and all rows of files without a graph.
         """
         import numpy as np
 
-        from engine.vectors.graph import candidates
+        from engine.vectors.graph import find_candidates
 
         wanted = max(CANDIDATES, 8 * k)
-        graphs = [
-            (start, part.graph)
-            for start, part in zip(self._starts, self._parts, strict=False)
-            if part.graph
-        ]
-        named, distances = candidates(graphs, query_row, wanted)
-        there = self._there[named]
-        nearest = named[there][np.argsort(distances[there])[: wanted // 2]]
-        return np.sort(np.concatenate([nearest, self._unnamed]))
+        graphs = []
+        for start, part in zip(self._starts, self._parts, strict=False):
+            if part.graph:
+                graphs.append((start, part.graph))
+        places, distances = find_candidates(graphs, query_row, wanted)
+        is_live = self._is_live[places]
+        order = np.argsort(distances[is_live])[: wanted // 2]
+        nearest = places[is_live][order]
+        return np.sort(np.concatenate([nearest, self._without_graph]))
 
-    def _places_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where those of `ids` lie that the index holds, each once."""
+    def _find_places(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the places of those of `ids` that the index contains, each once."""
         import numpy as np
 
         wanted = distinct(ids)
-        at = np.searchsorted(self._keys, wanted)
-        at = at[at < len(self._keys)]  # those beyond are the last of `wanted`
-        return np.asarray(self._places[at[self._keys[at] == wanted[: len(at)]]])
+        positions = np.searchsorted(self._keys, wanted)
+        # As `wanted` ascends, those that lie beyond the last key are at its end.
+        positions = positions[positions < len(self._keys)]
+        is_present = self._keys[positions] == wanted[: len(positions)]
+        return np.asarray(self._places[positions[is_present]])
 
-    def _rows(self, places: NDArray[np.int64]) -> NDArray[Any]:
-        return self._of_parts(places, lambda part: part.rows)
+    def _read_rows(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        return self._read_parts(places, lambda part: part.rows)
 
-    def _of_parts(
+    def _read_parts(
         self, places: NDArray[np.int64], table: Callable[[Part], NDArray[Any]]
     ) -> NDArray[Any]:
-        """What stands in a table of the parts in these places."""
+        """Return the entries of a table of the parts, ids or rows, at `places`."""
         import numpy as np
 
         if len(self._parts) == 1:
             return np.asarray(table(self._parts[0])[places])
-        dtype = np.dtype(DTYPES[self.manifest["dtype"]])
-        found = np.empty((len(places), self.manifest["dimension"]), dtype)
-        if self._parts:
-            first = table(self._parts[0])
-            found = np.empty((len(places), *first.shape[1:]), first.dtype)
+        if not self._parts:
+            dtype = np.dtype(DTYPES[self.manifest["dtype"]])
+            return np.empty((len(places), self.manifest["dimension"]), dtype)
+        first = table(self._parts[0])
+        entries = np.empty((len(places), *first.shape[1:]), first.dtype)
         numbers = np.searchsorted(self._starts, places, side="right") - 1
         for number, part in enumerate(self._parts):
             here = numbers == number
-            found[here] = table(part)[places[here] - self._starts[number]]
-        return found
+            entries[here] = table(part)[places[here] - self._starts[number]]
+        return entries
 
 
-def _stored(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:
-    """Vectors (m, d) as the rows of a file (m, D)."""
+def _write_graph(path: Path, count: int, manifest: dict[str, Any]) -> None:
+    """Write the graph of a file of `count` rows next to it."""
     import numpy as np
 
-    from engine.vectors.exact import rounded
+    from engine.vectors.graph import graph_of, write_graph
+    from engine.vectors.part import map_part
+
+    width = manifest["dimension"]
+    dtype = np.dtype(DTYPES[manifest["dtype"]])
+    # The file is mapped again for each block, so that blocks already read do not stay in memory.
+    blocks = (
+        map_part(path, count, width, dtype).rows[start : start + BLOCK]
+        for start in range(0, count, BLOCK)
+    )
+    write_graph(graph_of(path), blocks, width, of_cosines=index_form(manifest).of_cosines)
+
+
+def _convert(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+    """Return vectors (m, d) as the stored rows of a file (m, D)."""
+    import numpy as np
+
+    from engine.vectors.exact import round_to
 
     _refuse_not_finite(vectors)
-    return rounded(form.rows(vectors, _precision(dtype)), np.dtype(DTYPES[dtype]))
+    return round_to(form.rows(vectors, _precision(dtype)), np.dtype(DTYPES[dtype]))
 
 
 def _precision(dtype: str) -> type[np.floating]:
-    """That of a storage type: float16 for less."""
+    """Return the precision in which rows are computed for a storage type: at least float16."""
     import numpy as np
 
     return np.float32 if dtype == "f32" else np.float16
@@ -439,38 +468,33 @@ def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, its values and the files' sizes and checksums checked. Raises DamagedError."""
+    """Read the manifest, and check its values and the sizes and checksums of the files.
+
+    Raises DamagedError.
+    """
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        if manifest["version"] != FORMAT_VERSION:
-            raise _damaged(
-                folder,
-                f"its format is version {manifest['version']}, that of another version of the"
-                " program",
-            )
-        numbers = [manifest[key] for key in ("count", "dimension", "removed")]
-        form = index_form(manifest)
-        if (
-            not all(type(number) is int and 0 <= number < 2**31 for number in numbers)
-            or manifest["dimension"] <= form.added
-        ):
+        version = manifest["version"]
+        if version != FORMAT_VERSION:
+            why = f"its format is version {version}, that of another version of the program"
+            raise _build_damage(folder, why)
+        for key in ("count", "dimension", "removed"):
+            number = manifest[key]
+            if type(number) is not int or not 0 <= number < 2**31:
+                raise ValueError("its manifest holds impossible values")
+        if manifest["dimension"] <= index_form(manifest).added:
             raise ValueError("its manifest holds impossible values")
         _check_files(folder, manifest)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-    ) as error:
-        raise _damaged(folder, f"{type(error).__name__}: {error}") from None
+    except _MALFORMED as error:
+        raise _build_damage(folder, f"{type(error).__name__}: {error}") from None
     return cast(dict[str, Any], manifest)
 
 
 def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
-    """Raises ValueError, KeyError, TypeError or OSError."""
+    """Check that all files are complete.
+
+    Raises ValueError, KeyError, TypeError or OSError if one is not.
+    """
     import numpy as np
 
     from engine.vectors.graph import graph_of
@@ -479,11 +503,9 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
     width = manifest["dimension"]
     dtype = np.dtype(DTYPES[manifest["dtype"]])
     for name, (rows, digest) in manifest["parts"].items():
-        if (
-            type(rows) is not int
-            or rows < 1
-            or (folder / name).stat().st_size != part_size(rows, width, dtype)
-        ):
+        if type(rows) is not int or rows < 1:
+            raise ValueError(f"{name} is of another size")
+        if (folder / name).stat().st_size != part_size(rows, width, dtype):
             raise ValueError(f"{name} is of another size")
         if file_sha256(folder / name) != digest:
             raise ValueError(f"the checksum of {name} does not match")
@@ -494,7 +516,7 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
         raise ValueError(f"the checksum of {GONE} does not match")
 
 
-def _damaged(folder: Path, why: str) -> DamagedError:
+def _build_damage(folder: Path, why: str) -> DamagedError:
     return DamagedError(
         f"The vector index in {folder} is damaged.",
         f"{why}.",

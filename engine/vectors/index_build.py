@@ -1,5 +1,6 @@
-"""One vector index of the chunks and its encoder of queries, from texts to the artifact; built
-upon a former index where there is one of the same encoder.
+"""Building of one vector index with its query encoder, from the chunks' texts to the artifact.
+
+A former index of the same encoder is updated rather than built again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import DamagedError
 from engine.core.events import Warned
-from engine.core.text import about
+from engine.core.text import approximate_duration
 from engine.encoders.for_project import chunk_rows, encoder_fingerprint_of, load_encoder, open_cache
 from engine.encoders.graph.query_graph import take_over, write_query_graph
 from engine.encoders.kinds.augmented import AugmentedEncoder
@@ -33,27 +34,30 @@ if TYPE_CHECKING:
     from engine.vectors.index import VectorIndex
 
 VERSION = 2
-SAMPLES = 5  # chunks that the graph of the query encoder is compared on
-TIMED = 16  # chunks whose encoding tells how long that of all takes
-FEW = 10_000  # chunks that may be embedded in any order
+SAMPLES = 5
+"""Number of chunks on which the graph of the query encoder is compared with the model."""
+TIMED = 16
+"""Number of chunks whose encoding is timed to estimate that of all."""
+FEW = 10_000
+"""Up to so many chunks are embedded in any order."""
 BYTES = {"f32": 4, "f16": 2, "i8": 1}
-"""Of a stored number."""
+"""Size of a stored number, by type."""
 
 
 def index_megabytes(chunks: int, dimension: int, dtype: str) -> int:
-    """Return about how much an index of so many chunks takes on disk."""
+    """Return roughly how many megabytes an index of so many chunks takes on disk."""
     return math.ceil(chunks * dimension * BYTES[dtype] / 1_000_000)
 
 
 def seconds_a_chunk(encoder: Encoder, texts: Sequence[str]) -> float:
-    """Return how long the encoding of a chunk takes, by encoding these."""
-    began = time.monotonic()
+    """Encode some chunks, and return how long one takes."""
+    start = time.monotonic()
     encoder.encode_chunks(texts)
-    return (time.monotonic() - began) / len(texts)
+    return (time.monotonic() - start) / len(texts)
 
 
 class IndexBuild:
-    """One vector index of the chunks `ids` (n,), from their texts to the artifact."""
+    """The building of one vector index of the chunks `ids` (n,)."""
 
     def __init__(
         self,
@@ -70,68 +74,60 @@ class IndexBuild:
         self.info = kind()
 
     def build(self, shared_with: VectorsInfo | None = None) -> int:
-        """Write the index, or only the query encoder where the chunks' vectors are those of
-        another; return how many were embedded.
+        """Write the index and the query encoder, and return how many chunks were embedded.
+
+        Only the query encoder is written if the index `shared_with` has the same chunk vectors.
         """
         context = self._context
         adapter = self._chosen.chunk_adapter
-        fingerprint = encoder_fingerprint_of(
-            context, adapter, self._chosen.weight if adapter else 1.0
-        )
+        if adapter:
+            fingerprint = encoder_fingerprint_of(context, adapter, self._chosen.weight)
+            encoder = load_encoder(context, adapter, self._chosen.weight)
+        else:
+            fingerprint = encoder_fingerprint_of(context, None, 1.0)
+            encoder = load_encoder(context)
         shared = shared_with is not None and shared_with.chunk_encoder == fingerprint
-        encoder = load_encoder(context, *((adapter, self._chosen.weight) if adapter else ()))
-        self.info = self._info(encoder, shared=shared)
+        self.info = self._build_info(encoder, shared=shared)
         cache = open_cache(context)
-        before = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
+        cached = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
         if shared_with is not None and not shared:
-            self._announce(encoder, before)
+            self._announce(encoder, cached)
         with context.project.building("vectors", self._name) as building:
             if not shared:
                 self._write_index(building.folder, encoder, cache)
-            sample = [
-                context.store.chunk(row).embedded_text for row in self._ids[:SAMPLES].tolist()
-            ]
-            _keep_query_graph(context, building.folder, self.info, sample, encoder)
+            sampled = self._ids[:SAMPLES].tolist()
+            texts = [context.store.chunk(chunk_id).embedded_text for chunk_id in sampled]
+            _write_query_encoder(context, building.folder, self.info, texts, encoder)
         self._folder = building.name
-        return len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - before
+        return len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - cached
 
     def publish(self, fingerprint: str, *, alone: bool = False) -> None:
-        """Make it the current artifact; `alone`: of both modes."""
-        instead_of = SemanticVectorsInfo if alone else None
-        self._context.store.put_artifact(
-            Artifact(self.info, fingerprint, self._folder), instead_of=instead_of
-        )
+        """Make the index the current artifact of its kind; `alone`: the only one for both modes."""
+        artifact = Artifact(self.info, fingerprint, self._folder)
+        replaced = SemanticVectorsInfo if alone else None
+        self._context.store.put_artifact(artifact, instead_of=replaced)
 
     @property
     def _name(self) -> str:
-        is_second = self._kind is SemanticVectorsInfo
-        if is_second:
+        if self._kind is SemanticVectorsInfo:
             return f"{self._context.fingerprint}-semantic"
         return self._context.fingerprint
 
-    def _info(self, encoder: Encoder, *, shared: bool) -> VectorsInfo:
-        chosen = self._chosen
-        info = _info(
-            self._context,
-            encoder,
-            chosen.adapter,
-            chosen.chunk_adapter,
-            chosen.weight,
-            len(self._ids),
-        )
+    def _build_info(self, encoder: Encoder, *, shared: bool) -> VectorsInfo:
+        info = _build_info(self._context, encoder, self._chosen, len(self._ids))
         if self._kind is SemanticVectorsInfo:
             return SemanticVectorsInfo(**{**vars(info), "shared": shared})
         return info
 
     def _announce(self, encoder: Encoder, cached: int) -> None:
-        """Say what disk and time the second index takes before it is made."""
+        """Report how much disk space and time the second index takes, before it is built."""
         chunks = len(self._ids)
         megabytes = index_megabytes(chunks, encoder.dimension, self._context.settings.vectors.dtype)
         what = f"{chunks:,} chunks, about {megabytes:,} MB on disk"
         missing = chunks - cached
         if missing > 0:
             texts = self._context.store.sample_chunk_texts(TIMED)
-            what += f", {about(missing * seconds_a_chunk(encoder, texts))}"
+            what += f", {approximate_duration(missing * seconds_a_chunk(encoder, texts))}"
         self._context.choose(
             "index", "one more for semantic search", f"{what}; search works meanwhile"
         )
@@ -143,59 +139,61 @@ class IndexBuild:
 
         context = self._context
         dtype = _storage_type(context, encoder)
-        index = _former(context, self._kind, encoder, dtype)
-        if index is None:
-            wanted = self._ids
-        else:
-            wanted = np.setdiff1d(self._ids, index.keys(), assume_unique=True)
-        vectors, index = self._embed(encoder, cache, wanted, index, dtype)
-        if index is None or not _updated(index, folder, self._ids, wanted, vectors):
-            rows = vectors
-            if wanted is not self._ids:
-                rows, _ = self._embed(encoder, cache, self._ids, index, dtype)
-            VectorIndex.build(folder, self._ids, rows, similarity=encoder.similarity, dtype=dtype)
+        index = _open_similar(context, self._kind, encoder, dtype)
+        new = self._ids
+        if index is not None:
+            new = np.setdiff1d(self._ids, index.keys(), assume_unique=True)
+        vectors, index = self._embed(encoder, cache, new, index, dtype)
+        if index is not None and _update(index, folder, self._ids, new, vectors):
+            return
+        if new is not self._ids:
+            vectors, _ = self._embed(encoder, cache, self._ids, index, dtype)
+        VectorIndex.build(folder, self._ids, vectors, similarity=encoder.similarity, dtype=dtype)
 
     def _embed(
         self,
         encoder: Encoder,
         cache: EmbeddingCache,
-        wanted: NDArray[np.int64],
+        ids: NDArray[np.int64],
         index: VectorIndex | None,
         dtype: str,
     ) -> tuple[CachedRows, VectorIndex | None]:
-        """Return the vectors of these chunks (n,), in ascending order, and the index that has
-        become of `index` meanwhile.
+        """Embed the chunks `ids` (n,), ascending.
+
+        Returns their vectors, and `index` or the unfinished index that was built on it meanwhile.
         """
         from engine.vectors.nodes import embedding_on_nodes
         from engine.vectors.partial import PartialIndex, newest_and_smallest_first
 
         context = self._context
         partial = None
-        if self._kind is VectorsInfo:  # while the second is made, the first is searched
+        if self._kind is VectorsInfo:  # while the second index is built, the first is searched
             partial = PartialIndex(
                 context,
                 index,
-                wanted,
+                ids,
                 encoder.similarity,
                 dtype,
                 lambda count: replace(self.info, chunks=count),
             )
-        new = set(wanted.tolist())
-        keys = [key for key in context.store.chunk_keys(first=min(new, default=0)) if key[0] in new]
-        hashes = [content_hash for *_, content_hash in keys]
+        wanted = set(ids.tolist())
+        hashes = []
+        owners = []
+        for chunk_id, owner, content_hash in context.store.chunk_keys(first=min(wanted, default=0)):
+            if chunk_id in wanted:
+                hashes.append(content_hash)
+                owners.append(owner)
         order = None
-        if len(wanted) > FEW:
-            order = newest_and_smallest_first(
-                [owner for _, owner, _ in keys], context.store.documents()
-            )
-        del keys, new  # of a million they take 200 MB
+        if len(ids) > FEW:
+            order = newest_and_smallest_first(owners, context.store.documents())
+        del owners, wanted  # they take 200 MB for a million chunks
         rows = chunk_rows(
             context,
             encoder,
             hashes,
-            lambda row: context.store.chunk(int(wanted[row])).embedded_text,
+            lambda row: context.store.chunk(int(ids[row])).embedded_text,
             cache,
-            before=len(self._ids) - len(wanted),
+            before=len(self._ids) - len(ids),
             order=order,
             stored=partial,
             encode_shards=embedding_on_nodes(
@@ -203,31 +201,28 @@ class IndexBuild:
             ),
         )
         if isinstance(encoder, GivenEncoder):
-            _report_missing(context, encoder, hashes)
-        return rows, partial.index if partial is not None else index
+            _warn_of_missing(context, encoder, hashes)
+        if partial is not None:
+            index = partial.index
+        return rows, index
 
 
-def _info(
-    context: StageContext,
-    encoder: Encoder,
-    adapter: Path | None,
-    of_chunks: Path | None,
-    weight: float,
-    chunks: int,
+def _build_info(
+    context: StageContext, encoder: Encoder, chosen: EncoderInUse, chunks: int
 ) -> VectorsInfo:
-    """What is noted of the index of so many chunks, which `encoder` embeds."""
+    """Return the record of an index of so many chunks, which `encoder` embeds."""
     settings = context.settings.encoder
-    beside = 0
+    small_dimension = 0
     if isinstance(encoder, AugmentedEncoder | GivenEncoder):
-        beside = encoder.dimension - encoder.black_box.dimension
+        small_dimension = encoder.dimension - encoder.black_box.dimension
     return VectorsInfo(
         model=settings.model,
         max_tokens=settings.max_tokens,
         prompts=(settings.query_prompt, settings.document_prompt),
-        adapter=relative_folder(context, adapter),
-        chunk_adapter=relative_folder(context, of_chunks),
-        interpolation_weight=weight,
-        encoder=encoder_fingerprint_of(context, adapter, weight),
+        adapter=relative_folder(context, chosen.adapter),
+        chunk_adapter=relative_folder(context, chosen.chunk_adapter),
+        interpolation_weight=chosen.weight,
+        encoder=encoder_fingerprint_of(context, chosen.adapter, chosen.weight),
         chunk_encoder=encoder.fingerprint,
         version=VERSION,
         dimension=encoder.dimension,
@@ -235,13 +230,13 @@ def _info(
         pooling=settings.pooling,
         endpoint=settings.endpoint,
         endpoint_model=settings.endpoint_model,
-        small_model=settings.small_model if beside else "",
-        small_dimension=beside,
-        given_vectors=settings.vectors if beside else "",
+        small_model=settings.small_model if small_dimension else "",
+        small_dimension=small_dimension,
+        given_vectors=settings.vectors if small_dimension else "",
     )
 
 
-def _report_missing(context: StageContext, encoder: GivenEncoder, hashes: Sequence[str]) -> None:
+def _warn_of_missing(context: StageContext, encoder: GivenEncoder, hashes: Sequence[str]) -> None:
     missing = int((encoder.given.find(hashes) < 0).sum())
     if missing:
         where = context.settings.encoder.vectors
@@ -253,8 +248,9 @@ def _report_missing(context: StageContext, encoder: GivenEncoder, hashes: Sequen
 
 
 def _storage_type(context: StageContext, encoder: Encoder) -> str:
-    """As `vectors.dtype` has it, but float16 where int8 is too coarse: ten nearest by Lorentz
-    distance would mostly be others.
+    """Return the type of stored numbers: that of `vectors.dtype`, or f16 if int8 is too coarse.
+
+    With int8, most of the ten nearest by Lorentz distance would be wrong.
     """
     dtype = context.settings.vectors.dtype
     if dtype != "i8" or encoder.similarity.index_form.of_cosines:
@@ -266,79 +262,83 @@ def _storage_type(context: StageContext, encoder: Encoder) -> str:
     return "f16"
 
 
-def _former(
+def _open_similar(
     context: StageContext, kind: type[VectorsInfo], encoder: Encoder, dtype: str
 ) -> VectorIndex | None:
-    """The present index of the same encoder, so that the next can be built upon it: first of
-    this kind, then the other.
+    """Return a current index of the same encoder and form, of this kind if possible, to update.
 
-    Where only its query encoder is missing or damaged, the index of the same fingerprint is built
-    upon, too.
+    That may be an index of the same fingerprint, if only its query encoder is missing or damaged.
     """
     if context.forced:
         return None
-    others: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
-    for one in sorted(others, key=lambda other: other is not kind):
-        former = context.store.artifact(one)
-        if former is None or (isinstance(former.info, SemanticVectorsInfo) and former.info.shared):
+    kinds: list[type[VectorsInfo]] = [VectorsInfo, SemanticVectorsInfo]
+    kinds.sort(key=lambda other: other is not kind)
+    for artifact in map(context.store.artifact, kinds):
+        if artifact is None:
             continue
-        if (former.info.chunk_encoder, former.info.version) == (encoder.fingerprint, VERSION):
-            index = _open_former(context, former, encoder, dtype)
+        info = artifact.info
+        if isinstance(info, SemanticVectorsInfo) and info.shared:
+            continue
+        if info.chunk_encoder == encoder.fingerprint and info.version == VERSION:
+            index = _open_if_similar(context, artifact, encoder, dtype)
             if index is not None:
                 return index
     return None
 
 
-def _open_former(
-    context: StageContext, former: Artifact[VectorsInfo], encoder: Encoder, dtype: str
+def _open_if_similar(
+    context: StageContext, artifact: Artifact[VectorsInfo], encoder: Encoder, dtype: str
 ) -> VectorIndex | None:
     from engine.vectors.index import VectorIndex
 
     try:
-        index = VectorIndex.open(context.project.folder_of(former))
+        index = VectorIndex.open(context.project.folder_of(artifact))
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
         return None
-    same = (index.form.name, index.manifest["dtype"]) == (encoder.similarity.index_form.name, dtype)
-    return index if same else None
+    if index.form.name != encoder.similarity.index_form.name or index.manifest["dtype"] != dtype:
+        return None
+    return index
 
 
-def _updated(
+def _update(
     index: VectorIndex,
     folder: Path,
     ids: NDArray[np.int64],
     embedded: NDArray[np.int64],
     vectors: CachedRows,
 ) -> bool:
-    """Write an index of the chunks `ids` that builds upon another, where that holds most of
-    them; `vectors`: of those that are `embedded` now.
+    """Write an index of the chunks `ids` as an update of another one.
+
+    `vectors`: those of the chunks that are `embedded` now. Returns False, and writes nothing, if
+    more chunks are new than the other index contains, or if it must be rebuilt.
     """
     import numpy as np
 
-    fresh = np.isin(embedded, index.keys(), invert=True)
-    if fresh.sum() > index.count:
+    is_new = np.isin(embedded, index.keys(), invert=True)
+    if is_new.sum() > index.count:
         return False
-    gone = index.keys()[np.isin(index.keys(), ids, invert=True)]
-    return index.updated(folder, embedded[fresh], vectors.chosen(fresh), gone) is not None
+    removed = index.keys()[np.isin(index.keys(), ids, invert=True)]
+    return index.updated(folder, embedded[is_new], vectors.chosen(is_new), removed) is not None
 
 
-def _keep_query_graph(
+def _write_query_encoder(
     context: StageContext, folder: Path, info: VectorsInfo, sample: Sequence[str], loaded: Encoder
 ) -> None:
-    """Put the encoder of queries beside the index: the graph of a former index where it is the
-    same, else a new one.
+    """Put the graph of the query encoder into the index's folder.
+
+    It is that of a current index with the same encoder, or a new one, which is compared with the
+    model on the texts of a sample.
     """
-    kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
-    for kind in () if context.forced else kinds:
-        former = context.store.artifact(kind)
-        same = former is not None and former.folder and former.info.encoder == info.encoder
-        if former is not None and same and take_over(context.project.path / former.folder, folder):
-            return
+    kinds: list[type[VectorsInfo]] = [VectorsInfo, SemanticVectorsInfo]
+    if not context.forced:
+        for current in map(context.store.artifact, kinds):
+            if current is None or not current.folder or current.info.encoder != info.encoder:
+                continue
+            if take_over(context.project.path / current.folder, folder):
+                return
     context.check_stop()
-    if info.adapter:
-        adapter = context.project.path / info.adapter
-    else:
-        adapter = None
+    adapter = context.project.path / info.adapter if info.adapter else None
     source = encoder_source(context.settings.encoder)
     write_query_graph(
         source, info.max_tokens, adapter, info.interpolation_weight, folder, sample, loaded

@@ -1,6 +1,4 @@
-"""Embedding on the nodes of a cluster: weights go there once, then the texts of one shard after
-the other.
-"""
+"""Embedding on the nodes of a cluster, which get the weights once and then shards of texts."""
 
 from __future__ import annotations
 
@@ -23,32 +21,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Texts = Sequence[str]
-_Given = tuple[EncoderSource, str, dict[str, bytes], dict[str, bytes], int, float]
+NodeArguments = tuple[EncoderSource, str, dict[str, bytes], dict[str, bytes], int, float]
 
 
 def embedding_on_nodes(
     context: StageContext, encoder: Encoder, adapter: Path | None, weight: float
 ) -> Callable[[Iterable[Texts]], Iterator[NDArray[np.float32]]] | None:
-    """What encodes shards of chunks' texts as the loaded `encoder` does, in their order; None
-    where that is done here.
+    """Return a function that encodes shards of texts on the nodes, as `encoder` does, in order.
+
+    None if there is no cluster, or if the encoder has no weights that could be sent to it.
     """
     if not cluster_address():
         return None
-    chosen = context.settings.encoder
-    source = encoder_source(chosen)
-    if (weights := source.weights) is None:
+    settings = context.settings.encoder
+    source = encoder_source(settings)
+    weights = source.weights
+    if weights is None:
         return None
 
-    def vectors(shards: Iterable[Texts]) -> Iterator[NDArray[np.float32]]:
-        if isinstance(encoder, TransformerEncoder):
-            dtype = encoder.hardware.dtype
-        else:
-            dtype = ""
-        files = read_tree(weights, LOADED), read_tree(adapter, LOADED) if adapter else {}
-        given = (source, dtype, *files, chosen.max_tokens, weight)
-        with closing(
-            Nodes[Texts, "NDArray[np.float32]"](open_embedding, given, context.check_stop)
-        ) as nodes:
+    def encode_shards(shards: Iterable[Texts]) -> Iterator[NDArray[np.float32]]:
+        dtype = encoder.hardware.dtype if isinstance(encoder, TransformerEncoder) else ""
+        model_files = read_tree(weights, LOADED)
+        adapter_files = read_tree(adapter, LOADED) if adapter else {}
+        arguments = (source, dtype, model_files, adapter_files, settings.max_tokens, weight)
+        nodes = Nodes[Texts, "NDArray[np.float32]"](open_embedding, arguments, context.check_stop)
+        with closing(nodes):
             context.choose(
                 "embedding",
                 f"on {nodes.count} nodes",
@@ -56,15 +53,20 @@ def embedding_on_nodes(
             )
             yield from nodes.in_order(shards)
 
-    return vectors
+    return encode_shards
 
 
-def open_embedding(given: _Given) -> Callable[[Texts], NDArray[np.float32]]:
-    """On a node: the encoder, loaded from files that are deleted once it is."""
-    source, dtype, weights, adapter, max_tokens, weight = given
+def open_embedding(arguments: NodeArguments) -> Callable[[Texts], NDArray[np.float32]]:
+    """Load the encoder on a node, and return its function that encodes chunks.
+
+    The files are deleted once it is loaded.
+    """
+    source, dtype, model_files, adapter_files, max_tokens, weight = arguments
     with TemporaryDirectory(prefix="bmembed-") as folder:
-        write_tree(weights, Path(folder) / "model")
-        write_tree(adapter, Path(folder) / "adapter")
-        there = source.moved(Path(folder) / "model", dtype)
-        encoder = there.load(max_tokens, Path(folder) / "adapter" if adapter else None, weight)
+        model = Path(folder) / "model"
+        adapter = Path(folder) / "adapter"
+        write_tree(model_files, model)
+        write_tree(adapter_files, adapter)
+        moved = source.moved(model, dtype)
+        encoder = moved.load(max_tokens, adapter if adapter_files else None, weight)
     return encoder.encode_chunks

@@ -1,4 +1,4 @@
-"""One file of an index: chunk ids and rows, mapped rather than read. It is written once.
+"""A file of an index, with chunk ids and rows. It is written once, and mapped rather than read.
 
 Layout, little-endian: ids (n, int64), rows (n, D).
 """
@@ -19,7 +19,7 @@ from engine.vectors.graph import graph_of, map_graph
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`ids` (n,) and `rows` (n, D), with a `graph` of these if they are many."""
+    """The `ids` (n,) and `rows` (n, D) of a file, with a `graph` if they are many."""
 
     ids: NDArray[np.int64]
     rows: NDArray[Any]
@@ -27,12 +27,12 @@ class Part:
 
 
 def part_size(count: int, width: int, dtype: np.dtype[Any]) -> int:
-    """Bytes of a file."""
+    """Return the size of a file in bytes."""
     return count * (8 + width * dtype.itemsize)
 
 
 def map_part(path: Path, count: int, width: int, dtype: np.dtype[Any], graph: Any = None) -> Part:
-    """A file whose size has been checked."""
+    """Map a file whose size has been checked."""
     ids: Any = np.memmap(path, dtype="<i8", mode="r", shape=(count,))
     rows: Any = np.memmap(
         path, dtype=dtype.newbyteorder("<"), mode="r", offset=8 * count, shape=(count, width)
@@ -41,7 +41,7 @@ def map_part(path: Path, count: int, width: int, dtype: np.dtype[Any], graph: An
 
 
 def map_parts(folder: Path, manifest: dict[str, Any]) -> list[Part]:
-    """The files that a manifest names, which have been checked. Raises RuntimeError."""
+    """Map the files that a manifest names, which have been checked. Raises RuntimeError."""
     width = manifest["dimension"]
     dtype = np.dtype(DTYPES[manifest["dtype"]])
     graphs = {name: map_graph(graph_of(folder / name)) for name in manifest["graphs"]}
@@ -52,7 +52,7 @@ def map_parts(folder: Path, manifest: dict[str, Any]) -> list[Part]:
 
 
 def write_part(path: Path, ids: NDArray[np.int64], blocks: Iterable[NDArray[Any]]) -> None:
-    """Write rows that come in `blocks` (m, D), as they are to be stored. Raises OSError."""
+    """Write a file of rows, which come in `blocks` (m, D) in their stored form. Raises OSError."""
     with path.open("wb") as file:
         file.write(ids.astype("<i8").tobytes())
         for block in blocks:

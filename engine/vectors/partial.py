@@ -1,4 +1,4 @@
-"""An index of what is embedded so far, to search in while the rest is being embedded."""
+"""Unfinished indexes of the chunks embedded so far, searched while the others are embedded."""
 
 from __future__ import annotations
 
@@ -23,38 +23,39 @@ if TYPE_CHECKING:
     from engine.encoders.embedding_cache import VectorCache
 
 FIRST_SECONDS = 2.0
-"""What is embedded sooner has its whole index at once."""
+"""No unfinished index is written before: a quick embedding gets only the whole one."""
 WORTHWHILE = 0.1
-"""Of what is searched by meaning already, the share that must be added to it: less has its place
-at the end.
-"""
+"""Minimum number of new chunks, as a share of the chunks that the present index contains."""
 NEXT_SECONDS = 10.0
-SHARE = 20  # so many times as long as it took to write the last one must pass before the next
+"""Minimum time between two unfinished indexes."""
+WAIT_PER_WRITE = 20
+"""The next index is not written before this many times the duration of the last write."""
 
 
 def newest_and_smallest_first(
     owners: Sequence[int], documents: Sequence[Document]
 ) -> NDArray[np.int64]:
-    """The rows of the chunks of documents `owners` (n,) in the order in which they are embedded:
-    documents by the sum of their places by age and by size.
+    """Return the rows of chunks (n,) in the order in which to embed them.
+
+    Documents are sorted by the sum of their places by age and by size. `owners` (n,): the document
+    of each chunk.
     """
-    by_age = sorted(documents, key=lambda one: -one.modified)
-    by_size = sorted(documents, key=lambda one: one.size)
-    places = dict.fromkeys((one.id for one in documents), 0)
-    for ordered in (by_age, by_size):
+    newest_first = sorted(documents, key=lambda document: -document.modified)
+    smallest_first = sorted(documents, key=lambda document: document.size)
+    places = {document.id: 0 for document in documents}
+    for ordered in (newest_first, smallest_first):
         for place, document in enumerate(ordered):
             places[document.id] += place
-    return np.argsort([places.get(owner, 0) for owner in owners], kind="stable").astype(np.int64)
+    owner_places = [places.get(owner, 0) for owner in owners]
+    return np.argsort(owner_places, kind="stable").astype(np.int64)
 
 
 class PartialIndex:
-    """Is called with the cache whenever it has gained vectors; now and then puts an unfinished
-    index in place.
+    """Callback for new vectors in the cache, which publishes an unfinished index now and then.
 
-    Only where that finds more than the present index: one of another encoder, or that is forced
-    anew, stays until the end.
-    `index`: the latest one, on which the next is built; `ids` (n,): the chunks that are embedded
-        now.
+    Only if it finds more than the present index. An index of another encoder stays until the end,
+    and so does the present one if its rebuilding is forced. `index`: the latest one, on which the
+    next is built. `ids` (n,): the chunks to embed.
     """
 
     def __init__(
@@ -72,55 +73,54 @@ class PartialIndex:
         self._dtype = dtype
         self._info = info
         former = context.store.artifact(VectorsInfo)
-        self._former = former if former and former.folder else None
+        self._present = former if former and former.folder else None
         self.index = index
         self._due = time.monotonic() + FIRST_SECONDS
         self._worthwhile = index is None or len(ids) >= WORTHWHILE * index.count
 
     def __call__(self, cache: VectorCache, keys: NDArray[np.bytes_]) -> None:
-        """`keys` (n,): the content hashes of the chunks."""
-        started = time.monotonic()
-        if started < self._due or not self._worthwhile:
+        """Publish an index if it is time for one. `keys` (n,): content hashes of the chunks."""
+        start = time.monotonic()
+        if start < self._due or not self._worthwhile:
             return
         places = cache.find(keys)
-        there = places >= 0
-        if self.index:
-            known = self.index.keys()
-        else:
-            known = self._ids[:0]
-        fresh = there & ~np.isin(self._ids, known)
-        if not there.all() and self._finds_more(len(known) + int(fresh.sum())):
-            self._put(self._ids[fresh], CachedRows(cache, places[fresh], self._similarity))
-        took = time.monotonic() - started
-        self._due = time.monotonic() + max(NEXT_SECONDS, SHARE * took)
+        is_embedded = places >= 0
+        indexed = self.index.keys() if self.index else self._ids[:0]
+        is_new = is_embedded & ~np.isin(self._ids, indexed)
+        if not is_embedded.all() and self._finds_more(len(indexed) + int(is_new.sum())):
+            self._publish(self._ids[is_new], CachedRows(cache, places[is_new], self._similarity))
+        duration = time.monotonic() - start
+        self._due = time.monotonic() + max(NEXT_SECONDS, WAIT_PER_WRITE * duration)
 
     def _finds_more(self, count: int) -> bool:
-        former = self._former
-        info = self._info(count)
-        if former is None:
+        """Return whether an index of `count` chunks finds more than the present one."""
+        present = self._present
+        if present is None:
             return True
-        same = (former.info.chunk_encoder, former.info.encoder) == (
-            info.chunk_encoder,
-            info.encoder,
-        )
-        return (
-            same and former.fingerprint != self._context.fingerprint and count > former.info.chunks
-        )
+        info = self._info(count)
+        if present.info.chunk_encoder != info.chunk_encoder:
+            return False
+        if present.info.encoder != info.encoder:
+            return False
+        return present.fingerprint != self._context.fingerprint and count > present.info.chunks
 
-    def _put(self, ids: NDArray[np.int64], vectors: CachedRows) -> None:
+    def _publish(self, ids: NDArray[np.int64], vectors: CachedRows) -> None:
         context = self._context
-        count = len(ids) + (self.index.count if self.index else 0)
-        # no name is used twice: searchers take an index of the same name for the one that they have
+        count = len(ids)
+        if self.index:
+            count += self.index.count
+        # No name is used twice: searchers would take it for the index that they have opened.
         with context.project.building("vectors", f"{context.fingerprint}-{count}") as building:
             if self.index is None:
                 VectorIndex.build(
                     building.folder, ids, vectors, similarity=self._similarity, dtype=self._dtype
                 )
             elif self.index.updated(building.folder, ids, vectors, ()) is None:
-                return  # the whole index is built anew at the end
+                return  # the whole index is rebuilt at the end
         self.index = VectorIndex.open(context.project.path / building.name)
-        former = self._former
-        self._former = Artifact(self._info(count), INCOMPLETE, building.name)
-        context.store.put_artifact(self._former)
-        if former is not None and former.fingerprint == INCOMPLETE:  # searchers have it in memory
-            shutil.rmtree(context.project.path / former.folder, ignore_errors=True)
+        replaced = self._present
+        self._present = Artifact(self._info(count), INCOMPLETE, building.name)
+        context.store.put_artifact(self._present)
+        if replaced is not None and replaced.fingerprint == INCOMPLETE:
+            # Searchers that still use it have it mapped.
+            shutil.rmtree(context.project.path / replaced.folder, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Stage `embed`: chunks × the encoders that evaluation chose → the vector indexes.
 
-The first index is that of hybrid search. Where semantic search encodes chunks in another way it
-gets an index of its own, made after the first, so that search never waits for it.
+The first index is that of hybrid search. If semantic search encodes chunks in another way, its own
+index is built after the first, so that search never waits for it.
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ class EmbedStage(Stage):
     artifact = VectorsInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The chunks, the encoders in use, and how vectors are stored."""
+        """Return what decides the indexes: chunks, encoders in use and the form of storage."""
         snapshot.need(CorpusInfo)
         hybrid = encoder_in_use(snapshot, "hybrid")
         semantic = encoder_in_use(snapshot, "semantic")
-        found = {
+        inputs = {
             "chunks": snapshot.store.corpus_fingerprint(),
             **_encoder_inputs(snapshot, hybrid),
             "vectors": snapshot.settings.vectors.model_dump(),
         }
-        if semantic != hybrid:  # so that former indexes, which served both modes, stay valid
-            found["semantic"] = _encoder_inputs(snapshot, semantic)
-        return found
+        if semantic != hybrid:  # left out otherwise: existing indexes for both modes stay valid
+            inputs["semantic"] = _encoder_inputs(snapshot, semantic)
+        return inputs
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises UsageError for a device or precision that is not to be had here."""
+        """Check that the device and precision are available here. Raises UsageError."""
         check_device(snapshot.settings)
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DamagedError when the index on disk is not the one that was built, or its
-        adapter has been replaced.
+        """Check that the indexes on disk are those that were built, with the current adapters.
+
+        Raises DamagedError.
         """
         from engine.vectors.index import VectorIndex
 
@@ -80,8 +81,9 @@ class EmbedStage(Stage):
             _verify_semantic(snapshot, semantic)
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Embed what is new, build or update the indexes, make them current, and drop what
-        nothing names any more.
+        """Embed new chunks, build or update the indexes, publish them and delete unused vectors.
+
+        Returns the summary of the stage.
         """
         hybrid = encoder_in_use(context, "hybrid")
         semantic = encoder_in_use(context, "semantic")
@@ -98,24 +100,20 @@ class EmbedStage(Stage):
             first.publish(context.fingerprint, alone=True)
         else:
             _keep_for_semantic(context, first.info)
-            first.publish(
-                INCOMPLETE
-            )  # it is searched while the second is made; the stage is done after that
+            # Searched while the second index is built; the stage is not finished before that.
+            first.publish(INCOMPLETE)
             second = IndexBuild(context, semantic, SemanticVectorsInfo, ids)
             embedded += second.build(shared_with=first.info)
             second.publish(context.fingerprint)
             first.publish(context.fingerprint)
-        _tidy(context)
+        _delete_unused(context)
         summary: dict[str, Any] = {
             "chunks": len(ids),
             "embedded": embedded,
             "dimension": first.info.dimension,
         }
         for mode, chosen in (("hybrid", hybrid), ("semantic", semantic)):
-            if semantic == hybrid:
-                name = "encoder"
-            else:
-                name = f"{mode}_encoder"
+            name = "encoder" if semantic == hybrid else f"{mode}_encoder"
             summary[name] = "adapted" if chosen.adapter else "base"
             if chosen.adapter:
                 summary[f"{mode}_interpolation_weight"] = chosen.weight
@@ -126,35 +124,31 @@ STAGE = EmbedStage()
 
 
 def _encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str, Any]:
-    """What decides the vectors of queries and chunks."""
-    adapter = chosen.adapter
-    weight = chosen.weight
-    scope = chosen.scope
-    found: dict[str, Any] = {"encoder": encoder_fingerprint_of(snapshot, adapter, weight)}
-    found["scope"] = scope
-    return found
+    """Return what decides the vectors of queries and chunks."""
+    return {
+        "encoder": encoder_fingerprint_of(snapshot, chosen.adapter, chosen.weight),
+        "scope": chosen.scope,
+    }
 
 
-def _keep_for_semantic(context: StageContext, coming: VectorsInfo) -> None:
-    """Let semantic search keep the present first index until its own is made, before one of
-    another encoder becomes the first.
+def _keep_for_semantic(context: StageContext, following: VectorsInfo) -> None:
+    """Keep the current first index for semantic search until its own is built.
 
-    Otherwise it would use an encoder meanwhile that was not chosen for it.
+    Otherwise it would use an encoder that was not chosen for it, if the `following` first index has
+    another one.
     """
-    former = context.store.artifact(VectorsInfo)
-    if (
-        former is None
-        or former.fingerprint == INCOMPLETE
-        or context.store.artifact(SemanticVectorsInfo) is not None
-    ):
+    current = context.store.artifact(VectorsInfo)
+    if current is None or current.fingerprint == INCOMPLETE:
         return
-    if former.info.encoder != coming.encoder:
-        kept = SemanticVectorsInfo(**vars(former.info))
-        context.store.put_artifact(Artifact(kept, former.fingerprint, former.folder))
+    if context.store.artifact(SemanticVectorsInfo) is not None:
+        return
+    if current.info.encoder != following.encoder:
+        kept = SemanticVectorsInfo(**vars(current.info))
+        context.store.put_artifact(Artifact(kept, current.fingerprint, current.folder))
 
 
 def _verify_semantic(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> None:
-    """Raise DamagedError where the index of semantic search is not there or not sound."""
+    """Check the index of semantic search. Raises DamagedError if it is missing or damaged."""
     from engine.vectors.index import VectorIndex
 
     artifact = snapshot.store.artifact(SemanticVectorsInfo)
@@ -173,33 +167,35 @@ def _verify_semantic(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> None:
         )
 
 
-def _tidy(context: StageContext) -> None:
-    """All indexes are current now: superseded rows and the vectors of encoders no longer in use
-    can go.
+def _delete_unused(context: StageContext) -> None:
+    """Delete superseded rows of the database, and cached vectors of encoders no longer in use.
+
+    All indexes must be current.
     """
     lexical = context.store.artifact(LexicalInfo)
     if lexical and lexical.info.chunks_fingerprint == context.store.corpus_fingerprint():
         context.store.purge_dead()
     keep = {encoder_fingerprint_of(context, None, 1.0)}
     for kind in (VectorsInfo, SemanticVectorsInfo):
-        if (made := context.store.artifact(kind)) is not None:
-            keep.add(made.info.chunk_encoder)
-    if (
-        trained := context.store.artifact(AdapterInfo)
-    ) and trained.info.adapter:  # judged and compared again, later
-        of_chunks = chunk_adapter(
-            context.project.path / trained.info.adapter, trained.info.adapter_scope
-        )
-        with suppress(ModelError):  # an unsound one that is not in use stops nothing
+        vectors = context.store.artifact(kind)
+        if vectors is not None:
+            keep.add(vectors.info.chunk_encoder)
+    trained = context.store.artifact(AdapterInfo)
+    if trained and trained.info.adapter:
+        # People judge and compare its lists later on. If it is damaged, search works without it.
+        folder = context.project.path / trained.info.adapter
+        adapter = chunk_adapter(folder, trained.info.adapter_scope)
+        with suppress(ModelError):
             for weight in {1.0, *_contender_weights(context)}:
-                keep.add(encoder_fingerprint_of(context, of_chunks, weight if of_chunks else 1.0))
+                keep.add(encoder_fingerprint_of(context, adapter, weight if adapter else 1.0))
     open_cache(context).drop_others(keep)
 
 
 def _contender_weights(context: StageContext) -> list[float]:
-    """The interpolation weights of the candidates whose lists people are asked to compare."""
+    """Return the interpolation weights of the candidates whose lists people may compare."""
     evaluation = context.store.artifact(EvaluationInfo)
     if evaluation is None:
         return []
     contenders = evaluation.info.contenders.values()
-    return [one.interpolation_weight for one in contenders if one.interpolation_weight]
+    weights = [contender.interpolation_weight for contender in contenders]
+    return [weight for weight in weights if weight]

@@ -1,3 +1,1 @@
-"""Queries that people wrote: imported, with and without judgments; those of BEIR folders; those
-that documents hold.
-"""
+"""Queries that people wrote: imported ones, those of BEIR folders, and those in documents."""

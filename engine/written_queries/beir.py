@@ -1,7 +1,6 @@
 """BEIR folders (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv) and JSONL files of queries.
 
-A line that is not what it should be raises DatasetError, which names the file, the line and what is
-missing.
+A malformed line raises DatasetError, which names the file, the line and the problem.
 """
 
 from __future__ import annotations
@@ -18,16 +17,17 @@ from engine.core.errors import DatasetError
 from engine.core.records import WRITTEN_KINDS, FurtherAnswer, JudgedQuery, QueryKind, ReadDocument
 
 BEIR_CORPUS = "corpus.jsonl"
-MAX_GRADE = 20  # 2^grade − 1 is what it weighs
-_BEGINNING = 200  # characters of a document by which its first chunk is found
-_MAX_LINE_LENGTH = 16 * 2**20  # bytes
-_MAX_ARRAY_LENGTH = 512 * 2**20  # bytes
+MAX_GRADE = 20
+"""Highest grade, whose gain is 2^grade − 1."""
+_BEGINNING = 200
+"""Number of characters of a document by which its first chunk is found."""
+_MAX_LINE_LENGTH = 16 * 2**20
+_MAX_ARRAY_LENGTH = 512 * 2**20
+"""Maximum lengths in bytes."""
 
 
 class MalformedError(DatasetError):
-    """What stands at `place`, a file or a line of it, is not what it should be: the `problem` in
-    words.
-    """
+    """A malformed file or line: its `place`, and the `problem` in words."""
 
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(
@@ -39,11 +39,11 @@ class MalformedError(DatasetError):
 
 @dataclass(frozen=True, slots=True)
 class ImportedQuery:
-    """A training query that the user brings.
+    """A training query from a user's file.
 
-    `document` names where the evidence stands: a title, path or id. `grade`: how relevant that is,
-    from 1; a query may come several times, with other evidence. `kind`: what it is worded as,
-    `imported` where its file does not say it.
+    `document`: title, path or id of the document with the evidence. `grade`: the relevance of the
+    evidence, from 1; a query may occur several times, with different evidence. `kind`: how it is
+    worded; `imported` if its file does not say. `validation`: it only decides when training stops.
     """
 
     text: str
@@ -51,15 +51,16 @@ class ImportedQuery:
     document: str | None = None
     grade: int | None = None
     kind: QueryKind = "imported"
+    validation: bool = False
 
 
 class BeirReader:
-    """Reads corpus.jsonl: one document per line. An entry without text has its title as text."""
+    """Reads corpus.jsonl, one document per line; an entry without text has its title as text."""
 
     formats = frozenset({"beir"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
-        """See `Reader.read`.
+        """Yield the documents, see `Reader.read`.
 
         Raises DatasetError for a line without _id or text, and for an _id that occurs twice.
         """
@@ -71,9 +72,9 @@ class BeirReader:
             seen.add(key)
             text = _text(row, "text", place)
             title = _text(row, "title", place, "")
-            yield ReadDocument(
-                title.strip(), text if text.strip() else title, external_id=key, format="beir"
-            )
+            if not text.strip():
+                text = title
+            yield ReadDocument(title.strip(), text, external_id=key, format="beir")
         if not seen:
             raise MalformedError(str(path), "it holds no documents")
 
@@ -82,29 +83,31 @@ READER = BeirReader()
 
 
 def begins_corpus(path: Path) -> bool:
-    """Whether the first line of a corpus.jsonl is an entry of a BEIR data set; one that is
-    closed to us is taken for it.
+    """Return whether the first line of a corpus.jsonl is an entry of a BEIR data set.
+
+    A file that cannot be read is taken for one.
     """
     try:
         with path.open("rb") as file:
-            first = next(
-                filter(bytes.strip, iter(lambda: file.readline(_MAX_LINE_LENGTH), b"")), b""
-            )
+            first = file.readline(_MAX_LINE_LENGTH)
+            while first and not first.strip():
+                first = file.readline(_MAX_LINE_LENGTH)
     except OSError:
         return True
     try:
         entry = json.loads(first.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return False
-    return isinstance(entry, dict) and "_id" in entry and bool({"text", "title"} & entry.keys())
+    if not isinstance(entry, dict) or "_id" not in entry:
+        return False
+    return "text" in entry or "title" in entry
 
 
 def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
-    """The judged queries of a BEIR folder: queries.jsonl with qrels/`split`.tsv, in the order of
-    queries.jsonl.
+    """Read the judged queries of a BEIR folder: queries.jsonl with qrels/`split`.tsv, in order.
 
-    `grades` holds (document id, score) for scores above 0; queries without any are left out. Raises
-    DatasetError.
+    `grades` are the (document id, score) with scores above 0; queries without any are left out.
+    Raises DatasetError.
     """
     grades = _read_qrels(folder / "qrels" / f"{split}.tsv")
     judged = []
@@ -121,12 +124,12 @@ def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
 
 
 def read_evidence_questions(path: Path) -> list[JudgedQuery]:
-    """Judged queries of a JSONL file of {"query", "evidence": [...], "path"?, "also"?}: a chunk
-    that holds evidence is right.
+    """Read judged queries from a JSONL file of {"query", "evidence": [...], "path"?, "also"?}.
 
-    `also` is a list of {"path", "evidence"}: further documents that answer. The key is the first 16
-    hex digits of a sha256 over query, evidence and path, so that a second import changes nothing,
-    and one with another `also` replaces it.
+    A chunk that contains evidence is relevant. `also` is a list of {"path", "evidence"}: further
+    documents that answer. The key is the first 16 hex digits of a sha256 over query, evidence and
+    path, so that a second import changes nothing, and one with another `also` replaces the first.
+    Raises DatasetError.
     """
     judged: dict[str, JudgedQuery] = {}
     for place, row in _json_lines(path):
@@ -134,41 +137,47 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
         evidence = _evidence(row, ("evidence",), place)
         if not evidence:
             raise MalformedError(place, "the key 'evidence' is missing or empty")
-        where = _text(row, "path", place, "") or None
-        key = hashlib.sha256(json.dumps([text, evidence, where]).encode()).hexdigest()[:16]
-        also = _further_answers(row, place)
-        former = judged.setdefault(key, JudgedQuery(key, text, evidence, path=where))
-        judged[key] = replace(former, also=tuple(dict.fromkeys((*former.also, *also))))
+        path_in_corpus = _text(row, "path", place, "") or None
+        content = json.dumps([text, evidence, path_in_corpus])
+        key = hashlib.sha256(content.encode()).hexdigest()[:16]
+        query = judged.get(key) or JudgedQuery(key, text, evidence, path=path_in_corpus)
+        also = dict.fromkeys((*query.also, *_read_further_answers(row, place)))
+        judged[key] = replace(query, also=tuple(also))
     return list(judged.values())
 
 
 def read_training_queries(path: Path) -> list[ImportedQuery]:
-    """Training queries of a file: of qrels/SPLIT.tsv in a BEIR folder one for each answer, the
-    best first, with its score as grade and the beginning of the document as evidence; else see
-    `read_queries_jsonl`. Raises DatasetError.
+    """Read training queries from qrels/SPLIT.tsv of a BEIR folder, or as `read_queries_jsonl`.
+
+    From qrels, there is one query for each answer, the best first, with the score as grade and the
+    beginning of the document as evidence. Raises DatasetError.
     """
     if path.suffix != ".tsv":
         return read_queries_jsonl(path)
     folder = path.parent.parent
     texts = {document.external_id: document.text for document in READER.read(folder / BEIR_CORPUS)}
-    return [
-        ImportedQuery(judged.text, (texts[document][:_BEGINNING],), document, min(grade, MAX_GRADE))
-        for judged in read_beir_judgments(folder, path.stem)
-        for document, grade in sorted(judged.grades, key=lambda one: -one[1])
-        if document in texts
-    ]
+    queries = []
+    for judged in read_beir_judgments(folder, path.stem):
+        for document, grade in sorted(judged.grades, key=lambda item: -item[1]):
+            if document in texts:
+                evidence = (texts[document][:_BEGINNING],)
+                grade = min(grade, MAX_GRADE)
+                queries.append(ImportedQuery(judged.text, evidence, document, grade))
+    return queries
 
 
 def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
-    """Training queries: JSONL or one JSON array of {"query" or "text", "evidence" or
-    "evidence_list"?, "document" or "doc"?, "grade"?, "kind"?}.
+    """Read training queries from JSONL or a JSON array.
 
-    Evidence is a string or a list of strings. A kind that is none of `WRITTEN_KINDS` counts as
-    none.
+    Each is an object with "query" or "text", and optionally "evidence" or "evidence_list",
+    "document" or "doc", "grade" and "kind". Evidence is a string or a list of strings. A kind that
+    is not among `WRITTEN_KINDS` is ignored. Raises DatasetError.
     """
+    rows = _json_array(path) if _starts_array(path) else _json_lines(path)
     queries = []
-    for place, row in _json_array(path) if _starts_array(path) else _json_lines(path):
-        text = _text(row, "query" if "query" in row or "text" not in row else "text", place)
+    for place, row in rows:
+        text_key = "text" if "text" in row and "query" not in row else "query"
+        text = _text(row, text_key, place)
         if not text.strip():
             raise MalformedError(place, "the query is empty")
         document = _text(row, "document" if "document" in row else "doc", place, "")
@@ -178,37 +187,42 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
                 place, f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}"
             )
         evidence = _evidence(row, ("evidence", "evidence_list"), place)
-        queries.append(ImportedQuery(text, evidence, document or None, grade, _kind(row)))
+        queries.append(ImportedQuery(text, evidence, document or None, grade, _read_kind(row)))
     return queries
 
 
-def _kind(row: dict[str, Any]) -> QueryKind:
-    return next((kind for kind in WRITTEN_KINDS if kind == row.get("kind")), "imported")
+def _read_kind(row: dict[str, Any]) -> QueryKind:
+    for kind in WRITTEN_KINDS:
+        if kind == row.get("kind"):
+            return kind
+    return "imported"
 
 
-def _further_answers(row: dict[str, Any], place: str) -> tuple[FurtherAnswer, ...]:
+def _read_further_answers(row: dict[str, Any], place: str) -> tuple[FurtherAnswer, ...]:
     entries = row.get("also") or []
     if not isinstance(entries, list):
         raise MalformedError(place, "the key 'also' is not a list")
-    return tuple(
-        _further_answer(_object(entry, f"{place}, 'also'"), f"{place}, 'also'") for entry in entries
-    )
-
-
-def _further_answer(entry: dict[str, Any], place: str) -> FurtherAnswer:
-    path = _text(entry, "path", place, "") or None
-    evidence = _evidence(entry, ("evidence",), place)
-    if path is None and not evidence:
-        raise MalformedError(place, "an entry has neither 'path' nor 'evidence'")
-    return FurtherAnswer(path, evidence)
+    place = f"{place}, 'also'"
+    answers = []
+    for item in entries:
+        entry = _object(item, place)
+        path = _text(entry, "path", place, "") or None
+        evidence = _evidence(entry, ("evidence",), place)
+        if path is None and not evidence:
+            raise MalformedError(place, "an entry has neither 'path' nor 'evidence'")
+        answers.append(FurtherAnswer(path, evidence))
+    return tuple(answers)
 
 
 def _read_qrels(path: Path) -> dict[str, dict[str, int]]:
+    """Read the scores above 0: query id → document id → score."""
     grades: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(_lines(path), 1):
-        cells = line.rstrip("\n").split("\t")
-        if not line.strip() or (number == 1 and len(cells) == 3 and not _is_number(cells[2])):
+    for number, line in enumerate(_read_lines(path), 1):
+        if not line.strip():
             continue
+        cells = line.rstrip("\n").split("\t")
+        if number == 1 and len(cells) == 3 and not _is_number(cells[2]):
+            continue  # the header
         if len(cells) != 3 or not _is_number(cells[2]):
             raise MalformedError(
                 f"{path}, line {number}", "it is not 'query-id TAB corpus-id TAB score'"
@@ -226,15 +240,15 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _lines(path: Path, longest: int = _MAX_LINE_LENGTH) -> Iterator[str]:
+def _read_lines(path: Path, max_length: int = _MAX_LINE_LENGTH) -> Iterator[str]:
     number = 0
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(longest + 1), b""), 1):
-                if len(line) > longest:
-                    raise MalformedError(
-                        f"{path}, line {number}", f"it is longer than {longest // 2**20} MB"
-                    )
+            while line := file.readline(max_length + 1):
+                number += 1
+                if len(line) > max_length:
+                    problem = f"it is longer than {max_length // 2**20} MB"
+                    raise MalformedError(f"{path}, line {number}", problem)
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise MalformedError(f"{path}, line {number}", "it is not UTF-8") from error
@@ -243,27 +257,29 @@ def _lines(path: Path, longest: int = _MAX_LINE_LENGTH) -> Iterator[str]:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place for error messages, object) of each line that is not blank."""
-    for number, line in enumerate(_lines(path), 1):
+    """Yield the object of each line that is not blank, after its place for error messages."""
+    for number, line in enumerate(_read_lines(path), 1):
         if line.strip():
             place = f"{path}, line {number}"
-            yield place, _object(_parsed(line, place), place)
+            yield place, _object(_parse(line, place), place)
 
 
 def _json_array(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, row in enumerate(_parsed("".join(_lines(path, _MAX_ARRAY_LENGTH)), str(path)), 1):
+    """Yield the objects of an array, each after its place for error messages."""
+    text = "".join(_read_lines(path, _MAX_ARRAY_LENGTH))
+    for number, row in enumerate(_parse(text, str(path)), 1):
         place = f"{path}, item {number}"
         yield place, _object(row, place)
 
 
 def _starts_array(path: Path) -> bool:
-    return next(
-        (line.lstrip().startswith("[") for line in _lines(path, _MAX_ARRAY_LENGTH) if line.strip()),
-        False,
-    )
+    for line in _read_lines(path, _MAX_ARRAY_LENGTH):
+        if line.strip():
+            return line.lstrip().startswith("[")
+    return False
 
 
-def _parsed(text: str, place: str) -> Any:
+def _parse(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -287,10 +303,10 @@ def _text(row: dict[str, Any], key: str, place: str, default: str | None = None)
     value = row.get(key)
     if value is None and default is not None:
         return default
+    if key not in row:
+        raise MalformedError(place, f"the key '{key}' is missing")
     if not isinstance(value, str):
-        raise MalformedError(
-            place, f"the key '{key}' is {'missing' if key not in row else 'not a string'}"
-        )
+        raise MalformedError(place, f"the key '{key}' is not a string")
     return visible(clean(value))
 
 
@@ -298,27 +314,21 @@ def _evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[s
     key = next((key for key in keys if row.get(key) is not None), None)
     if key is None:
         return ()
-    if isinstance(row[key], str):
-        values = [row[key]]
-    else:
-        values = row[key]
+    values = [row[key]] if isinstance(row[key], str) else row[key]
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise MalformedError(place, f"the key '{key}' is neither a string nor a list of strings")
     return tuple(visible(clean(value)) for value in values if value.strip())
 
 
 def _unreadable(path: Path, error: OSError) -> DatasetError:
+    hint = (
+        f"Check the path. A BEIR folder holds {BEIR_CORPUS}, queries.jsonl and qrels/; a single"
+        " file is JSONL."
+    )
     if path.suffix == ".tsv":
-        others = sorted(item.name for item in path.parent.glob("*.tsv"))
-    else:
-        others = []
-    if others:
-        hint = f"Give the split a name from {', '.join(others)}."
-    else:
-        hint = (
-            f"Check the path. A BEIR folder holds {BEIR_CORPUS}, queries.jsonl and qrels/; a single"
-            " file is JSONL."
-        )
+        others = sorted(file.name for file in path.parent.glob("*.tsv"))
+        if others:
+            hint = f"Give the split a name from {', '.join(others)}."
     return DatasetError(
         f"{path} cannot be read.", f"{error.strerror}.", hint, code="dataset-unreadable"
     )

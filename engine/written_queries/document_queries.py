@@ -1,7 +1,7 @@
-"""Queries that documents hold: texts in which people already say what a passage is about.
+"""Queries in documents: texts in which people already say what a passage is about.
 
-They differ from other lines mostly in how they are set (a heading, a caption, a line that asks with
-a paragraph below it), so that this holds in any language; lists of words are short.
+They are recognised mostly by their layout (a heading, a caption, a question above a paragraph), so
+that this works in any language; lists of words are short.
 """
 
 from __future__ import annotations
@@ -10,51 +10,43 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import PurePosixPath
 from posixpath import dirname, join, normpath
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from engine.core.characters import visible
-from engine.core.records import Chunk, DocumentQuery, Heading, Origin, ReadDocument
+from engine.core.records import Chunk, Document, DocumentQuery, Heading, Origin, ReadDocument
 from engine.project.store.store import Store
 
-MAX_ANSWERS = (
-    3  # a text that stands over more passages, such as "Introduction", says nothing of any
-)
+MAX_ANSWERS = 3
+"""A text above more passages, such as "Introduction", says nothing about any of them."""
 _MAX_LENGTH = 200
 _MAX_WORDS = 30
-_MAX_LINE_LENGTH = (
-    400  # characters of a line that may be a question, a caption or a term with what it means
-)
-_MAX_TERM = 6  # words
-_MIN_REST = 40  # characters that a passage has beside the query
-_HEAD = 2000  # characters at the beginning of a text in which its title may stand
-_MAILS = ("eml", "msg")
-_PAGES = (
-    "",
-    ".html",
-    ".htm",
-    ".md",
-    "/index.html",
-    "/index.md",
-    "/README.md",
-)  # what a link may leave out
+_MAX_LINE_LENGTH = 400
+"""Maximum length of a line that may be a question, a caption or a term with its definition."""
+_MAX_TERM_WORDS = 6
+_MIN_REST = 40
+"""Minimum number of characters that a passage has besides the query."""
+_HEAD = 2000
+"""Number of characters at the beginning of a text that may contain its title."""
+_MAIL_FORMATS = ("eml", "msg")
+_LINK_ENDINGS = ("", ".html", ".htm", ".md", "/index.html", "/index.md", "/README.md")
+"""What a link may leave out at the end of a path."""
 
 _WORD = re.compile(r"[^\W_]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
-_UNSPACED = (  # from here on, scripts put no blanks between words: two characters count as one
-    "\u2e80"
-)
+_UNSPACED = "\u2e80"
+"""First character of scripts without blanks between words, where two characters count as a word."""
 # fmt: off
-_LESS = frozenset((
+_FUNCTION_WORDS = frozenset((
     "also", "and", "are", "das", "dem", "den", "der", "des", "die", "ein", "eine", "for", "from", "has", "how", "las", "les",  # noqa: E501
     "los", "och", "pour", "the", "und", "une", "von", "was", "with", "zum", "zur",
 ))
-_LINK = frozenset((
+_LINK_WORDS = frozenset((
     "back", "click", "continue", "details", "download", "here", "hier", "home", "index", "learn", "link", "mehr",  # noqa: E501
     "more", "next", "page", "previous", "read", "see", "skip", "this", "top", "weiter", "weiterlesen", "zurück",  # noqa: E501
 ))
@@ -79,7 +71,7 @@ _TICKET = re.compile(
 _NUMBER = re.compile(
     r"^\s*(?:§\s*)?(?:\d{1,2}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,2})+|[A-Z](?=[.)])|[IVX]+(?=[.)]))[.):]*\s+(?=\S)"
 )
-_MARKER = re.compile(r"^\s*(?:[-–—•·▪◦*+]\s+)+")  # of a list
+_LIST_MARKER = re.compile(r"^\s*(?:[-–—•·▪◦*+]\s+)+")
 _QUESTION = re.compile(
     r"\s*(?:[-•*#]+\s+)?[*_]*(?P<label>(?:[QFPD]|Question|Frage|Pregunta|Domanda|Вопрос|問|问)\s*\d{0,3}\s*[.:：)]|\d{1,3}[.)])?"
     r"[*_]*\s*(?:\d{1,2}\s+)?(?P<text>[^\s*_].*[?？؟])[*_\s]*"
@@ -92,8 +84,9 @@ _CAPTION = re.compile(
     r" \t]*(?-i:[a-zß-öø-ÿа-я]).*){0,2})",
     re.IGNORECASE | re.MULTILINE,
 )
-_ASKING = ("?", "？", "؟")
-_BLANKS = re.compile(r"(?:[.…_]\s?){3}|\t\s*\d+\s*$")  # of a list of figures, or of a form
+_QUESTION_MARKS = ("?", "？", "؟")
+_FILLERS = re.compile(r"(?:[.…_]\s?){3}|\t\s*\d+\s*$")
+"""Dots and lines in a list of figures or a form."""
 _TERM = re.compile(
     r"\s*(?:[-•*]\s+)?[*_\"“„«]*(?P<text>[^\W\d_][\w ()'’&/.,-]{1,59}?)[*_”\"»“]*"
     r"\s*(?:[:：=]|\s(?:[–—-]|means|shall"
@@ -101,8 +94,8 @@ _TERM = re.compile(
 )
 
 
-class _Found(NamedTuple):
-    """A text that stands at text[start:end] of a document, and where what answers it begins."""
+class _Candidate(NamedTuple):
+    """A query at text[start:end] of a document, and the offset at which its answer begins."""
 
     origin: Origin
     text: str
@@ -112,289 +105,319 @@ class _Found(NamedTuple):
 
 
 def document_queries(store: Store) -> list[DocumentQuery]:
-    """All that the documents of a project hold, in an order that stays: by path and place, links
-    at the end.
+    """Return the queries in the documents of a project, by path and position, links at the end.
 
-    A link answers to the document that it leads to, if that is one of the project. Left out is what
-    more than `MAX_ANSWERS` passages would answer, and what says the same of the same passage as one
-    before it. Entries of one title count as one: they are parts of an article.
+    A link is a query for the document that it leads to, if that belongs to the project. Left out
+    are queries that more than `MAX_ANSWERS` passages would answer, and repetitions for the same
+    passage. Entries of one title are parts of an article, and count as one answer.
     """
     documents = store.documents()
-    paths = {one.id: one for one in documents}
-    places = {(one.source, one.path): one.id for one in documents}
+    by_id = {document.id: document for document in documents}
+    by_path = {(document.source, document.path): document.id for document in documents}
     distinct: dict[tuple[str, int, int | None], DocumentQuery] = {}
     answers: dict[str, set[object]] = defaultdict(set)
-    for query in sorted(store.document_queries(), key=lambda one: one.origin == "link"):
+    for query in sorted(store.document_queries(), key=lambda query: query.origin == "link"):
         if query.origin == "link":
-            holder = paths[query.written_in]
-            names = (_joined(holder.path, query.target) + ending for ending in _PAGES)
-            target = next(
-                (places[holder.source, name] for name in names if (holder.source, name) in places),
-                0,
-            )
-            if target in (0, query.written_in):
+            target = _find_target(query, by_id[query.written_in], by_path)
+            if target is None:
                 continue
             query = replace(query, document_id=target)
-        key = " ".join(folded_words(query.text))
-        if (key, query.document_id, query.chunk_id) not in distinct:
-            entry = query.origin == "title" and paths[query.document_id].external_id is not None
-            answers[key].add("an article" if entry else (query.document_id, query.chunk_id))
-            distinct[key, query.document_id, query.chunk_id] = query
-    return [query for (key, *_), query in distinct.items() if len(answers[key]) <= MAX_ANSWERS]
+        text = " ".join(folded_words(query.text))
+        key = (text, query.document_id, query.chunk_id)
+        if key in distinct:
+            continue
+        distinct[key] = query
+        is_entry = by_id[query.document_id].external_id is not None
+        if query.origin == "title" and is_entry:
+            answers[text].add("an article")
+        else:
+            answers[text].add((query.document_id, query.chunk_id))
+    return [query for (text, *_), query in distinct.items() if len(answers[text]) <= MAX_ANSWERS]
+
+
+def _find_target(
+    link: DocumentQuery, holder: Document, by_path: Mapping[tuple[str, str], int]
+) -> int | None:
+    """Return the other document of the project that a link leads to, if any."""
+    path = _resolve_link(holder.path, link.target)
+    for ending in _LINK_ENDINGS:
+        target = by_path.get((holder.source, path + ending))
+        if target is not None:
+            return target if target != link.written_in else None
+    return None
 
 
 def queries_in(read: ReadDocument, path: str, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
-    """What a document holds that is stored at `path` as `chunks`, which have their ids; links by
-    what they name.
+    """Return the queries in a document that is stored at `path` as `chunks`.
+
+    The chunks have their ids already. Links carry the target that they name.
     """
     if not chunks:
         return []
-    row = chunks[0].document_id
+    document_id = chunks[0].document_id
     starts = [chunk.start for chunk in chunks]
-    queries = list(_of_whole(read, path, row))
-    known: set[tuple[str, int | None]] = {
-        (" ".join(folded_words(query.text)), None) for query in queries
-    }
-    for found in (
-        *_headings(read),
-        *_questions(read),
-        *_captions(read),
-        *_terms(read, path),
-        *_marked(read),
-    ):
-        key = " ".join(folded_words(found.text))
-        chunk = chunks[max(0, bisect_right(starts, found.answer) - 1)]
+    queries: list[DocumentQuery] = []
+    known: set[tuple[str, int | None]] = set()
+    title = _find_title(read, path, document_id)
+    if title is not None:
+        queries.append(title)
+        known.add((" ".join(folded_words(title.text)), None))
+    candidates = chain(
+        _find_headings(read),
+        _find_questions(read),
+        _find_captions(read),
+        _find_terms(read, path),
+        _find_marked(read),
+    )
+    for candidate in candidates:
+        key = " ".join(folded_words(candidate.text))
+        chunk = chunks[max(0, bisect_right(starts, candidate.answer) - 1)]
         if known.isdisjoint(((key, None), (key, chunk.id))):
             known.add((key, chunk.id))
             queries.append(
-                DocumentQuery(found.text, found.origin, chunk.id, row, found.start, found.end, row)
+                DocumentQuery(
+                    candidate.text,
+                    candidate.origin,
+                    chunk.id,
+                    document_id,
+                    candidate.start,
+                    candidate.end,
+                    document_id,
+                )
             )
     for mark in read.marked:
-        text = _on_one_line(mark.text)
-        if mark.origin == "link" and _says(text, _LINK) and "://" not in text:
-            queries.append(
-                DocumentQuery(text, "link", None, row, written_in=row, target=mark.target)
+        text = _join_lines(mark.text)
+        if mark.origin == "link" and _is_meaningful(text, _LINK_WORDS) and "://" not in text:
+            link = DocumentQuery(
+                text, "link", None, document_id, written_in=document_id, target=mark.target
             )
+            queries.append(link)
     return queries
 
 
 def folded_words(text: str) -> list[str]:
-    """The words of a text without case, accents and punctuation: by these, texts are compared."""
-    plain = text.casefold()
-    if not plain.isascii():
-        plain = "".join(
-            char for char in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(char)
-        )
-    return _WORD.findall(plain)
+    """Return the words of a text without case, accents and punctuation, for comparison."""
+    folded = text.casefold()
+    if not folded.isascii():
+        decomposed = unicodedata.normalize("NFKD", folded)
+        folded = "".join(char for char in decomposed if not unicodedata.combining(char))
+    return _WORD.findall(folded)
 
 
 def without_marks(subject: str) -> str:
-    """A subject without the marks of answers and tickets."""
+    """Return a mail's subject without the marks of replies and tickets."""
     text = _TICKET.sub(" ", subject)
-    while found := _PREFIX.match(text):
-        text = text[found.end() :]
+    while prefix := _PREFIX.match(text):
+        text = text[prefix.end() :]
     return " ".join(text.split())
 
 
-def _says(text: str, less: frozenset[str] = _LESS, least: int = 2) -> bool:
-    """Whether a text has `least` words that mean something, and is no passage itself."""
-    words = _LETTERS.findall(text.casefold())
-    known = less | _LESS
-    if (least > 1 and " " not in text and text.isascii()) or _BLANKS.search(text):
+def _is_meaningful(
+    text: str, ignored: frozenset[str] = _FUNCTION_WORDS, min_words: int = 2
+) -> bool:
+    """Return whether a text has at least `min_words` content words, and is no passage itself.
+
+    `ignored`: words that do not count, besides function words.
+    """
+    if min_words > 1 and " " not in text and text.isascii():
         return False
-    content = sum(
-        len(word) / 2 if word >= _UNSPACED else len(word) > 2 and word not in known
-        for word in words
-    )
-    return content >= least and len(words) <= _MAX_WORDS and len(text) <= _MAX_LENGTH
+    words = _LETTERS.findall(text.casefold())
+    if len(words) > _MAX_WORDS or len(text) > _MAX_LENGTH or _FILLERS.search(text):
+        return False
+    content = 0.0
+    for word in words:
+        if word >= _UNSPACED:
+            content += len(word) / 2
+        elif len(word) > 2 and word not in ignored and word not in _FUNCTION_WORDS:
+            content += 1
+    return content >= min_words
 
 
-def _on_one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-def _joined(path: str, target: str) -> str:
-    """The path that a link in the document at `path` leads to; empty for one that leads
-    elsewhere.
-    """
+def _resolve_link(path: str, target: str) -> str:
+    """Return the path to which a link in the document at `path` leads; empty for other places."""
     try:
         parts = urlsplit(target.strip())
     except ValueError:
         return ""
     if parts.scheme or parts.netloc or not parts.path:
         return ""
-    named = unquote(parts.path).replace("\\", "/")
-    return normpath(named.lstrip("/") if named.startswith("/") else join(dirname(path), named))
+    linked = unquote(parts.path).replace("\\", "/")
+    if linked.startswith("/"):
+        return normpath(linked.lstrip("/"))
+    return normpath(join(dirname(path), linked))
 
 
-def _of_whole(read: ReadDocument, path: str, row: int) -> Iterator[DocumentQuery]:
-    """The title of a document that people gave it, or the subject of a mail without the marks of
-    answers and tickets.
+def _find_title(read: ReadDocument, path: str, document_id: int) -> DocumentQuery | None:
+    """Return the title that people gave a document, or the subject of a mail.
+
+    None if there is none, or if it says nothing.
     """
-    text = _MARKER.sub("", " ".join(read.title.split()))
-    origin: Origin = "subject" if read.format in _MAILS else "title"
+    text = _LIST_MARKER.sub("", " ".join(read.title.split()))
+    origin: Origin = "subject" if read.format in _MAIL_FORMATS else "title"
     if origin == "subject":
         text = without_marks(text)
-    elif read.format == "txt" and not _stands_alone(read.text):
-        return
+    elif read.format == "txt" and not _begins_with_title(read.text):
+        return None
+    if _NO_TITLE.match(text) or not _is_meaningful(text):
+        return None
+    if len(read.text.strip()) - len(text) < _MIN_REST:
+        return None
+    if _is_file_name(text, path, read):
+        return None
+    start, end = _find_words(text, read.text, 0, _HEAD) or (-1, -1)
+    return DocumentQuery(text, origin, None, document_id, start, end, document_id)
+
+
+def _is_file_name(title: str, path: str, read: ReadDocument) -> bool:
+    """Return whether a title is only the file's name, and no line of the text."""
+    if read.external_id is not None:
+        return False
     name = PurePosixPath(path)
-    words = folded_words(text)
-    named = read.external_id is None and words in (folded_words(name.stem), folded_words(name.name))
-    written = any(folded_words(line) == words for _, line in _lines(read.text, 0, _HEAD))
-    if (
-        (named and not written)
-        or _NO_TITLE.match(text)
-        or not _says(text)
-        or len(read.text.strip()) - len(text) < _MIN_REST
-    ):
-        return
-    start, end = _place(text, read.text, 0, _HEAD) or (-1, -1)
-    yield DocumentQuery(text, origin, None, row, start, end, row)
+    words = folded_words(title)
+    if words not in (folded_words(name.stem), folded_words(name.name)):
+        return False
+    return all(folded_words(line) != words for _, line in _split_lines(read.text, 0, _HEAD))
 
 
-def _place(words: str, text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Where `words` stand first in a piece of a text, however they are broken into lines and
-    whatever their case.
-    """
-    found = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE).search(
-        text, start, end
-    )
-    if found:
-        return found.span()
+def _find_words(words: str, text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Return the first span of words in a part of a text, in any case and across lines."""
+    pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
+    match = pattern.search(text, start, end)
+    if match:
+        return match.span()
     return None
 
 
-def _stands_alone(text: str) -> bool:
-    """Whether the first line of a text is set off as its title, and no beginning of a sentence."""
+def _begins_with_title(text: str) -> bool:
+    """Return whether the first line of a text is set off, and no beginning of a sentence."""
     first, _, rest = text.strip().partition("\n")
-    below = rest.partition("\n")[0].strip()
-    return not below.strip("=-*#~_") and not first.rstrip().endswith((".", ",", ";", ":"))
+    second = rest.partition("\n")[0].strip()
+    is_set_off = not second.strip("=-*#~_")
+    return is_set_off and not first.rstrip().endswith((".", ",", ";", ":"))
 
 
-def _lines(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, str]]:
-    """The lines of a piece of a text that are not blank, each with where it begins."""
+def _split_lines(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a part of a text that are not blank, each after its offset."""
     for line in text[start:end].split("\n"):
         if line.strip():
             yield start, line
         start += len(line) + 1
 
 
-def _sections(read: ReadDocument) -> Iterator[tuple[Heading, int]]:
-    """Each heading, and where the next one begins."""
+def _split_sections(read: ReadDocument) -> Iterator[tuple[Heading, int]]:
+    """Yield each heading, and the end of its section."""
     ends = (*(heading.start for heading in read.headings[1:]), len(read.text))
     return zip(read.headings, ends, strict=False)
 
 
-def _headings(read: ReadDocument) -> Iterator[_Found]:
-    """Headings with text below them that come once in the document, without their numbers."""
+def _find_headings(read: ReadDocument) -> Iterator[_Candidate]:
+    """Yield headings with text below that occur once in the document, without their numbers."""
     text = read.text
-    times = Counter(heading.title for heading in read.headings)
-    for heading, end in _sections(read):
+    counts = Counter(heading.title for heading in read.headings)
+    for heading, end in _split_sections(read):
         line_end = text.find("\n", heading.start, end)
-        title = _NUMBER.sub("", _MARKER.sub("", heading.title)).strip(" *_:")
-        place = _place(title, text, heading.start, end)
-        if place is None or place[0] >= line_end:
-            place = heading.start, line_end
-        below = text.find("\n", place[1], end)
-        if below >= 0:
-            body = text[below:end].lstrip("\n\t =-")
-        else:
-            body = ""
-        if (
-            times[heading.title] > 1
-            or len(body.strip()) < _MIN_REST
-            or not _says(title)
-            or title[-1] in _ASKING
-        ):
+        title = _NUMBER.sub("", _LIST_MARKER.sub("", heading.title)).strip(" *_:")
+        span = _find_words(title, text, heading.start, end)
+        if span is None or span[0] >= line_end:
+            span = (heading.start, line_end)
+        body_start = text.find("\n", span[1], end)
+        body = text[body_start:end].lstrip("\n\t =-") if body_start >= 0 else ""
+        if counts[heading.title] > 1 or len(body.strip()) < _MIN_REST:
             continue
-        yield _Found("heading", title, *place, end - len(body))
+        if _is_meaningful(title) and title[-1] not in _QUESTION_MARKS:
+            yield _Candidate("heading", title, *span, end - len(body))
 
 
-def _questions(read: ReadDocument) -> Iterator[_Found]:
-    """Lines that ask, with a paragraph below them that does not: apart from others, or labelled
-    as questions.
-    """
+def _find_questions(read: ReadDocument) -> Iterator[_Candidate]:
+    """Yield questions above a paragraph that is none, if they are set off or labelled."""
     headings = {heading.start for heading in read.headings}
-    before = -2
-    for (start, line), (below, answer) in pairwise(_lines(read.text)):
-        apart = read.text.count("\n", max(0, before), start) > 1 or before < 0 or start in headings
-        before = start + len(line)
-        if len(line) <= _MAX_LINE_LENGTH:
-            found = _QUESTION.fullmatch(line)
-        else:
-            found = None
-        if found is None or len(answer.strip()) < _MIN_REST or answer.rstrip(" *_")[-1:] in _ASKING:
+    last_end = -2
+    for (start, line), (answer_start, answer) in pairwise(_split_lines(read.text)):
+        blank_above = last_end < 0 or read.text.count("\n", last_end, start) > 1
+        last_end = start + len(line)
+        if len(line) > _MAX_LINE_LENGTH or len(answer.strip()) < _MIN_REST:
             continue
-        text = found["text"]
-        set_off = (
-            apart
-            and read.format not in _MAILS
-            and not text[0].islower()
-            and text[0] not in "\"'“”„«»‘’>|"
-        )
-        if (found["label"] or set_off) and _says(text) and not _SENTENCE_END.search(text):
-            yield _Found("faq", text, start + found.start("text"), start + found.end("text"), below)
+        match = _QUESTION.fullmatch(line)
+        if match is None or answer.rstrip(" *_")[-1:] in _QUESTION_MARKS:
+            continue
+        text = match["text"]
+        is_set_off = blank_above or start in headings
+        if not match["label"] and not (is_set_off and _may_be_question(read, text)):
+            continue
+        if _is_meaningful(text) and not _SENTENCE_END.search(text):
+            span = (start + match.start("text"), start + match.end("text"))
+            yield _Candidate("faq", text, *span, answer_start)
 
 
-def _captions(read: ReadDocument) -> Iterator[_Found]:
-    """Lines that begin with the number of a figure or a table and a sign behind it: their first
-    sentences.
-    """
-    for found in _CAPTION.finditer(read.text):
-        written = _SENTENCE_END.split(found["text"], maxsplit=1)[0].rstrip(" .*_")
-        text = " ".join(written.split())
-        at = found.start("text")
-        if _says(text):
-            yield _Found("caption", text, at, at + len(written), found.start())
+def _may_be_question(read: ReadDocument, text: str) -> bool:
+    """Return whether a line may be a question without a label: no part of a mail, no quotation."""
+    if read.format in _MAIL_FORMATS or text[0].islower():
+        return False
+    return text[0] not in "\"'“”„«»‘’>|"
 
 
-def _terms(read: ReadDocument, path: str) -> Iterator[_Found]:
-    """The terms of sections, or of documents, that are called glossaries."""
-    whole = not _GLOSSARY.isdisjoint(folded_words(f"{read.title} {PurePosixPath(path).stem}"))
-    if whole:
-        spans = [(0, len(read.text))]
-    else:
-        spans = []
-    level = 0
-    for heading, end in _sections(read):
+def _find_captions(read: ReadDocument) -> Iterator[_Candidate]:
+    """Yield the first sentences of lines that begin with the number of a figure or table."""
+    for match in _CAPTION.finditer(read.text):
+        sentence = _SENTENCE_END.split(match["text"], maxsplit=1)[0].rstrip(" .*_")
+        text = " ".join(sentence.split())
+        start = match.start("text")
+        if _is_meaningful(text):
+            yield _Candidate("caption", text, start, start + len(sentence), match.start())
+
+
+def _find_terms(read: ReadDocument, path: str) -> Iterator[_Candidate]:
+    """Yield the terms that glossaries define."""
+    for span in _find_glossaries(read, path):
+        for start, line in _split_lines(read.text, *span):
+            match = _TERM.fullmatch(line[:_MAX_LINE_LENGTH])
+            if match is None or len(match["text"].split()) > _MAX_TERM_WORDS:
+                continue
+            if _is_meaningful(match["text"], min_words=1):
+                text_start = start + match.start("text")
+                text_end = start + match.end("text")
+                yield _Candidate("glossary", match["text"], text_start, text_end, start)
+
+
+def _find_glossaries(read: ReadDocument, path: str) -> list[tuple[int, int]]:
+    """Return the spans of sections that are called glossaries, or of the whole document."""
+    names = folded_words(f"{read.title} {PurePosixPath(path).stem}")
+    if not _GLOSSARY.isdisjoint(names):
+        return [(0, len(read.text))]
+    spans = []
+    level = 0  # of the heading of the current glossary; 0 outside of one
+    for heading, end in _split_sections(read):
         words = folded_words(heading.title)
         if level == 0 or heading.level <= level:
-            if len(words) <= 5 and not _GLOSSARY.isdisjoint(words):
-                level = heading.level
-            else:
-                level = 0
-        if level and not whole:
+            is_glossary = len(words) <= 5 and not _GLOSSARY.isdisjoint(words)
+            level = heading.level if is_glossary else 0
+        if level:
             spans.append((heading.start, end))
-    for start, line in (line for span in spans for line in _lines(read.text, *span)):
-        found = _TERM.fullmatch(line[:_MAX_LINE_LENGTH])
-        if found and len(found["text"].split()) <= _MAX_TERM and _says(found["text"], least=1):
-            yield _Found(
-                "glossary",
-                found["text"],
-                start + found.start("text"),
-                start + found.end("text"),
-                start,
-            )
+    return spans
 
 
-def _marked(read: ReadDocument) -> Iterator[_Found]:
-    """What the file itself marks as a caption or a term, at its place in the text."""
+def _find_marked(read: ReadDocument) -> Iterator[_Candidate]:
+    """Yield what the file itself marks as a caption or a term, at its place in the text."""
     lines = f"\n{read.text}\n"
-    after = defaultdict[Origin, int](int)
+    next_start = defaultdict[Origin, int](int)
     for mark in read.marked:
-        text = _on_one_line(mark.text)
-        if mark.origin == "link" or not _says(text, least=1 if mark.origin == "glossary" else 2):
+        if mark.origin == "link":
             continue
-        start = lines.find(f"\n{text}\n", after[mark.origin])
+        text = _join_lines(mark.text)
+        min_words = 1 if mark.origin == "glossary" else 2
+        if not _is_meaningful(text, min_words=min_words):
+            continue
+        start = lines.find(f"\n{text}\n", next_start[mark.origin])
         if start < 0:
-            start = read.text.find(text, after[mark.origin])
-        else:
-            start = start
-        if start >= 0:
-            after[mark.origin] = start + len(text)
-            found = _CAPTION.match(text)
-            if found:
-                shift = found.start("text")
-            else:
-                shift = 0
-            yield _Found(mark.origin, text[shift:], start + shift, start + len(text), start)
+            start = read.text.find(text, next_start[mark.origin])
+        if start < 0:
+            continue
+        next_start[mark.origin] = start + len(text)
+        caption = _CAPTION.match(text)
+        number_length = caption.start("text") if caption else 0
+        text_start = start + number_length
+        yield _Candidate(mark.origin, text[number_length:], text_start, start + len(text), start)

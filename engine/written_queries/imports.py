@@ -1,7 +1,6 @@
-"""Judgments and queries that the user brings: checked, copied into the project's `imports`
-folder, read back by stages.
+"""Import of judgments and queries: checked, and copied into the project's `imports` folder.
 
-The copies are what a database that was lost is built again from.
+Stages read the copies, and a lost database is rebuilt from them.
 """
 
 from __future__ import annotations
@@ -29,21 +28,25 @@ from engine.written_queries.beir import (
 )
 
 Row = TypeVar("Row")
-MARKS_FILE = (  # hits that the user marked: rewritten with every mark, unlike imported files
-    "judgments-app.jsonl"
-)
-MARKED = "user:"  # what the keys of its queries begin with
-JUDGING = "judging"  # the lock of who marks hits, or brings file and database in line
-JUDGING_SECONDS = 5.0  # that another mark of this project may take
+MARKS_FILE = "judgments-app.jsonl"
+"""File of the hits that the user has marked; unlike imported files, every mark rewrites it."""
+MARKED = "user:"
+"""Prefix of the keys of its queries."""
+VALIDATION = "queries-validation-"
+"""Prefix of the files of imported validation queries."""
+JUDGING = "judging"
+"""Lock for marking hits, and for reconciling the marks file with the database."""
+JUDGING_SECONDS = 5.0
+"""How long to wait for that lock."""
 
 
 def import_judgments(
     project: ProjectFolder, path: Path, split: str = "test", *, measuring: bool = False
 ) -> int:
-    """Add judged queries from a BEIR folder or a JSONL file of {query, evidence, path?, also?};
-    returns how many were read.
+    """Add judged queries from a BEIR folder or a JSONL file, and return how many were read.
 
-    Raises DatasetError that names file and line.
+    The file has lines of {query, evidence, path?, also?}. `measuring`: the queries are only
+    measured, and decide nothing. Raises DatasetError that names file and line.
     """
     if path.is_dir():
         judged = read_beir_judgments(path, split)
@@ -58,18 +61,19 @@ def import_judgments(
             "Give each query evidence or a document id.",
             code="dataset-without-judgments",
         )
-    keep_rows(project, "judgments-*.jsonl", (_judged_row(query) for query in judged))
+    keep_rows(project, "judgments-*.jsonl", map(_build_judged_row, judged))
     with closing(project.store()) as store:
         store.put_judged(judged)
     return len(judged)
 
 
-def import_queries(project: ProjectFolder, path: Path) -> int:
-    """Add training queries from JSONL ({query, evidence?, document?, kind?}), a JSON array, or
-    qrels/SPLIT.tsv of a BEIR folder; returns how many were read.
+def import_queries(project: ProjectFolder, path: Path, *, validation: bool = False) -> int:
+    """Add training queries from a file, and return how many were read.
 
-    They are used when `queries.backend` is `imported` or `both`. Raises DatasetError that names
-    file and line.
+    The file is JSONL or a JSON array of {query, evidence?, document?, kind?}, or qrels/SPLIT.tsv of
+    a BEIR folder. The queries are used if `queries.backend` is `imported` or `both`. `validation`:
+    they are not trained on, but decide when training stops, and all other imported queries are
+    trained on. Raises DatasetError that names file and line.
     """
     queries = read_training_queries(path)
     if not queries:
@@ -79,15 +83,16 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
             "Write one JSON object with 'query' per line.",
             code="dataset-empty",
         )
-    keep_rows(project, "queries-*.jsonl", (_query_row(query) for query in queries))
+    name = f"{VALIDATION}*.jsonl" if validation else "queries-*.jsonl"
+    keep_rows(project, name, map(_build_query_row, queries))
     return len(queries)
 
 
-def _judged_row(query: JudgedQuery) -> dict[str, Any]:
-    """A judged query as the imports folder has it.
+def _build_judged_row(query: JudgedQuery) -> dict[str, Any]:
+    """Return a judged query as a row of the imports folder.
 
-    One without further answers is written as it was before there were any, so that an import of the
-    same file again gives the same file.
+    The key `also` is left out if empty, as in earlier versions, so that importing a file again
+    gives the same copy.
     """
     row: dict[str, Any] = {
         "key": query.key,
@@ -101,10 +106,8 @@ def _judged_row(query: JudgedQuery) -> dict[str, Any]:
     return row
 
 
-def _query_row(query: ImportedQuery) -> dict[str, Any]:
-    """A training query as the imports folder has it; a grade or kind only where its file named
-    one.
-    """
+def _build_query_row(query: ImportedQuery) -> dict[str, Any]:
+    """Return a training query as a row of the imports folder, with grade and kind if given."""
     row: dict[str, Any] = {
         "query": query.text,
         "evidence": query.evidence,
@@ -118,18 +121,18 @@ def _query_row(query: ImportedQuery) -> dict[str, Any]:
 
 
 def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) -> list[Row]:
-    """What `read` makes of each line of JSON in a file of the imports folder; nothing where
-    there is no such file.
+    """Read the rows of a JSONL file of the imports folder; none if there is no such file.
 
-    Raises DatasetError where it was damaged.
+    `read` turns a JSON object into a row. `holds`: what the file contains, for the error message.
+    Raises DatasetError if the file is damaged.
     """
-    found = []
+    rows = []
     number = 0
     try:
         for line in path.read_text(encoding="utf-8").split("\n"):
             number += 1
             if line.strip():
-                found.append(read(json.loads(line)))
+                rows.append(read(json.loads(line)))
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -139,121 +142,136 @@ def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) 
             f"Correct the line, or delete the file: it holds {holds}.",
             code=code,
         ) from None
-    return found
+    return rows
 
 
 def read_judgments(path: Path) -> list[JudgedQuery]:
-    """Judged queries of a file that `import_judgments` wrote, or of the marks file, but for
-    those without an answer.
+    """Read the judged queries with answers from a file of `import_judgments`, or the marks file.
 
-    Raises DatasetError where the file was damaged.
+    Raises DatasetError if the file is damaged.
     """
-
-    def judged(row: dict[str, Any]) -> JudgedQuery:
-        grades = tuple((document, grade) for document, grade in row["grades"])
-        also = tuple(
-            FurtherAnswer(one["path"], tuple(one["evidence"])) for one in row.get("also", ())
-        )
-        return JudgedQuery(
-            row["key"], row["text"], tuple(row["evidence"]), grades, row["path"], also=also
-        )
-
-    rows = kept_rows(path, judged, "judged questions", code="dataset-unreadable")
+    rows = kept_rows(path, _read_judged_row, "judged questions", code="dataset-unreadable")
     return [query for query in rows if query.evidence or query.grades or query.path]
 
 
+def _read_judged_row(row: dict[str, Any]) -> JudgedQuery:
+    grades = tuple((document, grade) for document, grade in row["grades"])
+    also = [
+        FurtherAnswer(answer["path"], tuple(answer["evidence"])) for answer in row.get("also", ())
+    ]
+    evidence = tuple(row["evidence"])
+    return JudgedQuery(row["key"], row["text"], evidence, grades, row["path"], also=tuple(also))
+
+
 def restore_marked(project: ProjectFolder, store: Store) -> None:
-    """Bring the judged queries made of the user's marks in line with the marks file: a database
-    restored from a copy may lack some, and may hold some that were taken back. Without that file
-    nothing changes.
+    """Make the judged queries in the database agree with the marks file, if there is one.
+
+    A database that was restored from a copy may lack some marks, and may contain withdrawn ones.
     """
     path = project.path / "imports" / MARKS_FILE
     if not path.is_file():
         return
-    # a mark made just now is in both or in neither
+    # With the lock, a mark that is being made is either in both or in neither.
     with project.locked(JUDGING, wait=JUDGING_SECONDS):
-        kept = {query.key: query for query in read_judgments(path)}
-        known = {
-            query.key: replace(query, id=0)
-            for query in store.judged()
-            if query.key.startswith(MARKED)
-        }
-        if fresh := [query for key, query in kept.items() if known.get(key) != query]:
-            store.put_judged(fresh)
-        if gone := known.keys() - kept.keys():
-            store.drop_judged(gone)
+        in_file = {query.key: query for query in read_judgments(path)}
+        in_database = {}
+        for query in store.judged():
+            if query.key.startswith(MARKED):
+                in_database[query.key] = replace(query, id=0)
+        changed = [query for key, query in in_file.items() if in_database.get(key) != query]
+        if changed:
+            store.put_judged(changed)
+        withdrawn = in_database.keys() - in_file.keys()
+        if withdrawn:
+            store.drop_judged(withdrawn)
 
 
 def restore_judgments(project: ProjectFolder, store: Store) -> None:
-    """Bring the judged queries in line with the imports folder: its marks, and the imported ones
-    that a new database lacks.
+    """Make the judged queries in the database agree with the imports folder.
+
+    These are the user's marks, and imported queries that a new database lacks.
     """
     restore_marked(project, store)
     known = {query.key for query in store.judged()}
-    fresh: dict[str, JudgedQuery] = {}
+    missing: dict[str, JudgedQuery] = {}
     for path in sorted((project.path / "imports").glob("judgments-*.jsonl")):
         for query in read_judgments(path):
-            former = fresh.get(query.key)
-            if query.key not in known and (former is None or len(query.also) >= len(former.also)):
-                fresh[query.key] = (
-                    query  # of one that was imported again with more answers, all of them count
-                )
-    if fresh:
-        store.put_judged(fresh.values())
+            if query.key in known:
+                continue
+            # Of a query that was imported twice, the one with more answers counts.
+            other = missing.get(query.key)
+            if other is None or len(query.also) >= len(other.also):
+                missing[query.key] = query
+    if missing:
+        store.put_judged(missing.values())
 
 
 def import_beside(context: StageContext, corpora: Iterable[Path]) -> None:
-    """Bring in the judgments that lie beside BEIR corpora, and those of the imports folder."""
+    """Import the judgments next to BEIR corpora, and restore those of the imports folder."""
     restore_judgments(context.project, context.store)
     for corpus in corpora:
         folder = corpus.parent
-        if (folder / "queries.jsonl").is_file() and (folder / "qrels" / "test.tsv").is_file():
-            try:
-                judged = read_beir_judgments(folder)
-            except DatasetError as error:
-                context.warn(
-                    f"The judgments beside {corpus} are left out. {error.what} {error.why}"
-                )
-                continue
-            context.store.put_judged(judged)
-            context.choose(
-                "judgments", len(judged), f"queries.jsonl and qrels/test.tsv lie beside {corpus}"
-            )
+        queries = folder / "queries.jsonl"
+        qrels = folder / "qrels" / "test.tsv"
+        if not queries.is_file() or not qrels.is_file():
+            continue
+        try:
+            judged = read_beir_judgments(folder)
+        except DatasetError as error:
+            context.warn(f"The judgments beside {corpus} are left out. {error.what} {error.why}")
+            continue
+        context.store.put_judged(judged)
+        reason = f"queries.jsonl and qrels/test.tsv lie beside {corpus}"
+        context.choose("judgments", len(judged), reason)
 
 
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
-    """All training queries imported so far, without repeats, in order of import file and line.
+    """Return all imported training queries, each once, in order of import file and line.
 
-    Of one that is there with a kind and without, as a file imported before kinds were kept may be,
-    the kind counts.
+    Files from before kinds were kept repeat queries without one: then the kind counts. A query that
+    was also imported for validation is not trained on.
     """
-    found: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
+    queries: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
     for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
+        for_validation = path.name.startswith(VALIDATION)
         for query in read_queries_jsonl(path):
-            former = found.setdefault((query.text, query.evidence), query)
-            if former.kind == "imported" and query.kind != "imported":
-                found[query.text, query.evidence] = replace(former, kind=query.kind)
-    return list(found.values())
+            key = (query.text, query.evidence)
+            first = queries.setdefault(key, query)
+            kind = query.kind if first.kind == "imported" else first.kind
+            validation = for_validation or first.validation
+            queries[key] = replace(first, kind=kind, validation=validation)
+    return list(queries.values())
+
+
+def has_validation_queries(project: ProjectFolder) -> bool:
+    """Return whether queries were imported that only decide when training stops."""
+    return any((project.path / "imports").glob(f"{VALIDATION}*.jsonl"))
+
+
+def graded_texts(project: ProjectFolder) -> frozenset[str]:
+    """Return the texts of the imported queries that have a grade, as training queries have them."""
+    return frozenset(
+        " ".join(query.text.split()) for query in imported_queries(project) if query.grade
+    )
 
 
 def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:
-    """All training queries imported so far where one of them has a grade, else none."""
-    found = imported_queries(project)
-    if any(query.grade for query in found):
-        return found
+    """Return all imported training queries if any of them has a grade, otherwise none."""
+    queries = imported_queries(project)
+    if any(query.grade for query in queries):
+        return queries
     return []
 
 
 def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:
-    """Names (which hold content hashes) of the imports of a kind: they change when the content
-    does.
-    """
+    """Return the file names of the imports of a kind, which contain hashes of their content."""
     return sorted(path.name for path in (project.path / "imports").glob(f"{kind}-*.jsonl"))
 
 
 def keep_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file of the imports folder, a line of JSON a row; `*` in its name stands for the
-    hash of its content.
+    """Write a file of the imports folder, one line of JSON per row.
+
+    `*` in its name stands for the hash of its content.
     """
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

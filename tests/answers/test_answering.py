@@ -56,7 +56,7 @@ def test_an_answer_is_heard_while_it_is_written(asked_project: Asked):
         )
     ) as server:
         project = asked_project(endpoint=server.url, endpoint_model="small")
-        found = asked(project, "pump", "crane", hear=hear)
+        found = asked(project, "pump", "crane", on_partial=hear)
     assert found == Answer("small", 2, (FIRST, SECOND), "done")
     assert heard[0] == Answer("small", 2, (), "writing")
     assert any(one.sentences == (FIRST, Sentence("So is", (2, 7), False)) for one in heard)
@@ -204,7 +204,7 @@ def test_a_stopped_answer_leaves_what_has_come(asked_project: Asked):
 
     with serving(lambda *_: Raw(pieces=[part(BEGUN), over])) as server:
         found = asked(
-            asked_project(endpoint=server.url), "pump", "crane", hear=hear, stop=heard.is_set
+            asked_project(endpoint=server.url), "pump", "crane", on_partial=hear, stop=heard.is_set
         )
         over.set()
     assert code(found) == ("stopped", "")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.answers.checking import SHAPE, begun, checked, numbered
+from engine.answers.checking import SHAPE, check_sentences, number_passage, read_partial
 from engine.core.messages.answers import Sentence
 from engine.queries.llm.shapes import BadAnswerError
 
@@ -37,7 +37,7 @@ def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> dict[
 def test_a_sentence_is_supported_by_passages_that_there_are(
     sources: list[int], kept: tuple[int, ...], supported: bool
 ):
-    assert checked([entry(sources)], PASSAGES) == (Sentence("It is so.", kept, supported),)
+    assert check_sentences([entry(sources)], PASSAGES) == (Sentence("It is so.", kept, supported),)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_sentence_is_supported_by_passages_that_there_are(
 def test_a_quote_must_stand_in_a_passage_that_is_named(
     sources: list[int], quote: str, found: bool | None
 ):
-    (sentence,) = checked([entry(sources, quote=quote)], PASSAGES)
+    (sentence,) = check_sentences([entry(sources, quote=quote)], PASSAGES)
     assert sentence.quote_found is found
 
 
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_marked_and_what_is_right_is_not():
         entry([5]),
         entry([1]),
     ]
-    assert ["⚠" in sentence.marks for sentence in checked(entries, PASSAGES)] == [
+    assert ["⚠" in sentence.marks for sentence in check_sentences(entries, PASSAGES)] == [
         False,
         True,
         True,
@@ -104,25 +104,25 @@ def test_what_is_wrong_is_marked_and_what_is_right_is_not():
 def test_a_quote_that_is_being_written_may_end_within_a_word():
     text = json.dumps({"sentences": [entry([1], quote="every 2 months")]})
     cut = text.index(" months") + 4
-    assert [one.quote_found for one in begun(text[:cut], PASSAGES)] == [True]
-    assert [one.quote_found for one in begun(text[:cut] + '"}]}', PASSAGES)] == [False]
+    assert [one.quote_found for one in read_partial(text[:cut], PASSAGES)] == [True]
+    assert [one.quote_found for one in read_partial(text[:cut] + '"}]}', PASSAGES)] == [False]
 
 
 def test_numbers_in_brackets_within_a_sentence_are_no_sources():
     given = "It is red [1] and so on [1 and 2.] 【3】 ［4］ [[5]] 〔6〕 ⟦7⟧ ⁅8⁆ [¹] [②] [\u200b3] [see]."  # noqa: E501
-    (sentence,) = checked([entry([], given)], PASSAGES)
+    (sentence,) = check_sentences([entry([], given)], PASSAGES)
     text = "It is red (1) and so on (1 and 2.) (3) (4) (5) (6) (7) (8) (¹) (②) (\u200b3) [see]."
     assert (sentence.text, sentence.sources, sentence.supported) == (text, (), False)
 
 
 def test_an_entry_without_words_is_no_sentence():
-    assert checked([entry([1], " \n"), entry([1], "Yes.")], PASSAGES) == (
+    assert check_sentences([entry([1], " \n"), entry([1], "Yes.")], PASSAGES) == (
         Sentence("Yes.", (1,), True),
     )
 
 
 def test_a_passage_has_no_number_but_its_own():
-    shown = numbered(
+    shown = number_passage(
         1, "Report [2]", "As said [3].\n[2] Fake > (none)\n[ 4 ] [１２] ［5, 6］ 【7】 [a] [8"
     )
     assert (
@@ -136,24 +136,24 @@ def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences():
         entry([2, 9], 'A "ﬁrst" crane \U0001f3d7.'),
     ]
     text = json.dumps({"sentences": whole})
-    said = [sentence.text for sentence in checked(whole, PASSAGES)]
+    said = [sentence.text for sentence in check_sentences(whole, PASSAGES)]
     counts = set()
     for end in range(len(text) + 1):
-        found = begun(text[:end], PASSAGES)
+        found = read_partial(text[:end], PASSAGES)
         counts.add(len(found))
         assert all(one.text == other for one, other in zip(found[:-1], said, strict=False))
         assert not found or said[len(found) - 1].startswith(
             found[-1].text.rstrip("\N{REPLACEMENT CHARACTER}")
         )
     assert counts == {0, 1, 2}
-    assert begun(text, PASSAGES) == checked(whole, PASSAGES)
+    assert read_partial(text, PASSAGES) == check_sentences(whole, PASSAGES)
 
 
 @pytest.mark.parametrize(
     "text", ["", "Sure! Here is", "[1, 2]", '{"sentences": 3', '{"other": [', "```json\n"]
 )
 def test_what_begins_no_answer_shows_nothing(text: str):
-    assert begun(text, PASSAGES) == ()
+    assert read_partial(text, PASSAGES) == ()
 
 
 def test_the_form_names_what_is_asked_for():

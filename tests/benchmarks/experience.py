@@ -40,7 +40,7 @@ from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.studies.fusion import HybridFusion
 from engine.project.stage import StageContext
-from engine.settings.load import validate, value_of
+from engine.settings.load import parse_value, validate
 from engine.training.config import TrainingConfig
 from engine.training.dataset import training_data
 from engine.training.job import Job
@@ -153,7 +153,7 @@ def _options() -> argparse.Namespace:
     options.training = {}
     for text in options.set:
         name, _, value = text.removeprefix("training.").partition("=")
-        options.training[name] = value_of(value)
+        options.training[name] = parse_value(value)
     return options
 
 

@@ -27,7 +27,7 @@ from engine.evaluation.gate import NOTHING_FORESEEN, Decision, Foreseen, Option,
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.studies.fusion import EQUAL, SHARES
 from engine.metrics.random_effects import Normal
-from engine.queries.document_written import held_by
+from engine.queries.document_written import written_within
 from engine.queries.heldout import (
     related_documents,
     split_documents,
@@ -117,7 +117,7 @@ class Corpus:
         related = related_documents(self.documents, self.text_of)
         sides = split_documents(text_keys(self.documents, related), 0.3, seed)
         used = {one.id for one in self.documents if sides.get(one.id) != "heldout"}
-        free = held_by(unrelated_documents(used, related), self.written)
+        free = written_within(unrelated_documents(used, related), self.written)
         groups = group_by_text(free, self.chunks)
         return [(self.about[same[0].document_id], judgment_of(same, related)) for same in groups]
 

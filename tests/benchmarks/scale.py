@@ -198,7 +198,7 @@ def measure_search(folder: Path) -> dict[str, Any]:
     """
     import numpy as np
 
-    from engine.search.loaded import Loaded
+    from engine.search.loaded import LoadedProject
     from engine.search.searcher import Searcher
 
     project = ProjectFolder(folder)
@@ -209,7 +209,7 @@ def measure_search(folder: Path) -> dict[str, Any]:
         words = rng.choice(parts).split()
         start = rng.randrange(len(words))
         texts.append(" ".join(words[start : start + rng.randint(3, 8)]))
-    loaded = Loaded(project)
+    loaded = LoadedProject(project)
     artifact, _ = loaded.vector_index()
     encoder = loaded.query_encoder(artifact)
     vectors = dict(zip(texts, encoder.encode_queries(texts), strict=True))
@@ -222,7 +222,7 @@ def measure_search(folder: Path) -> dict[str, Any]:
 
     kept: Any = Kept()
     kept.fingerprint = fingerprint
-    Loaded.query_encoder = lambda self, _artifact: kept  # type: ignore[method-assign]
+    LoadedProject.query_encoder = lambda self, _artifact: kept  # type: ignore[method-assign]
     started = time.monotonic()
     searcher = Searcher(project)
     searcher.search(texts[0], mode="hybrid")

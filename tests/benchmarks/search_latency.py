@@ -29,7 +29,7 @@ from fixtures.big_project import build_big_project, unit_vectors, vocabulary  # 
 from engine.encoders.embedding_cache import VectorCache, hash_keys  # noqa: E402
 from engine.project.folder import ProjectFolder  # noqa: E402
 from engine.search.explaining import Explainer  # noqa: E402
-from engine.search.loaded import Loaded  # noqa: E402
+from engine.search.loaded import LoadedProject  # noqa: E402
 from engine.search.searcher import Searcher  # noqa: E402
 
 QUERIES = 200
@@ -72,7 +72,7 @@ def serve_adapted(project: ProjectFolder) -> None:
     store.put_artifact(replace(artifact, info=replace(artifact.info, adapter="adapters/none")))
     store.close()
     encoder = RandomEncoder()
-    Loaded.query_encoder = Loaded.base_encoder = lambda self, _artifact: encoder  # type: ignore[assignment,method-assign,return-value]
+    LoadedProject.query_encoder = LoadedProject.base_encoder = lambda self, _artifact: encoder  # type: ignore[assignment,method-assign,return-value]
     Explainer.base_fingerprint = lambda self, _artifact: "base"  # type: ignore[method-assign]
 
 

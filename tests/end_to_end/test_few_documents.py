@@ -11,7 +11,7 @@ import pytest
 from fixtures.pipeline import SAMPLE, engine_here
 
 from engine.project.folder import ProjectFolder
-from engine.queries.heldout import least_of
+from engine.queries.heldout import sample_keys
 
 TEXTS = [
     path.read_text()
@@ -72,8 +72,8 @@ def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, k
 
 def test_so_many_keys_are_chosen_whatever_their_hashes() -> None:
     keys = [str(number) for number in range(20)]
-    chosen = least_of(keys, 3, seed=1)
+    chosen = sample_keys(keys, 3, seed=1)
     assert len(set(chosen)) == 3
-    assert chosen == least_of(keys[::-1], 3, seed=1)
-    assert least_of(keys, 2, seed=1) == chosen[:2]
-    assert chosen != least_of(keys, 3, seed=2)
+    assert chosen == sample_keys(keys[::-1], 3, seed=1)
+    assert sample_keys(keys, 2, seed=1) == chosen[:2]
+    assert chosen != sample_keys(keys, 3, seed=2)

@@ -13,7 +13,7 @@ from engine.core.records import Chunk, Document, DocumentQuery, Origin
 from engine.evaluation import document_set
 from engine.evaluation.document_set import NearCopies, group_by_text, judgment_of
 from engine.evaluation.judgments import clusters_of
-from engine.queries.document_written import without
+from engine.queries.document_written import strip_chunk
 
 TEXT = (
     "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in"
@@ -64,7 +64,7 @@ PLACED = asked("Berths for visitors", 0, 19)
 )
 def test_the_text_asked_is_taken_out(query: DocumentQuery, context: str, left: str) -> None:
     former = chunk(1, 1, TEXT, context=context)
-    found = without(former, [query])
+    found = strip_chunk(former, [query])
     assert found.embedded_text == left
     assert (found is former) == (left == context + TEXT)
     if found is not former:
@@ -74,18 +74,18 @@ def test_the_text_asked_is_taken_out(query: DocumentQuery, context: str, left: s
 
 def test_several_queries_go_together() -> None:
     queries = [PLACED, asked("Boats", 20, 25), asked("for visitors\nBoats", 7, 25)]
-    assert without(chunk(1, 1, TEXT), queries).embedded_text == TEXT[25:]
+    assert strip_chunk(chunk(1, 1, TEXT), queries).embedded_text == TEXT[25:]
 
 
 def test_it_is_taken_out_of_chunks_that_hold_a_part_of_it_and_of_those_of_its_document_alone() -> (
     None
 ):
     assert (
-        without(chunk(2, 1, "for visitors\nBoats pay.", 7), [PLACED]).embedded_text
+        strip_chunk(chunk(2, 1, "for visitors\nBoats pay.", 7), [PLACED]).embedded_text
         == "\nBoats pay."
     )
     for other in (chunk(2, 1, "Boats pay.", 20), chunk(2, 2, f"No {TEXT}")):
-        assert without(other, [PLACED]) is other
+        assert strip_chunk(other, [PLACED]) is other
 
 
 @pytest.mark.parametrize("at_once", [3, 100])

@@ -16,7 +16,7 @@ from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
-from engine.queries.edits import FILE, apply_edits, content, read_edits, rewrite
+from engine.queries.edits import FILE, apply_edits, content_fingerprint, read_edits, rewrite
 
 TEXTS = ["who pays the rent", "when is it due", "rent due date"]
 
@@ -37,7 +37,10 @@ def filled(project: ProjectFolder) -> Store:
         Query(text, "question", key, row, "x")
         for text, key in zip(TEXTS, (first, first, second), strict=True)
     ]
-    store.replace_queries(queries, Artifact(QueriesInfo(content=content(queries), made=5), "f"))
+    store.replace_queries(
+        queries,
+        Artifact(QueriesInfo(content=content_fingerprint(queries), made=5), "f"),
+    )
     return store
 
 
@@ -72,7 +75,7 @@ def test_an_edit_is_made_at_once_and_again(project: ProjectFolder) -> None:
     before = noted(project)
     assert rewrite(project, store, {1: "  who must\npay the rent? "}) == 1
     assert [query.text for query in store.queries()] == ["who must pay the rent?", *TEXTS[1:]]
-    assert noted(project) == content(store.queries()) != before
+    assert noted(project) == content_fingerprint(store.queries()) != before
     assert made_again(store) == ["who must pay the rent?", *TEXTS[1:]]
     file = project.path / "imports" / FILE
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -99,7 +102,7 @@ def test_a_query_taken_out_stays_out(project: ProjectFolder) -> None:
     rewrite(project, store, {2: "edited first"})
     assert rewrite(project, store, {2: None, 3: None, 77: None}) == 2
     assert [query.text for query in store.queries()] == TEXTS[:1]
-    assert noted(project) == content(store.queries())
+    assert noted(project) == content_fingerprint(store.queries())
     assert read_edits(project) == {("h1", TEXTS[1]): None, ("h2", TEXTS[2]): None}
     assert made_again(store) == TEXTS[:1]
     store.close()

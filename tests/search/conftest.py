@@ -179,7 +179,9 @@ def corpus(templates: dict[str, Corpus], project: ProjectFolder) -> Corpus:
 @pytest.fixture
 def fake_encoder(monkeypatch: pytest.MonkeyPatch) -> FakeEncoder:
     encoder = FakeEncoder()
-    monkeypatch.setattr("engine.search.loaded.Loaded.query_encoder", lambda self, artifact: encoder)
+    monkeypatch.setattr(
+        "engine.search.loaded.LoadedProject.query_encoder", lambda self, artifact: encoder
+    )
     return encoder
 
 
@@ -219,7 +221,7 @@ def coded(
     corpus.index()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "engine.search.loaded.Loaded.query_encoder", lambda self, artifact: FakeEncoder()
+            "engine.search.loaded.LoadedProject.query_encoder", lambda self, artifact: FakeEncoder()
         )
         yield corpus
 

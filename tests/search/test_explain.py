@@ -20,7 +20,7 @@ from engine.core.similarity import IndexForm
 from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
 from engine.search.explaining import UnusedEncoder
-from engine.search.loaded import Loaded
+from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
 from engine.vectors.forms import INDEX_FORMS
 
@@ -54,8 +54,8 @@ def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
         "base": Table("base", BASE),
         "trained": Table("trained", TRAINED),
     }
-    monkeypatch.setattr(Loaded, "query_encoder", lambda self, artifact: made["in_use"])
-    monkeypatch.setattr(Loaded, "base_encoder", lambda self, artifact: made["base"])
+    monkeypatch.setattr(LoadedProject, "query_encoder", lambda self, artifact: made["in_use"])
+    monkeypatch.setattr(LoadedProject, "base_encoder", lambda self, artifact: made["base"])
     monkeypatch.setattr(
         "engine.search.explaining.Explainer.base_fingerprint", lambda self, artifact: "base"
     )
@@ -180,7 +180,9 @@ def test_hits_of_encoders_that_are_not_in_use_can_be_looked_at_for_judging(
     assert [hit.chunk_id for hit in hits] == [ids["gamma"], ids["beta"]]
     assert [hit.score for hit in hits] == pytest.approx([1.0, 0.8], abs=1e-3)
     trained = UnusedEncoder("trained", 2, lambda: encoders["trained"])
-    monkeypatch.setattr("engine.search.explaining.trained_encoder", lambda loaded, kept: trained)
+    monkeypatch.setattr(
+        "engine.search.explaining.find_trained_encoder", lambda loaded, kept: trained
+    )
     assert len(searcher.search_unused("anything", 2)) == 2  # of the adapted one nothing is cached
     cache_base(project, encoders["trained"], TEXTS)
     found = searcher.search_unused("anything", 2)

@@ -15,11 +15,11 @@ from engine.core.records import Document
 from engine.search.filters import (
     SearchFilter,
     facets,
+    find_unmet,
     languages_of_no_document,
     parse_date,
     unknown_format,
     unknown_formats,
-    unmet,
 )
 
 
@@ -218,13 +218,13 @@ def test_what_no_document_meets_is_noted() -> None:
         ("a/**", "b/**"), ("md", "pages"), authors=("ada", "Bob"), languages=("en", "fr")
     )
     for note, value in zip(
-        unmet(where, known), ("'pages'", "'fr'", "'Bob'", "'b/**'"), strict=True
+        find_unmet(where, known), ("'pages'", "'fr'", "'Bob'", "'b/**'"), strict=True
     ):
         assert value in note
         assert (" en, unknown" in note) == (value == "'fr'")
-    assert unmet(SearchFilter(("*.md",), ("md",), 0.0, 2.0, ("quay",), ("en",)), known) == []
+    assert find_unmet(SearchFilter(("*.md",), ("md",), 0.0, 2.0, ("quay",), ("en",)), known) == []
     assert [
-        len(unmet(SearchFilter(after=after, before=before), known))
+        len(find_unmet(SearchFilter(after=after, before=before), known))
         for after, before in ((1.0, 0.0), (1.0, 2.0))
     ] == [2, 1]
 

@@ -268,7 +268,7 @@ def test_a_fault_in_one_answer_does_not_end_the_others(
             raise PanicError("called `Option::unwrap()`")
 
     monkeypatch.setattr(
-        "engine.search.loaded.Loaded.query_encoder", lambda self, artifact: Broken()
+        "engine.search.loaded.LoadedProject.query_encoder", lambda self, artifact: Broken()
     )
     answers = ask(
         project,

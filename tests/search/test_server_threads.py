@@ -33,7 +33,9 @@ NO_METHOD = -32601
 @pytest.fixture
 def slow(indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
     made = Slow(fake_encoder)
-    monkeypatch.setattr("engine.search.loaded.Loaded.query_encoder", lambda self, artifact: made)
+    monkeypatch.setattr(
+        "engine.search.loaded.LoadedProject.query_encoder", lambda self, artifact: made
+    )
     yield made
     made.go.set()
 

@@ -22,10 +22,10 @@ from engine.lexical.index import LexicalIndex
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.artifacts import Artifact
 from engine.search.filters import SearchFilter
-from engine.search.listing import newest_first, undated
-from engine.search.loaded import Loaded
+from engine.search.listing import describe_dates, sort_newest_first
+from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
-from engine.search.syntax import Clause, parse, plain_text, respelt
+from engine.search.syntax import Clause, parse, plain_text, respell_query
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_conditions_are_shown_as_they_may_be_typed() -> None:
     ],
 )
 def test_whole_words_outside_of_phrases_are_respelt(typed: str, respelled: str) -> None:
-    assert respelt(typed, lambda word: "roof" if word.lower() == "rof" else word) == respelled
+    assert respell_query(typed, lambda word: "roof" if word.lower() == "rof" else word) == respelled
 
 
 @given(st.text(alphabet='ab -*":()\\[titleÄ“”\n\ud800', max_size=30))
@@ -160,7 +160,7 @@ def search(searcher: Searcher, query: str, mode: Any = "hybrid", **options: Any)
     return searcher.search(query, mode=mode, **{"top": 50, "syntax": True, **options})
 
 
-def not_built(_loaded: Loaded) -> None:
+def not_built(_loaded: LoadedProject) -> None:
     raise NotBuiltError("There is no BM25 index.")
 
 
@@ -170,7 +170,7 @@ def test_hits_obey_whichever_ranker_found_them(
 ) -> None:
     if mode == "semantic alone":
         mode = "semantic"
-        monkeypatch.setattr(Loaded, "lexical_index", not_built)
+        monkeypatch.setattr(LoadedProject, "lexical_index", not_built)
 
     def found(query: str) -> set[str]:
         return set(texts(search(searcher, query, mode)))
@@ -412,7 +412,7 @@ def test_a_code_that_is_not_indexed_yet_is_not_called_missing(
     indexed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "engine.search.behind.time", SimpleNamespace(monotonic=lambda: 0.0)
+        "engine.search.index_lag.time", SimpleNamespace(monotonic=lambda: 0.0)
     )  # looks each time
     with closing(Searcher(indexed.project)) as searcher:
         assert any("PHX-777" in note for note in search(searcher, "roof PHX-777").notes)
@@ -484,7 +484,7 @@ def test_hits_of_one_day_keep_their_order_and_get_new_ranks() -> None:
         Hit(n, 1.0 / n, f"{n}.md", "/docs", "A", (), "", (), "md", at, 1, 1, 0, 1)
         for n, at in enumerate(dates, 1)
     ]
-    found = newest_first(hits)
+    found = sort_newest_first(hits)
     assert [hit.path for hit in found] == ["2.md", "4.md", "1.md", "3.md"]
     assert [hit.rank for hit in found] == [1, 2, 3, 4]
 
@@ -494,9 +494,18 @@ def test_of_hits_of_one_day_it_is_said_that_sorting_changes_nothing() -> None:
     hit = Hit(1, 1.0, "a.md", "/docs", "A", (), "", (), "md", year, 1, 1, 0, 1, changed=year)
     other = replace(hit, changed=2 * year)
     copied = replace(hit, changed=None, modified=3 * year)
-    assert undated((hit, other)) == undated((hit, copied)) == undated((hit,)) == undated(()) == ""
-    assert undated((hit, hit)) == undated((hit, replace(copied, modified=year))) != ""
-    assert undated((copied, replace(copied, modified=year))) not in ("", undated((hit, hit)))
+    assert (
+        describe_dates((hit, other))
+        == describe_dates((hit, copied))
+        == describe_dates((hit,))
+        == describe_dates(())
+        == ""
+    )
+    assert describe_dates((hit, hit)) == describe_dates((hit, replace(copied, modified=year))) != ""
+    assert describe_dates((copied, replace(copied, modified=year))) not in (
+        "",
+        describe_dates((hit, hit)),
+    )
 
 
 def test_another_form_of_a_word_is_no_correction(indexed: Any) -> None:

@@ -12,7 +12,7 @@ from engine.core.disk import write_text
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, ThresholdInfo
 from engine.project.store.artifacts import Artifact
-from engine.search.rankers import without_weak
+from engine.search.rankers import hide_weak
 from engine.search.searcher import Searcher
 
 QUERY = "who repairs the roof"
@@ -95,8 +95,8 @@ def test_without_a_fitting_threshold_there_is_a_reason(
 
 def test_a_hit_at_the_threshold_is_not_weak() -> None:
     ranking = np.array([4, 2, 9]), np.array([0.5, 0.25, 0.125], np.float32)
-    (ids, cosines), told = without_weak(ranking, 10, 0.25, "")
+    (ids, cosines), told = hide_weak(ranking, 10, 0.25, "")
     assert (ids.tolist(), cosines.tolist()) == ([4, 2], [0.5, 0.25])
     assert told.startswith("1 hit ")
     assert "0.25" in told
-    assert without_weak(ranking, 10, 0.1, "")[1] == ""
+    assert hide_weak(ranking, 10, 0.1, "")[1] == ""

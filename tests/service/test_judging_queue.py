@@ -23,12 +23,12 @@ from engine.service.judging_queue import (
     KnownAnswers,
     ToJudge,
     judged_queries,
-    named,
+    name_queries,
     read_queries,
     trained_on,
     worth_judging,
 )
-from engine.service.pooling import PooledHit, Pooler, unmarked
+from engine.service.pooling import PooledHit, Pooler, find_unmarked
 
 QUERY = "what did the night shift do with the freezer door and the batch"
 
@@ -89,7 +89,7 @@ def test_the_same_text_is_judged_once(project: ProjectFolder) -> None:
 def test_a_mark_of_any_chunk_of_a_text_is_one_of_the_text(project: ProjectFolder) -> None:
     first, *others = pool(project)
     twice = replace(first, chunk_ids=(*first.chunk_ids, 1_000_000))
-    assert unmarked([twice, *others], {1_000_000}) == list(range(1, 1 + len(others)))
+    assert find_unmarked([twice, *others], {1_000_000}) == list(range(1, 1 + len(others)))
 
 
 def test_queries_that_were_begun_come_before_judged_ones_and_those_before_made_ones(
@@ -165,7 +165,7 @@ def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: A
 def test_queries_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "queries.txt"
     path.write_bytes("\ufeffWho signs?\r\n\n  who   SIGNS?\nanother\x00one".encode())
-    assert named(read_queries(path)) == [
+    assert name_queries(read_queries(path)) == [
         ToJudge("Who signs?", "named"),
         ToJudge("another one", "named"),
     ]
@@ -176,7 +176,7 @@ def test_queries_of_a_file(tmp_path: Path) -> None:
         with pytest.raises(DatasetError):
             read_queries(path)
     with fails(UsageError, "query-empty"):
-        named([" "])
+        name_queries([" "])
 
 
 def test_hits_of_the_encoder_before_adaptation_are_in_the_pool(

@@ -17,7 +17,7 @@ from engine.evaluation.evidence import CERTIFYING
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
-from engine.queries.document_written import untrained
+from engine.queries.document_written import find_untrained
 from engine.service import offer
 from engine.service.offer import adaptation_offer
 from engine.written_queries.document_queries import document_queries
@@ -40,7 +40,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     with closing(project.store()) as store:
         assert store.artifact(QueriesInfo) is not None
         snapshot = ProjectSnapshot(project, project.settings(), store)
-        written = untrained(snapshot, store.chunks(), document_queries(store))
+        written = find_untrained(snapshot, store.chunks(), document_queries(store))
         judged = store.counts()["judged_queries"]
         titles = {one.text for one in written}
     assert (found.seconds, found.unknown, found.rough) == ({"train": 60.0}, ("evaluate",), True)

@@ -73,7 +73,7 @@ def test_the_lists_are_those_that_search_gives_with_either_encoder(adapted: Proj
         searcher.close()
     for mode, name in names.items():
         lists = SystemLists(adapted, mode)
-        found = lists.shown(QUERY)
+        found = lists.list_hits(QUERY)
         lists.close()
         if name == "base":
             used = found.reference
@@ -93,7 +93,7 @@ def test_nothing_says_which_list_is_whose(adapted: ProjectFolder, comparing: Com
     for one in (*lists.first, *lists.second):
         assert (one.hit.score, one.hit.rankers, one.hit.shares) == (0.0, {}, {})
     plain = SystemLists(adapted)
-    found = plain.shown(QUERY)
+    found = plain.list_hits(QUERY)
     candidate_first = plain.pair.candidate_first(QUERY)
     plain.close()
     both = [[hit.chunk_id for hit in side] for side in (found.reference, found.candidate)]

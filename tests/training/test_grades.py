@@ -17,7 +17,7 @@ from engine.core.errors import DatasetError
 from engine.core.records import DocumentQuery
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.queries.document_written import untrained
+from engine.queries.document_written import find_untrained
 from engine.queries.imported import graded_answers
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData
@@ -126,14 +126,14 @@ def test_grades_of_imported_queries_are_learnt_from(
             for one in documents
         ]
         monkeypatch.setattr(type(store), "queries", lambda _store: [query])
-        found = {one.document_id for one in untrained(snapshot, chunks, titles)}
+        found = {one.document_id for one in find_untrained(snapshot, chunks, titles)}
         answering = {query.document_id, chunks[other].document_id}
         assert found == {one.id for one in documents} - answering, "what answers is not untrained"
         free = min(found)
         threads = {free: "Re: berths", query.document_id: "Berths"}
         titled = [replace(one, title=threads.get(one.id, f"{one.id}")) for one in documents]
         monkeypatch.setattr(type(store), "documents", lambda _store: titled)
-        left = {one.document_id for one in untrained(snapshot, chunks, titles)}
+        left = {one.document_id for one in find_untrained(snapshot, chunks, titles)}
         assert left == found - {free}, "nor what shares its title with what was trained on"
 
 

@@ -20,8 +20,8 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import AdapterInfo, TrainingHistory
 from engine.project.store.artifacts import Artifact
-from engine.queries.document_written import untrained
-from engine.runs.progress import ResumePoint, resume_point
+from engine.queries.document_written import find_untrained
+from engine.runs.progress import ResumePoint, find_resume_point
 from engine.training import dataset
 from engine.training.data import TrainingData
 from engine.training.dataset import MIN_TO_STOP, training_data
@@ -92,7 +92,9 @@ def test_titles_that_decide_are_not_pre_trained_on(project: ProjectFolder) -> No
         )
         chunks = store.chunks()
         titles = [
-            one for one in untrained(context, chunks, document_queries(store)) if one.start >= 0
+            one
+            for one in find_untrained(context, chunks, document_queries(store))
+            if one.start >= 0
         ]
         assert titles
         config = resolve_config(context)
@@ -239,9 +241,9 @@ def test_a_broken_off_pre_training_reports_where_it_resumes(project: ProjectFold
         stage_here(project.path, "train", stop)
     store = project.store()
     try:
-        assert resume_point(ProjectSnapshot(project, project.settings(), store)) == ResumePoint(
-            2, 6, pretraining=True
-        )
+        assert find_resume_point(
+            ProjectSnapshot(project, project.settings(), store)
+        ) == ResumePoint(2, 6, pretraining=True)
     finally:
         store.close()
     summary, _ = stage_here(project.path, "train")

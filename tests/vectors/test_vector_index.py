@@ -15,7 +15,7 @@ from engine.core.lorentz import Lorentz
 from engine.core.similarity import IndexForm, Similarity
 from engine.encoders.graph.native_libraries import prepare_for_usearch
 from engine.vectors.forms import INDEX_FORMS
-from engine.vectors.graph import candidates, graph_of, map_graph, write_graph
+from engine.vectors.graph import find_candidates, graph_of, map_graph, write_graph
 from engine.vectors.index import VectorIndex
 
 
@@ -320,7 +320,7 @@ def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path, of_cosines: bo
     found = 0
     for query in unit(20, seed=4, width=40):
         cosines = rows @ query / np.linalg.norm(rows, axis=1)
-        places, distances = candidates([(0, graph)], query, 256)
+        places, distances = find_candidates([(0, graph)], query, 256)
         named = set(places.tolist())
         assert distances == pytest.approx(1 - cosines[places], abs=2e-2)
         assert len(named) == 256
@@ -348,7 +348,7 @@ def test_graphs_of_former_versions_are_compared_with_new_ones(tmp_path: Path) ->
     ]
     found = 0
     for query in rows[::100]:
-        places, distances = candidates(graphs, query, 128)
+        places, distances = find_candidates(graphs, query, 128)
         assert distances == pytest.approx(1 - rows[places] @ query, abs=1e-2)
         nearest = places[np.argsort(distances)][:64]
         found += len(set(nearest.tolist()) & set(np.argsort(-(rows @ query))[:10].tolist()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from bmembed_tui.client.engine_client import command, parsed
+from bmembed_tui.client.engine_client import parse_answer, run_command
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.queries import ModelFile
 from engine.core.text import size_text
@@ -15,24 +15,26 @@ NONE_FOUND = (
 
 
 async def find_models(context: int) -> tuple[ModelFile, ...]:
-    """The models, each with whether `context` tokens fit into memory. Raises EngineError."""
-    return parsed(
-        tuple[ModelFile, ...], await command("models", "--context", str(context), "--json")
-    )
+    """Return the models, each with whether `context` tokens fit into memory.
+
+    Raises EngineError.
+    """
+    output = await run_command("models", "--context", str(context), "--json")
+    return parse_answer(tuple[ModelFile, ...], output)
 
 
-def models_note(count: int) -> str:
-    """Above the list."""
+def format_models_note(count: int) -> str:
+    """Return the line above the list."""
     if count:
         return f"{count} GGUF file{'s' if count > 1 else ''} on this machine; Enter takes one:"
     return NONE_FOUND
 
 
-def model_line(model: ModelFile) -> Content:
-    """`✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
-    kind = " ".join(part for part in (model.architecture, model.quantisation) if part)
-    facts = ", ".join(part for part in (model.place, size_text(model.size), kind) if part)
-    sign, verdict, style = _verdict(model)
+def format_model(model: ModelFile) -> Content:
+    """Return `✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
+    kind = " ".join(filter(None, (model.architecture, model.quantisation)))
+    facts = ", ".join(filter(None, (model.place, size_text(model.size), kind)))
+    sign, verdict, style = _find_verdict(model)
     return Content.assemble(
         plain(f"{sign} ", style),
         plain(", ".join(model.names)),
@@ -40,7 +42,8 @@ def model_line(model: ModelFile) -> Content:
     )
 
 
-def _verdict(model: ModelFile) -> tuple[str, str, str]:
+def _find_verdict(model: ModelFile) -> tuple[str, str, str]:
+    """Return a sign, whether the model can be used, and a style."""
     if model.problem:
         return "✗", model.problem, "$text-error"
     if not model.fits:

@@ -1,3 +1,1 @@
-"""`engine serve --http`: programs of this machine search projects, and use their encoders, by
-HTTP on a loopback address.
-"""
+"""`engine serve --http`: local programs search projects and use their encoders, on loopback."""

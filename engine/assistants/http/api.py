@@ -1,6 +1,4 @@
-"""What is answered to which request: embeddings and models as OpenAI has them, reranking as
-Cohere and Jina, and searches.
-"""
+"""The HTTP API: models and embeddings like OpenAI's, reranking like Cohere's and Jina's, search."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
 from engine.assistants.http.listener import Answer, Refused, Request, error_body
-from engine.assistants.served import labelled, no_project
+from engine.assistants.served import label_projects, no_project
 from engine.core.errors import EngineError, ResourceError, UsageError, fault_record
 from engine.core.messages.report import SearchMode
 from engine.core.messages.search import MODE_OF_NAME, MODES
@@ -22,16 +20,18 @@ from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import Side
 from engine.search.methods import is_light, task_of
-from engine.search.workers import OwnSearcher
+from engine.search.workers import ThreadSearcher
 
-MAX_TEXTS = 2048  # OpenAI's
-MAX_SEARCH = 32_768  # bytes of the body of a search: patterns of paths are compared with every path
+MAX_TEXTS = 2048
+"""Maximum number of texts in a request, as OpenAI has it."""
+MAX_SEARCH = 32_768
+"""Maximum size of a search in bytes, as every path is compared with its patterns."""
 WORK_SECONDS = 300.0
 SIDES: tuple[Side, ...] = get_args(Side)
-OF_SEMANTIC_SEARCH = ":semantic"
-"""After a project's name, in the name of a model."""
+SEMANTIC_SUFFIX = ":semantic"
+"""Ending of the names of models that encode for semantic search."""
 STATUS = {2: 400, 3: 409, 4: 503, 6: 503}
-"""Of an error's exit code; 500 of others."""
+"""HTTP status by the exit code of an error; 500 for all others."""
 Body = TypeVar("Body")
 
 
@@ -39,10 +39,9 @@ Body = TypeVar("Body")
 class Embeddings:
     """The body of `/v1/embeddings`.
 
-    `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own; each
-        with :semantic after the
-    project, as `mode` says of its own, for the encoder of semantic search. `terms`: of queries,
-    their weights for BM25 as well, for an index that was exported.
+    `model`: PROJECT, PROJECT:query or PROJECT:document, the latter two like `input_type`; with
+    :semantic after the project for the encoder of semantic search, like `mode`. `terms`: return the
+    BM25 weights of queries as well, for an exported index.
     """
 
     model: str
@@ -67,13 +66,14 @@ class Rerank:
 
 
 class LocalApi:
-    """Answers requests over some projects, all where none is named.
+    """Answers requests about the named projects, or about all. Thread-safe.
 
-    For several threads. Raises UsageError without projects.
+    Raises UsageError if there are no projects.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._projects = {label: _Worker(folder) for label, folder in labelled(names).items()}
+        folders = label_projects(names)
+        self._projects = {label: _Worker(folder) for label, folder in folders.items()}
         self._routes: dict[str, tuple[str, Callable[[Request], Any]]] = {
             "/v1/models": ("GET", self._models),
             "/v1/embeddings": ("POST", self._embeddings),
@@ -82,20 +82,9 @@ class LocalApi:
         }
 
     def answer(self, request: Request) -> Answer:
-        """Whatever goes wrong is answered, too."""
+        """Return the answer to a request; errors are answered as well."""
         try:
-            method, handler = self._routes.get(request.path, ("", None))
-            if handler is None:
-                raise Refused(
-                    404,
-                    "path-unknown",
-                    f"There is no such path. The paths are {', '.join(self._routes)}.",
-                )
-            if request.method != method:
-                raise Refused(
-                    405, "method-not-allowed", f"{request.path} takes only {method}.", Allow=method
-                )
-            return Answer(200, handler(request))
+            return Answer(200, self._handle(request))
         except Refused as refused:
             return refused.answer
         except EngineError as error:
@@ -107,122 +96,123 @@ class LocalApi:
             text = f"The engine had an internal fault ({type(fault).__name__})."
             return Answer(500, error_body(500, "internal-fault", text))
 
+    def _handle(self, request: Request) -> Any:
+        method, handler = self._routes.get(request.path, ("", None))
+        if handler is None:
+            what = f"There is no such path. The paths are {', '.join(self._routes)}."
+            raise Refused(404, "path-unknown", what)
+        if request.method != method:
+            what = f"{request.path} takes only {method}."
+            raise Refused(405, "method-not-allowed", what, Allow=method)
+        return handler(request)
+
     def _models(self, _request: Request) -> Any:
-        models: list[str] = []
+        encoders: list[str] = []
         for label, worker in self._projects.items():
-            models.append(label)
+            encoders.append(label)
             if worker.do(_has_two_encoders, light=True):
-                models.append(f"{label}{OF_SEMANTIC_SEARCH}")
-        names = [f"{model}{side}" for model in models for side in ("", ":query", ":document")]
-        return {
-            "object": "list",
-            "data": [
-                {"id": name, "object": "model", "created": 0, "owned_by": "bmembed"}
-                for name in names
-            ],
-        }
+                encoders.append(f"{label}{SEMANTIC_SUFFIX}")
+        names: list[str] = []
+        for encoder in encoders:
+            names += [encoder, f"{encoder}:query", f"{encoder}:document"]
+        models = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "bmembed"} for name in names
+        ]
+        return {"object": "list", "data": models}
 
     def _search(self, request: Request) -> Any:
         if len(request.body) > MAX_SEARCH:
-            raise Refused(
-                413, "request-too-large", f"The body of a search may have {MAX_SEARCH:,} bytes."
-            )
+            what = f"The body of a search may have {MAX_SEARCH:,} bytes."
+            raise Refused(413, "request-too-large", what)
         params = _read(_from_body, request)
         label = params.pop("project", None)
         mode = params.get("mode")
         if mode is not None:
             if mode not in (*MODE_OF_NAME, *MODES):
-                raise _wrong(f"mode must be one of {', '.join(MODE_OF_NAME)}")
+                raise _invalid(f"mode must be one of {', '.join(MODE_OF_NAME)}")
             params["mode"] = MODE_OF_NAME.get(mode, mode)
         task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
         worker = self._worker(label)
-        found = worker.do(
-            task, light=worker.do(lambda own: is_light("search", params, own), light=True)
-        )
-        if found["problem"]:
-            raise EngineError.from_dict(found["problem"])
-        return found
+        light = worker.do(lambda own: is_light("search", params, own), light=True)
+        result = worker.do(task, light=light)
+        if result["problem"]:
+            raise EngineError.from_dict(result["problem"])
+        return result
 
     def _embeddings(self, request: Request) -> Any:
         params = _read(_from_body, request)
         if isinstance(params.get("input"), str):
             params["input"] = [params["input"]]
-        asked = _read(lambda given: from_json(Embeddings, given, strict=True), params)
-        label, mode, side = self._named(asked.model)
-        mode = asked.mode or mode
-        _check_count("input", asked.input)
-        side = asked.input_type or side
-        if asked.terms and side != "query":
-            raise _wrong('terms are for queries: also send "input_type": "query"')
-        check = _until(time.monotonic() + WORK_SECONDS)
+        body = _read(lambda given: from_json(Embeddings, given, strict=True), params)
+        label, mode, side = self._parse_model(body.model)
+        mode = body.mode or mode
+        _check_count("input", body.input)
+        side = body.input_type or side
+        if body.terms and side != "query":
+            raise _invalid('terms are for queries: also send "input_type": "query"')
+        check = _check_time(time.monotonic() + WORK_SECONDS)
         worker = self._worker(label)
-        found = worker.do(lambda own: own.ready().encoders.encode(asked.input, side, check, mode))
-        if asked.dimensions not in (None, found.vectors.shape[1]):
-            raise _wrong(
-                f"dimensions must be {found.vectors.shape[1]}, which the encoder has, or left out"
-            )
-        as_text = asked.encoding_format == "base64"
-        data = [
-            {
-                "object": "embedding",
-                "index": index,
-                "embedding": (
-                    base64.b64encode(row.astype("<f4").tobytes()).decode()
-                    if as_text
-                    else row.tolist()
-                ),
-            }
-            for index, row in enumerate(found.vectors)
-        ]
-        terms: dict[str, Any] = (
-            worker.do(lambda own: _terms(own, asked.input, data, mode)) if asked.terms else {}
-        )
-        usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
-        return {"object": "list", "data": data, "model": asked.model, "usage": usage, **terms}
+        encoded = worker.do(lambda own: own.ready().encoders.encode(body.input, side, check, mode))
+        dimension = encoded.vectors.shape[1]
+        if body.dimensions not in (None, dimension):
+            raise _invalid(f"dimensions must be {dimension}, which the encoder has, or left out")
+        data: list[dict[str, Any]] = []
+        for index, row in enumerate(encoded.vectors):
+            if body.encoding_format == "base64":
+                embedding = base64.b64encode(row.astype("<f4").tobytes()).decode()
+            else:
+                embedding = row.tolist()
+            data.append({"object": "embedding", "index": index, "embedding": embedding})
+        usage = {"prompt_tokens": encoded.tokens, "total_tokens": encoded.tokens}
+        answer = {"object": "list", "data": data, "model": body.model, "usage": usage}
+        if body.terms:
+            worker.do(lambda own: _add_terms(own, body.input, answer, mode))
+        return answer
 
     def _rerank(self, request: Request) -> Any:
         params = _read(_from_body, request)
-        if isinstance(given := params.get("documents"), list):
+        documents = params.get("documents")
+        if isinstance(documents, list):
             params["documents"] = [
-                one.get("text") if isinstance(one, dict) else one for one in given
+                document.get("text") if isinstance(document, dict) else document
+                for document in documents
             ]
-        asked = _read(lambda given: from_json(Rerank, given, strict=True), params)
-        _check_count("documents", asked.documents)
-        if asked.top_n is not None and asked.top_n < 1:
-            raise _wrong("top_n must be 1 or more")
-        check = _until(time.monotonic() + WORK_SECONDS)
-        scores = self._worker(self._named(asked.model)[0]).do(
-            lambda own: own.ready().reranking.scores(asked.query, asked.documents, check)
+        body = _read(lambda given: from_json(Rerank, given, strict=True), params)
+        _check_count("documents", body.documents)
+        if body.top_n is not None and body.top_n < 1:
+            raise _invalid("top_n must be 1 or more")
+        check = _check_time(time.monotonic() + WORK_SECONDS)
+        label, _, _ = self._parse_model(body.model)
+        scores = self._worker(label).do(
+            lambda own: own.ready().reranking.scores(body.query, body.documents, check)
         )
-        best = sorted(range(len(scores)), key=lambda index: -scores[index])[: asked.top_n]
-        results = [
-            {
-                "index": index,
-                "relevance_score": float(scores[index]),
-                **(
-                    {"document": {"text": asked.documents[index]}} if asked.return_documents else {}
-                ),
-            }
-            for index in best
-        ]
-        return {"object": "list", "model": asked.model, "results": results}
+        best = sorted(range(len(scores)), key=lambda index: -scores[index])[: body.top_n]
+        results = []
+        for index in best:
+            result: dict[str, Any] = {"index": index, "relevance_score": float(scores[index])}
+            if body.return_documents:
+                result["document"] = {"text": body.documents[index]}
+            results.append(result)
+        return {"object": "list", "model": body.model, "results": results}
 
-    def _named(self, model: str) -> tuple[str, SearchMode, Side]:
-        """The project that a model names, and for what: documents, and hybrid search, where it
-        does not say.
+    def _parse_model(self, model: str) -> tuple[str, SearchMode, Side]:
+        """Return the project, search mode and side in the name of a model.
+
+        By default, it encodes documents for hybrid search. A project's own name may end like that
+        of a side or mode.
         """
         side: Side = "document"
-        for one in SIDES:
-            if model not in self._projects and model.endswith(f":{one}"):
-                model = model.removesuffix(f":{one}")
-                side = one
+        for ending in SIDES:
+            if model not in self._projects and model.endswith(f":{ending}"):
+                model = model.removesuffix(f":{ending}")
+                side = ending
                 break
-        if model not in self._projects and model.endswith(OF_SEMANTIC_SEARCH):
-            return model.removesuffix(OF_SEMANTIC_SEARCH), "semantic", side
+        if model not in self._projects and model.endswith(SEMANTIC_SUFFIX):
+            return model.removesuffix(SEMANTIC_SUFFIX), "semantic", side
         return model, "hybrid", side
 
     def _worker(self, label: str | None) -> _Worker:
-        """That of a project, which need not be named where there is one."""
+        """Return the worker of a project, which must be named if there are several."""
         if label is None and len(self._projects) == 1:
             return next(iter(self._projects.values()))
         if not isinstance(label, str) or label not in self._projects:
@@ -231,28 +221,30 @@ class LocalApi:
 
 
 class _Worker:
-    """A thread for what needs the encoder, and one for what does not: neither a searcher nor an
-    encoder is for several.
+    """Two threads of a project, for tasks with and without the encoder, each with its searcher.
+
+    Neither searchers nor encoders are thread-safe.
     """
 
     def __init__(self, folder: ProjectFolder) -> None:
-        self._own = {light: OwnSearcher(folder) for light in (True, False)}
+        self._own = {light: ThreadSearcher(folder) for light in (True, False)}
         self._threads = {light: ThreadPoolExecutor(1) for light in (True, False)}
 
-    def do(self, task: Callable[[OwnSearcher], Any], *, light: bool = False) -> Any:
-        """The result of a task. Raises what it raises, ResourceError where it takes too long."""
-        waiting = self._threads[light].submit(task, self._own[light])
+    def do(self, task: Callable[[ThreadSearcher], Any], *, light: bool = False) -> Any:
+        """Return the result of a task.
+
+        Raises what the task raises, and ResourceError if it takes too long.
+        """
+        future = self._threads[light].submit(task, self._own[light])
         try:
-            return waiting.result(WORK_SECONDS)
+            return future.result(WORK_SECONDS)
         except TimeoutError:
-            waiting.cancel()
+            future.cancel()
             raise _too_long() from None
 
 
-def _has_two_encoders(own: OwnSearcher) -> bool:
-    """Whether the search modes of a project have encoders of their own; not before there are
-    any.
-    """
+def _has_two_encoders(own: ThreadSearcher) -> bool:
+    """Return whether the search modes of a project have different encoders."""
     try:
         encoders = own.look().encoders.by_mode()
     except EngineError:
@@ -260,23 +252,22 @@ def _has_two_encoders(own: OwnSearcher) -> bool:
     return encoders["hybrid"] != encoders["semantic"]
 
 
-def _terms(
-    own: OwnSearcher, texts: Sequence[str], data: list[dict[str, Any]], mode: SearchMode
-) -> dict[str, Any]:
-    """Adds the terms and codes of each text to its part of the answer; what the answer itself
-    says of them.
-    """
+def _add_terms(
+    own: ThreadSearcher, texts: Sequence[str], answer: dict[str, Any], mode: SearchMode
+) -> None:
+    """Add the terms and codes of each text, and the fingerprints of encoder and index."""
     encoders = own.ready().encoders
-    for one, found in zip(data, encoders.keywords(texts), strict=True):
-        one.update(terms=found.weights, codes=found.codes)
-    return {"fingerprints": encoders.fingerprints(mode)}
+    for item, keywords in zip(answer["data"], encoders.keywords(texts), strict=True):
+        item["terms"] = keywords.weights
+        item["codes"] = keywords.codes
+    answer["fingerprints"] = encoders.fingerprints(mode)
 
 
 def _read(read: Callable[[Any], Body], data: Any) -> Body:
     try:
         return read(data)
     except (TypeError, ValueError) as error:
-        raise _wrong(str(error)) from None
+        raise _invalid(str(error)) from None
 
 
 def _from_body(request: Request) -> dict[str, Any]:
@@ -291,11 +282,11 @@ def _from_body(request: Request) -> dict[str, Any]:
 
 def _check_count(name: str, texts: Sequence[str]) -> None:
     if not 0 < len(texts) <= MAX_TEXTS:
-        raise _wrong(f"{name} must hold 1 to {MAX_TEXTS:,} texts")
+        raise _invalid(f"{name} must hold 1 to {MAX_TEXTS:,} texts")
 
 
-def _until(end: float) -> Callable[[int], None]:
-    """What ends a work in between two batches."""
+def _check_time(end: float) -> Callable[[int], None]:
+    """Return a callback that ends the work between two batches when its time is over."""
 
     def check(_done: int) -> None:
         if time.monotonic() > end:
@@ -304,7 +295,7 @@ def _until(end: float) -> Callable[[int], None]:
     return check
 
 
-def _wrong(why: str) -> UsageError:
+def _invalid(why: str) -> UsageError:
     return UsageError(f"The request is not valid: {why}.", code="arguments-invalid")
 
 

@@ -1,9 +1,8 @@
-"""HTTP/1.1 on a loopback address: a connection and a thread for each request, and a limit to
-everything. h11 parses and writes the protocol.
+"""HTTP/1.1 on a loopback address, with one connection and thread per request and strict limits.
 
-A request is refused before its body is read where `Host` or `Origin` shows that a web page sends it
-(DNS rebinding), and where it has not the token. Bodies of unknown length are not taken: so no
-length can be read in two ways.
+h11 parses and writes the protocol. A request is refused before its body is read if `Host` or
+`Origin` shows that a web page sends it (DNS rebinding), or if it lacks the token. Bodies need a
+Content-Length, so that their length cannot be read in two ways.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import json
 import socket
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,19 +24,23 @@ import h11
 from engine.core.errors import UsageError, reason_of
 
 MAX_CONNECTIONS = 32
-MAX_HEAD = 16_384  # bytes
+# Sizes in bytes.
+MAX_HEAD = 16_384
 MAX_BODY = 16_000_000
-HEAD_SECONDS = 3.0  # for a whole head, body or answer
+# Time limits for a whole head, body or answer.
+HEAD_SECONDS = 3.0
 BODY_SECONDS = 60.0
 SEND_SECONDS = 60.0
-GLANCE_SECONDS = 0.5  # between two looks at whether to stop
-LINGER_SECONDS = 1.0  # what a refused client still sends is read, or it would not get the answer
+POLL_SECONDS = 0.5
+"""Interval at which the listener checks whether to stop."""
+# What a refused client still sends is read up to these limits, or it would not get the answer.
+LINGER_SECONDS = 1.0
 MAX_LINGER = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`path` as it was sent, without a query."""
+    """A request with its body; `path` as it was sent, without a query string."""
 
     method: str
     path: str
@@ -45,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`data`: what the body says, as JSON."""
+    """An answer whose body is `data` as JSON."""
 
     status: int
     data: Any
@@ -53,7 +57,7 @@ class Answer:
 
 
 class Refused(Exception):
-    """The client gets this answer."""
+    """The request is refused with an `answer`."""
 
     def __init__(self, status: int, code: str, what: str, **headers: str) -> None:
         super().__init__(code)
@@ -61,18 +65,15 @@ class Refused(Exception):
 
 
 def error_body(status: int, code: str, what: str) -> dict[str, Any]:
-    """An error as clients of OpenAI's API expect it."""
-    if status < 500:
-        kind = "invalid_request_error"
-    else:
-        kind = "server_error"
+    """Return an error in the form that clients of OpenAI's API expect."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
     return {"error": {"message": what, "type": kind, "param": None, "code": code}}
 
 
 def loopback_address(text: str) -> tuple[str, int]:
-    """Host and port of `127.0.0.1:8080`, `localhost:8080` or `[::1]:8080`.
+    """Return host and port of `127.0.0.1:8080`, `localhost:8080` or `[::1]:8080`.
 
-    Port 0: any that is free. Raises UsageError.
+    Port 0 stands for any free port. Raises UsageError.
     """
     host, _, port = text.rpartition(":")
     if host == "localhost":
@@ -106,15 +107,12 @@ def loopback_address(text: str) -> tuple[str, int]:
 
 
 class Listener:
-    """A socket that listens. `url`: of its address. Raises UsageError where the port is taken."""
+    """A listening socket with its `url`. Raises UsageError if the port is not available."""
 
     def __init__(
         self, address: tuple[str, int], token: str, respond: Callable[[Request], Answer]
     ) -> None:
-        if ":" in address[0]:
-            family = socket.AF_INET6
-        else:
-            family = socket.AF_INET
+        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         try:
             self._socket = socket.create_server(address, family=family, backlog=MAX_CONNECTIONS)
         except OSError as error:
@@ -124,7 +122,7 @@ class Listener:
                 "Choose another port.",
                 code="port-unavailable",
             ) from None
-        self._socket.settimeout(GLANCE_SECONDS)
+        self._socket.settimeout(POLL_SECONDS)
         self.respond = respond
         self.token = token.encode()
         host, self.port = self._socket.getsockname()[:2]
@@ -132,121 +130,130 @@ class Listener:
         self.url = f"http://{host}:{self.port}"
         names = (host, "localhost", "127.0.0.1", "[::1]")
         self.hosts = frozenset(f"{name}:{self.port}".encode() for name in names)
-        self.origins = frozenset(b"http://" + one for one in self.hosts)
+        self.origins = frozenset(b"http://" + name for name in self.hosts)
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def serve(self, stop: threading.Event) -> None:
         """Answer until `stop` is set. Clients beyond `MAX_CONNECTIONS` wait for their turn."""
         with self._socket:
             while not stop.is_set():
-                if not self._free.acquire(timeout=GLANCE_SECONDS):
+                if not self._free.acquire(timeout=POLL_SECONDS):
                     continue
                 try:
                     client, _ = self._socket.accept()
-                except OSError:  # none came, or one that is gone already
+                except OSError:  # no client came, or it has left already
                     self._free.release()
                     continue
-                threading.Thread(target=self._talk, args=(client,), daemon=True).start()
+                threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
-    def _talk(self, client: socket.socket) -> None:
+    def _answer(self, client: socket.socket) -> None:
         try:
             with client, suppress(OSError):
-                _Conversation(self, client).hold()
+                _Connection(self, client).answer()
         finally:
             self._free.release()
 
 
-class _Conversation:
+class _Connection:
+    """The connection of a client, for a single request."""
+
     def __init__(self, listener: Listener, client: socket.socket) -> None:
         self._listener = listener
         self._client = client
-        self._begun = False
-        self._until = time.monotonic() + HEAD_SECONDS
+        self._has_data = False
+        self._deadline = time.monotonic() + HEAD_SECONDS
         self._http = h11.Connection(h11.SERVER, MAX_HEAD)
 
-    def hold(self) -> None:
-        """Answer a request. Raises OSError where the client is gone."""
-        head = None
+    def answer(self) -> None:
+        """Read a request and answer it. Raises OSError if the client is gone."""
+        without_body = False
         try:
-            head = self._event()
-            if isinstance(head, h11.Request):
-                self._send(self._listener.respond(self._request(head)), bare=head.method == b"HEAD")
+            head = self._next_event()
+            if not isinstance(head, h11.Request):
+                return
+            without_body = head.method == b"HEAD"
+            answer = self._listener.respond(self._read_request(head))
+            self._send(answer, without_body=without_body)
         except Refused as refused:
-            self.refuse(refused, bare=isinstance(head, h11.Request) and head.method == b"HEAD")
+            self._refuse(refused, without_body=without_body)
         except h11.RemoteProtocolError as error:
-            self.refuse(
-                Refused(
-                    error.error_status_hint,
-                    "request-malformed",
-                    "This is not a valid HTTP request.",
-                )
-            )
+            what = "This is not a valid HTTP request."
+            self._refuse(Refused(error.error_status_hint, "request-malformed", what))
         except TimeoutError:
-            if self._begun:
-                self.refuse(
-                    Refused(408, "request-too-slow", "The request took too long to arrive.")
-                )
+            if self._has_data:
+                what = "The request took too long to arrive."
+                self._refuse(Refused(408, "request-too-slow", what))
 
-    def refuse(self, refused: Refused, *, bare: bool = False) -> None:
-        """Answer, and let the client read that although it may still be sending."""
-        with suppress(h11.LocalProtocolError):  # half an answer was given
-            self._send(refused.answer, bare=bare)
+    def _refuse(self, refused: Refused, *, without_body: bool = False) -> None:
+        """Send the answer, and read on so that a client that is still sending gets it."""
+        with suppress(h11.LocalProtocolError):  # an answer has been sent in part
+            self._send(refused.answer, without_body=without_body)
         self._client.shutdown(socket.SHUT_WR)
-        self._until = time.monotonic() + LINGER_SECONDS
-        room = MAX_LINGER
-        while room > 0 and (data := self._received()):
-            room -= len(data)
+        self._deadline = time.monotonic() + LINGER_SECONDS
+        received = 0
+        while received < MAX_LINGER:
+            data = self._receive()
+            if not data:
+                break
+            received += len(data)
 
-    def _event(self) -> Any:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            data = self._received()
-            self._begun = self._begun or bool(data)
+    def _next_event(self) -> Any:
+        while True:
+            event = self._http.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            data = self._receive()
+            if data:
+                self._has_data = True
             self._http.receive_data(data)
-        return event
 
-    def _received(self) -> bytes:
-        left = self._until - time.monotonic()
-        if left <= 0:
+    def _receive(self) -> bytes:
+        """Return the next bytes, empty at the end. Raises TimeoutError after the deadline."""
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        self._client.settimeout(left)
+        self._client.settimeout(remaining)
         return self._client.recv(8_192)
 
-    def _request(self, head: h11.Request) -> Request:
-        """With its body, where it may be asked. Raises Refused."""
+    def _read_request(self, head: h11.Request) -> Request:
+        """Read the body of an admissible request. Raises Refused."""
         self._check(head)
-        self._until = time.monotonic() + BODY_SECONDS
+        self._deadline = time.monotonic() + BODY_SECONDS
         if self._http.they_are_waiting_for_100_continue:
             self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
         body = bytearray()
-        while isinstance(event := self._event(), h11.Data):
+        event = self._next_event()
+        while isinstance(event, h11.Data):
             body += event.data
+            event = self._next_event()
         path = head.target.decode("ascii").partition("?")[0]
         return Request(head.method.decode("ascii"), path, bytes(body))
 
     def _check(self, head: h11.Request) -> None:
-        fields: dict[bytes, list[bytes]] = {}
+        """Check everything in the head of a request but its path. Raises Refused."""
+        headers: defaultdict[bytes, list[bytes]] = defaultdict(list)
         for name, value in head.headers:
-            fields.setdefault(name, []).append(value)
-        ours = self._listener
-        found = fields.get
-        if [one.lower() for one in found(b"host", [])] not in [[one] for one in ours.hosts]:
+            headers[name].append(value)
+        hosts = [value.lower() for value in headers[b"host"]]
+        if len(hosts) != 1 or hosts[0] not in self._listener.hosts:
             raise Refused(421, "host-foreign", "The Host header does not name this server.")
-        if not {one.lower() for one in found(b"origin", [])} <= ours.origins:
+        origins = {value.lower() for value in headers[b"origin"]}
+        if not origins <= self._listener.origins:
             raise Refused(403, "origin-foreign", "Web pages cannot use this server.")
-        scheme, _, sent = b",".join(found(b"authorization", [])).partition(b" ")
-        if scheme.lower() != b"bearer" or not hmac.compare_digest(sent, ours.token):
-            text = "The token is missing or wrong: send it as Authorization: Bearer TOKEN."
-            raise Refused(401, "token-wrong", text, **{"WWW-Authenticate": "Bearer"})
-        if b"transfer-encoding" in fields:
-            raise Refused(
-                411, "length-missing", "Send the body with a Content-Length, not in chunks."
-            )
-        if int(found(b"content-length", [b"0"])[0]) > MAX_BODY:
+        scheme, _, token = b",".join(headers[b"authorization"]).partition(b" ")
+        if scheme.lower() != b"bearer" or not hmac.compare_digest(token, self._listener.token):
+            what = "The token is missing or wrong: send it as Authorization: Bearer TOKEN."
+            raise Refused(401, "token-wrong", what, **{"WWW-Authenticate": "Bearer"})
+        if headers[b"transfer-encoding"]:
+            what = "Send the body with a Content-Length, not in chunks."
+            raise Refused(411, "length-missing", what)
+        lengths = headers[b"content-length"]
+        if lengths and int(lengths[0]) > MAX_BODY:
             raise Refused(413, "request-too-large", f"The body is larger than {MAX_BODY:,} bytes.")
         if not head.target.startswith(b"/"):
             raise Refused(400, "request-malformed", "The target of the request must be a path.")
 
-    def _send(self, answer: Answer, *, bare: bool) -> None:
+    def _send(self, answer: Answer, *, without_body: bool) -> None:
         data = json.dumps(answer.data).encode()
         headers = [
             ("Content-Type", "application/json"),
@@ -256,11 +263,11 @@ class _Conversation:
             ("Connection", "close"),
             *(answer.headers or {}).items(),
         ]
-        events = (
-            h11.Response(status_code=answer.status, headers=headers),
-            *(() if bare else (h11.Data(data=data),)),
-        )
-        self._write(b"".join(self._http.send(one) or b"" for one in (*events, h11.EndOfMessage())))
+        events: list[Any] = [h11.Response(status_code=answer.status, headers=headers)]
+        if not without_body:
+            events.append(h11.Data(data=data))
+        events.append(h11.EndOfMessage())
+        self._write(b"".join(self._http.send(event) or b"" for event in events))
 
     def _write(self, data: bytes | None) -> None:
         self._client.settimeout(SEND_SECONDS)

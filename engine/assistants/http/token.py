@@ -1,6 +1,4 @@
-"""The token that a program must send: in a file that its user alone can read, the same until
-that is deleted.
-"""
+"""The token that programs must send, in a file that only its user can read."""
 
 from __future__ import annotations
 
@@ -16,27 +14,22 @@ from engine.core.errors import InputError
 
 
 def token_file() -> Path:
-    """Where it is kept."""
+    """Return the path of the file with the token."""
     from platformdirs import user_config_path
 
     return user_config_path("bmembed", appauthor=False) / "http-token"
 
 
 def read_token(path: Path) -> str:
-    """The token, made where there is none yet.
+    """Read the token, or make one if there is none.
 
-    Raises InputError where others may know or choose it, EngineError.
+    Raises InputError if others could know or choose the token, EngineError.
     """
     with disk_errors(f"{path} could not be used."):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.path.lexists(path):
-            _make(path)
-        state = path.lstat()
-        if (
-            stat.S_ISREG(state.st_mode)
-            and state.st_uid == os.geteuid()
-            and not state.st_mode & 0o077
-        ):
+            _write_token(path)
+        if _is_private(path):
             text = path.read_bytes()[:1000].decode("ascii", "replace").strip()
             if re.fullmatch(r"[!-~]{32,}", text):
                 return text
@@ -49,13 +42,20 @@ def read_token(path: Path) -> str:
     )
 
 
-def _make(path: Path) -> None:
-    """Whole or not at all; of two programs that make one at once, both use the first."""
+def _is_private(path: Path) -> bool:
+    """Return whether a path is a file of this user that nobody else may read or write."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        return False
+    return not status.st_mode & 0o077
+
+
+def _write_token(path: Path) -> None:
+    """Write a new token atomically; if two programs do so at once, both use the first one."""
     temporary = path.with_name(f".tmp-{path.name}-{secrets.token_hex(4)}")
     try:
-        with os.fdopen(
-            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w"
-        ) as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
             file.write(f"{secrets.token_urlsafe(32)}\n")
             file.flush()
             os.fsync(file.fileno())

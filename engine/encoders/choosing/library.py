@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.core.errors import ModelError, unknown
-from engine.core.extras import lack
+from engine.core.errors import ModelError, unknown_name
+from engine.core.extras import describe_missing
 from engine.core.messages.encoders import EncoderFile
 from engine.encoders.choosing.languages import card_languages
 from engine.encoders.model_folder import DEFAULT_MODEL, bundled_folder, folder_facts, folder_name
@@ -40,7 +40,9 @@ def resolve_name(named: str, found: Sequence[EncoderFile]) -> str:
         for name in (one.model, *one.names, one.names[0].rpartition("/")[2])
     }
     if named not in names:
-        raise unknown("encoder", named, [one.names[0] for one in found], code="encoder-unknown")
+        raise unknown_name(
+            "encoder", named, [one.names[0] for one in found], code="encoder-unknown"
+        )
     return names[named]
 
 
@@ -96,7 +98,7 @@ def _gguf(found: Found) -> EncoderFile | None:
         problem = ""
     else:
         problem = f"It has {size:,} bytes instead of {found.size:,}."
-    problem = problem or lack("llm")
+    problem = problem or describe_missing("llm")
     languages = header.languages or tuple(card_languages(None, header.name or found.path.stem))
     return EncoderFile(
         str(found.path),

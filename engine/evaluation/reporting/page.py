@@ -15,10 +15,10 @@ from engine.core.systems import (
     IN_USE,
     INTERPOLATED,
     WAYS,
+    find_twins,
     label_of,
-    ordered,
+    sort_systems,
     system_of,
-    twins,
 )
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.diagnostics import KINDS
@@ -51,7 +51,7 @@ def render(
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     own = own_systems_of(report)
-    hidden = twins(own) | _interpolated_systems(report)
+    hidden = find_twins(own) | _interpolated_systems(report)
     # A base encoder that is in use does not differ from itself.
     hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS if f"{way}{BASE}" in own}
     query_sets = query_sets_of(report)
@@ -85,7 +85,7 @@ def render(
         blows={name: Markup(svg) for name, svg in _robustness(report).items()},
         densities=[(name, Markup(svg)) for name, svg in _densities(report)],
         distances=Markup(_distances(report)),
-        known=[system_of(name) for name in ordered(measured - hidden)],
+        known=[system_of(name) for name in sort_systems(measured - hidden)],
         diagnosed=list(diagnosed),
     )
 
@@ -133,7 +133,7 @@ def _system_labels(report: Mapping[str, Any]) -> Callable[[str], str]:
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """Return a chart of nDCG@10 with a bar for each system."""
-    systems = _without(query_set["comparison"]["systems"], twins(own_systems_of(report)))
+    systems = _without(query_set["comparison"]["systems"], find_twins(own_systems_of(report)))
     label = _system_labels(report)
     bars = []
     for name, figures in systems.items():
@@ -180,7 +180,7 @@ def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
     if not robustness:
         return {}
     label = _system_labels(report)
-    twin_systems = twins(own_systems_of(report))
+    twin_systems = find_twins(own_systems_of(report))
     charts = {}
     for kind, what in PERTURBED.items():
         rows = [row for row in robustness["rows"] if row["kind"] in ("clean", kind)]
@@ -204,7 +204,7 @@ def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return charts of the similarities before and after adaptation, by system."""
     if not report["similarities"]:
         return []
-    systems = _without(report["similarities"]["systems"], twins(own_systems_of(report)))
+    systems = _without(report["similarities"]["systems"], find_twins(own_systems_of(report)))
     after = [name for name in (IN_USE, ADAPTED) if name in systems]
     labels = {name: label_of(name) for name in (BASE, *after[:1])}
     return density_charts(report["similarities"], labels)
@@ -245,7 +245,8 @@ def _distances(report: Mapping[str, Any]) -> str:
     if not distances:
         return ""
     label = _system_labels(report)
-    return distance_chart(distances, {name: label(name) for name in distances["systems"]})
+    names = [name for name in distances["systems"] if not name.startswith(INTERPOLATED)]
+    return distance_chart(distances, {name: label(name) for name in names})
 
 
 def distance_chart(distances: Mapping[str, Any], labels: Mapping[str, str]) -> str:

@@ -33,7 +33,7 @@ from engine.core.messages.encoders import (
 )
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk
-from engine.core.subprocesses import answer, run_in_subprocess
+from engine.core.subprocesses import run_as_child, run_in_subprocess
 from engine.encoders.choosing.library import list_encoders, resolve_name
 from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.for_project import chunk_vectors, load_encoder
@@ -318,4 +318,4 @@ def _answer_parent(should_stop: Callable[[], bool], folder: str, changes: str) -
 
 
 if __name__ == "__main__":
-    answer(_answer_parent)
+    run_as_child(_answer_parent)

@@ -209,6 +209,14 @@ class Perturber:
         """Return the words and codes of a text that can be substituted, as they are written."""
         return [text[start:end] for start, end in self._find_changeable(text, codes=True)]
 
+    def shared_words(self, text: str, answer: Collection[str]) -> list[str]:
+        """Return the words and codes of a text that its answer contains, too.
+
+        `answer`: the terms of the answer.
+        """
+        terms = frozenset(answer)
+        return [word for word in self.words(text) if self._is_in(word, terms)]
+
     def _find_changeable(self, text: str, *, codes: bool) -> list[Span]:
         spans = _word_spans(text)
         if codes:

@@ -6,7 +6,7 @@ METHODS.md §1 and §4.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from engine.core.errors import CancelledError, EngineError
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
-from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE, ordered
+from engine.core.systems import (
+    ADAPTED,
+    BASE,
+    BM25,
+    HYBRID_BASE,
+    HYBRID_IN_USE,
+    IN_USE,
+    sort_systems,
+)
 from engine.evaluation.comparison import MULTIHOP, DocumentOf, compare_values, measure
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
@@ -35,6 +43,7 @@ from engine.metrics.bootstrap import SAMPLES
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.queries.heldout import cap_queries
+from engine.queries.substitutes import Question
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Rankers
@@ -46,6 +55,7 @@ Rankings = Mapping[str, NDArray[np.int64]]
 Terms = Callable[[str], list[str]]
 Words = Sequence[tuple[str, Sequence[str]]]
 Asker = Callable[[Words], tuple[list[dict[str, str]], str]]
+KeywordChooser = Callable[[Sequence[Question]], Sequence[Collection[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +116,18 @@ class Trial:
 
 
 def make_trial(
-    source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None
+    source: QuerySet,
+    chunks: Sequence[Chunk],
+    terms: Terms,
+    seed: int = 0,
+    ask: Asker | None = None,
+    choose: KeywordChooser | None = None,
 ) -> Trial | None:
     """Return the usable queries, at most `MAX_QUERIES`, under every condition that changes any.
 
     The first condition is `clean`. None if there are no usable queries. `ask` returns a language
-    model's substitutes for the words of each query, and its name.
+    model's substitutes for the words of each query, and its name. `choose` returns the keywords
+    among the words that a query shares with its answer; if it names none, all of them are.
     """
     usable = source.usable()
     if not usable:
@@ -122,6 +138,13 @@ def make_trial(
     judgments = [source.judgments[row] for row in rows]
     perturber = Perturber(terms, _learn_synonyms(texts, chunks, terms, seed), seed)
     answers = _answer_terms(judgments, chunks, terms)
+    keywords = answers
+    if choose is not None:
+        passages = _answer_passages(texts, judgments, chunks, terms)
+        questions = []
+        for text, answer, passage in zip(texts, answers, passages, strict=True):
+            questions.append(Question(text, perturber.shared_words(text, answer), passage))
+        keywords = _keyword_terms(choose(questions), answers, terms)
     words = [perturber.words(text) for text in texts]
     substitutes: list[dict[str, str]] = []
     synonyms = Synonyms()
@@ -136,8 +159,9 @@ def make_trial(
     changed = []
     for condition in CONDITIONS:
         perturbed = []
-        for text, answer, preferred in zip(texts, answers, substitutes, strict=True):
-            perturbed.append(perturber.perturb(text, condition, answer, preferred))
+        targets = keywords if condition.kind.endswith("shared") else answers
+        for text, target, preferred in zip(texts, targets, substitutes, strict=True):
+            perturbed.append(perturber.perturb(text, condition, target, preferred))
         total = sum(query.changed for query in perturbed)
         if condition.kind != "clean" and not total:
             continue
@@ -147,6 +171,19 @@ def make_trial(
             matches.append(FilenameMatch(query.text, source.matches[row].documents))
     query_set = QuerySet(source.name, "perturbed", judgments * len(conditions), matches)
     return Trial(source, query_set, len(rows), tuple(conditions), tuple(changed), synonyms)
+
+
+def _keyword_terms(
+    keywords: Sequence[Collection[str]], answers: Sequence[frozenset[str]], terms: Terms
+) -> list[frozenset[str]]:
+    """Return the terms of each query's keywords, or those of its answer if it has none."""
+    keyword_terms = []
+    for words, answer in zip(keywords, answers, strict=True):
+        of_words: set[str] = set()
+        for word in words:
+            of_words.update(terms(word))
+        keyword_terms.append(frozenset(of_words) or answer)
+    return keyword_terms
 
 
 def _learn_synonyms(
@@ -263,6 +300,28 @@ def _answer_terms(
     return answers
 
 
+def _answer_passages(
+    texts: Sequence[str], judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms
+) -> list[str]:
+    """Return the right chunk that shares most terms with each query, empty if there is none."""
+    of_chunk = {chunk.id: chunk for chunk in chunks}
+    of_document: dict[int, list[Chunk]] = defaultdict(list)
+    for chunk in chunks:
+        of_document[chunk.document_id].append(chunk)
+    passages = []
+    for text, judgment in zip(texts, judgments, strict=True):
+        right: list[Chunk] = []
+        for key in sorted(judgment.grades):
+            if judgment.level == "document":
+                right += of_document[key]
+            elif key in of_chunk:
+                right.append(of_chunk[key])
+        query = set(terms(text))
+        shared = [len(query & set(terms(chunk.text))) for chunk in right]
+        passages.append(right[shared.index(max(shared))].text if shared else "")
+    return passages
+
+
 def _key(index: int, system: str) -> str:
     """Return the name of a system under the condition of that index."""
     return f"{index} {system}"
@@ -270,12 +329,13 @@ def _key(index: int, system: str) -> str:
 
 def language_model_of(snapshot: ProjectSnapshot) -> str:
     """Return the language model that suggests synonyms, empty if none can or need be asked."""
-    from engine.queries.substitutes import language_model
+    from engine.queries.substitutes import KEYWORDS, language_model
 
     if not snapshot.settings.evaluation.robustness:
         return ""
     try:
-        return language_model(snapshot)
+        names = (language_model(snapshot), language_model(snapshot, KEYWORDS))
+        return " ".join(filter(None, names))
     except EngineError:
         return ""
 
@@ -333,7 +393,7 @@ class RobustnessStudy:
         share = default_share(self._context)
         queries.rankings[HYBRID_BASE] = fuser.fuse(queries, BASE, share)
         queries.rankings[HYBRID_IN_USE] = fuser.fuse(queries, HYBRID_IN_USE, self._fusion.share)
-        rankings = {name: queries.rankings[name] for name in ordered(queries.rankings)}
+        rankings = {name: queries.rankings[name] for name in sort_systems(queries.rankings)}
         samples = settings.evaluation.bootstrap_samples
         return measure_trial(trial, rankings, document_of, samples, settings.training.seed)
 
@@ -341,9 +401,13 @@ class RobustnessStudy:
         context = self._context
         seed = context.settings.training.seed
         terms = content_terms(context.need(LexicalInfo).info.language)
-        ask = self._ask if language_model_of(context) else None
+        ask = None
+        choose = None
+        if language_model_of(context):
+            ask = self._ask
+            choose = self._choose_keywords
         for queries in sets:
-            trial = make_trial(queries, self._rankers.chunks, terms, seed, ask)
+            trial = make_trial(queries, self._rankers.chunks, terms, seed, ask, choose)
             if trial is not None:
                 return trial
         return None
@@ -371,6 +435,24 @@ class RobustnessStudy:
                     vectors, chunks, queries.rankings[BM25], similarity
                 )
             self._context.check_stop()
+
+    def _choose_keywords(self, questions: Sequence[Question]) -> list[frozenset[str]]:
+        """Return a language model's choice of keywords; warn if it cannot be asked."""
+        from engine.queries.substitutes import keywords
+
+        def progress(done: int) -> None:
+            self._context.progress(done, len(questions), "queries whose keywords are looked for")
+
+        try:
+            return keywords(self._context, questions, progress)
+        except CancelledError:
+            raise
+        except EngineError as error:
+            self._context.warn(
+                "All words that a query shares with its answer count as keywords, without the"
+                f" language model: {error.what} {error.why}"
+            )
+            return [frozenset() for _ in questions]
 
     def _ask(self, words: Words) -> tuple[list[dict[str, str]], str]:
         """Return a language model's substitutes; if it fails, warn and return none."""

@@ -67,6 +67,9 @@ def write_csv(study: Mapping[str, Any]) -> str:
     for column in study["columns"]:
         name = column_name(column)
         head += [name, f"{name}, low", f"{name}, high"]
+    noted = any(row.get("reason") for row in study["rows"])
+    if noted:
+        head.append("note")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
@@ -91,6 +94,8 @@ def write_csv(study: Mapping[str, Any]) -> str:
                     "",
                     "",
                 ]
+        if noted:
+            cells.append(_as_text(row.get("reason", "")))
         writer.writerow(cells)
     return text.getvalue()
 

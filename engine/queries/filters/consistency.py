@@ -1,6 +1,4 @@
-"""The consistency filter: a query is kept when a retriever that nobody trained on it finds its
-source.
-"""
+"""The consistency filter: a query is kept if an untrained retriever finds its chunk."""
 
 from __future__ import annotations
 
@@ -15,16 +13,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EVERYDAY_TOP = 100
-"""Depth to which an everyday query's chunk is looked for.
+"""Depth within which the chunk of an everyday query must be found.
 
-Such a query is to ask for what neither retriever finds yet: one whose chunk is among the first 20
-teaches little. That its chunk is among the first hundred still tells it from one that fits nothing,
-and a hundred is as deep as hybrid search fuses (`evaluation.depth`).
+Such queries should ask for what neither retriever finds yet: one whose chunk is among the first 20
+teaches little. If the chunk is among the first hundred, the query still fits it, and hybrid search
+fuses as deep (`evaluation.depth`).
 """
 
 
 def format_share(share: float) -> str:
-    """A share in percent: neither all nor none where it is nearly so."""
+    """Return a share in percent; 0 % and 100 % only if they are exact."""
     percent = f"{100 * share:.0f}"
     if percent == "100" and share < 1:
         return "over 99 %"
@@ -34,16 +32,14 @@ def format_share(share: float) -> str:
 
 
 def depth_of(query: Query, top: int) -> int:
-    """Return how deep the chunk of a query may be ranked where others' are to be within the
-    first `top`.
-    """
+    """Return the depth within which a query's chunk must be found; `top` unless it is everyday."""
     if query.kind == "everyday":
         return max(top, EVERYDAY_TOP)
     return top
 
 
 def max_depth(queries: Sequence[Query], top: int) -> int:
-    """Return the depth to which the chunks of these queries have to be ranked."""
+    """Return the depth to which chunks must be ranked for these queries."""
     return max((depth_of(query, top) for query in queries), default=top)
 
 
@@ -52,25 +48,24 @@ def consistency_filter(
     rank_of: Sequence[Callable[[Sequence[Query]], NDArray[np.integer]]],
     top: int = 20,
 ) -> Filtered:
-    """Keep a query when its source chunk is within the first `top` of any of the retrievers
-    (METHODS.md §5), an everyday one when it is within the first `EVERYDAY_TOP`.
+    """Keep a query if any retriever ranks its chunk within the first `top` (METHODS.md §5).
 
-    Each of `rank_of` gives the 1-based rank of every query's source chunk, 0 where it was not
-    found, shape (n,). Later retrievers are asked only about queries that the earlier ones did not
-    find.
+    For everyday queries, within the first `EVERYDAY_TOP`. Each function in `rank_of` returns the
+    1-based ranks (n,) of the queries' chunks, 0 if not found. Later retrievers are asked only about
+    queries that the earlier ones have not found.
     """
     lost = list(range(len(queries)))
     for rank in rank_of:
-        if lost:
-            ranks = rank([queries[row] for row in lost]).tolist()
-        else:
-            ranks = []
-        lost = [
-            row
-            for row, found in zip(lost, ranks, strict=True)
-            if not 0 < found <= depth_of(queries[row], top)
-        ]
-    kept = [queries[row] for row in sorted(set(range(len(queries))) - set(lost))]
+        if not lost:
+            break
+        ranks = rank([queries[row] for row in lost]).tolist()
+        remaining = []
+        for row, place in zip(lost, ranks, strict=True):
+            if not 0 < place <= depth_of(queries[row], top):
+                remaining.append(row)
+        lost = remaining
+    lost_rows = set(lost)
+    kept = [query for row, query in enumerate(queries) if row not in lost_rows]
     rejected = []
     for row in lost:
         detail = f"beyond the top {depth_of(queries[row], top)}"

@@ -1,4 +1,4 @@
-"""Queries that say the same thing twice: exact and near duplicates."""
+"""Rejection of exact and near duplicates among queries."""
 
 from __future__ import annotations
 
@@ -9,55 +9,62 @@ from itertools import chain
 
 from engine.core.records import Query
 from engine.queries.rejection import Filtered, Reason, Rejected
-from engine.queries.rules.tokens import fold, same_things, things, tokenize
+from engine.queries.rules.tokens import extract_key_terms, fold, share_key_terms, tokenize
 
 
 def deduplicate(
     queries: Sequence[Query], threshold: float = 0.8, check: Callable[[], None] = lambda: None
 ) -> Filtered:
-    """Reject each query that equals an earlier kept one after folding, or is as near to it as
-    `threshold` (Jaccard).
+    """Reject each query that equals an earlier kept one after folding, or nearly equals it.
 
-    Queries with other codes, numbers or names are never near: they ask about other things in the
-    same words. Shingles are runs of three words (of all words when there are fewer). Of two sets as
-    near as that, each has one of its n − ⌈threshold · n⌉ + 1 rarest shingles in common with the
-    other's (Bayardo, Ma & Srikant 2007): only such pairs are compared. `check` is called now and
-    then: what it raises ends the work.
+    Near duplicates have a Jaccard similarity of shingles of at least `threshold`, and the same
+    codes, numbers and names. Shingles are runs of three words (all words if there are fewer).
+    `check` is called now and then, and may raise to end the work.
     """
     shingles = []
-    about = []
+    key_terms = []
     for query in queries:
         check()
         shingles.append(_shingles(query.text))
-        about.append(things(query.text))
+        key_terms.append(extract_key_terms(query.text))
     counts = Counter(chain.from_iterable(shingles))
+
+    def find_near(row: int, candidates: set[int]) -> int | None:
+        for other in sorted(candidates):
+            if jaccard(shingles[row], shingles[other]) < threshold:
+                continue
+            if share_key_terms(key_terms[other], key_terms[row]):
+                return other
+        return None
+
     holders: dict[str, list[int]] = defaultdict(list)
-    first: dict[str, int] = {}
+    first_rows: dict[str, int] = {}
     kept: dict[int, Query] = {}
-    dropped: list[Rejected] = []
-    for position, query in enumerate(queries):
+    rejected: list[Rejected] = []
+    for row, query in enumerate(queries):
         check()
-        rarest = sorted(shingles[position], key=lambda one: (counts[one], one))
-        rarest = rarest[: len(rarest) - math.ceil(threshold * len(rarest) - 1e-9) + 1]
-        near = (
-            other
-            for other in sorted({other for one in rarest for other in holders[one]})
-            if jaccard(shingles[position], shingles[other]) >= threshold
-            and same_things(about[other], about[position])
-        )
-        same = first.setdefault(fold(query.text), position)
-        original = same if same in kept else next(near, None)
+        # Two near sets share one of the n − ⌈threshold · n⌉ + 1 rarest shingles of each (Bayardo,
+        # Ma & Srikant 2007): only such pairs are compared.
+        by_rarity = sorted(shingles[row], key=lambda shingle: (counts[shingle], shingle))
+        prefix_size = len(by_rarity) - math.ceil(threshold * len(by_rarity) - 1e-9) + 1
+        rarest = by_rarity[:prefix_size]
+        candidates: set[int] = set()
+        for shingle in rarest:
+            candidates.update(holders[shingle])
+        original: int | None = first_rows.setdefault(fold(query.text), row)
+        if original not in kept:
+            original = find_near(row, candidates)
         if original is None:
-            kept[position] = query
-            for one in rarest:
-                holders[one].append(position)
+            kept[row] = query
+            for shingle in rarest:
+                holders[shingle].append(row)
         else:
-            dropped.append(Rejected(query, Reason.DUPLICATE, queries[original].text))
-    return Filtered(list(kept.values()), dropped)
+            rejected.append(Rejected(query, Reason.DUPLICATE, queries[original].text))
+    return Filtered(list(kept.values()), rejected)
 
 
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
-    """|A ∩ B| / |A ∪ B|; 1.0 for two empty sets."""
+    """Return |A ∩ B| / |A ∪ B|; 1.0 for two empty sets."""
     union = len(first | second)
     if union:
         return len(first & second) / union
@@ -65,7 +72,7 @@ def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text, folded."""
+    """Return the words of a text, folded."""
     return [token.folded for token in tokenize(fold(text)) if token.text[-1].isalnum()]
 
 
@@ -73,4 +80,4 @@ def _shingles(text: str) -> frozenset[str]:
     words = words_in(text)
     if len(words) < 3:
         return frozenset((" ".join(words) or fold(text),))
-    return frozenset(" ".join(words[at : at + 3]) for at in range(len(words) - 2))
+    return frozenset(" ".join(words[start : start + 3]) for start in range(len(words) - 2))

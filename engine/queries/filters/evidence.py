@@ -1,4 +1,4 @@
-"""Where a passage stands in a chunk, and whether a question can be used."""
+"""Checks of evidence and questions: is the evidence in the chunk, is the question usable."""
 
 from __future__ import annotations
 
@@ -7,46 +7,51 @@ import unicodedata
 from engine.core.messages.queries import evidence_span
 from engine.queries.rules.tokens import fold
 
-# characters without white space: shorter ones stand everywhere; a wide one counts as so many
 MIN_LENGTH = 12
+"""Minimum length of evidence without white space; shorter texts occur anywhere."""
 WIDE = 3
-MIN_QUESTION_LENGTH = 4  # characters of a question
+"""Length for which a wide character counts."""
+MIN_QUESTION_LENGTH = 4
 MAX_LENGTH = 400
 
 
 def is_distinctive(evidence: str) -> bool:
-    """Whether a text is long enough to stand in one place only: a Chinese or Japanese character
-    says more than a letter.
+    """Return whether a text is long enough to occur in one place only.
+
+    A Chinese or Japanese character says more than a letter.
     """
-    return (
-        sum(
-            WIDE if unicodedata.east_asian_width(char) in "WF" else 1
-            for char in "".join(evidence.split())
-        )
-        >= MIN_LENGTH
-    )
+    length = 0
+    for char in "".join(evidence.split()):
+        length += WIDE if unicodedata.east_asian_width(char) in "WF" else 1
+    return length >= MIN_LENGTH
 
 
 def verbatim(evidence: str, text: str) -> str | None:
-    """`evidence` as it stands in `text`, with the text's own white space; None where it does
-    not, or is too short.
+    """Return evidence as it occurs in a text, with the text's own white space.
+
+    None if it does not occur, or is too short.
     """
-    if is_distinctive(evidence):
-        span = evidence_span(evidence, text)
-    else:
-        span = None
-    return text[span[0] : span[1]] if span else None
+    if not is_distinctive(evidence):
+        return None
+    span = evidence_span(evidence, text)
+    if span is None:
+        return None
+    start, end = span
+    return text[start:end]
 
 
 def usable(question: str, evidence: str) -> str | None:
-    """A question on one line, or None where it is too short or long, holds what is no text, or
-    only repeats the evidence.
+    """Return a question on one line, or None if it cannot be used.
+
+    It may be too short or long, contain characters that are no text, or only repeat the evidence.
     """
     line = " ".join(question.split())
-    if not MIN_QUESTION_LENGTH <= len(line) <= MAX_LENGTH or not any(
-        char.isalnum() for char in line
-    ):
+    if not MIN_QUESTION_LENGTH <= len(line) <= MAX_LENGTH:
         return None
-    if any(char == "�" or unicodedata.category(char) in ("Cc", "Cs", "Co", "Cn") for char in line):
+    if not any(map(str.isalnum, line)) or "�" in line:
         return None
-    return None if fold(line) == fold(evidence) else line
+    if any(unicodedata.category(char) in ("Cc", "Cs", "Co", "Cn") for char in line):
+        return None
+    if fold(line) == fold(evidence):
+        return None
+    return line

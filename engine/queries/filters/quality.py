@@ -1,8 +1,6 @@
-"""What a language model's queries are checked for, without asking one: language, copied text,
-words of its document.
+"""Checks of a language model's queries without a model: language, copied text, specific words.
 
-Each check gives the reason why a query is left out, or nothing. The built-in generator needs none
-of them: it writes its queries from the documents' own words on purpose.
+The built-in generator needs none of them: it uses the documents' own words on purpose.
 """
 
 from __future__ import annotations
@@ -14,36 +12,41 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.core.records import Chunk, Document, Query
 from engine.queries.filters.dedupe import jaccard, words_in
 from engine.queries.rejection import Filtered, Reason, Rejected
-from engine.queries.rules.tokens import Things, same_things, things
+from engine.queries.rules.tokens import KeyTerms, extract_key_terms, share_key_terms
 
 if TYPE_CHECKING:
     from engine.lexical.analysis import Analyzer
     from engine.lexical.index import LexicalIndex
 
-VERSION = 3  # raised when other queries would be left out
-MAX_RUN_LENGTH = 12  # words in a row of the chunk that no query may hold
-LONG_RUN = 8  # as many are too many where they are this share of the query
+VERSION = 3
+"""Raised when other queries would be rejected."""
+MAX_RUN_LENGTH = 12
+"""Number of consecutive words of the chunk that no query may contain."""
+LONG_RUN = 8
 RUN_SHARE = 0.75
+"""`LONG_RUN` consecutive words are too many if they are this share of the query."""
 EVERYDAY_RUN_LENGTH = 6
-"""Words in a row of the chunk that no everyday query may hold: they would be the document's.
+"""Number of consecutive words of the chunk that no everyday query may contain.
 
-Of 3,587 by a large model none has as many (docs/log/queries.md).
+Of 3,587 by a large model, none has as many (docs/log/queries.md).
 """
-COMMON_SHARE = 0.05  # a word in more chunks than either is common
+COMMON_SHARE = 0.05
 FEW_CHUNKS = 5
-OWN_SHARE = (
-    0.5  # but not, up to the latter share of all chunks, where the former is of its own document
-)
+"""A word in more chunks than this number and than `COMMON_SHARE` of all is common."""
+OWN_SHARE = 0.5
 MAX_OWN_SHARE = 0.2
+"""Up to this share of all chunks, a word is rare if `OWN_SHARE` of them are of its document."""
 SAME_WORDS = 0.8
+"""Jaccard similarity from which two queries have the same words."""
 LANGUAGE_MARGIN = 2.0
-WRITTEN_AS_TEXT = ("keyword", "title")  # kinds that quote their document
+QUOTING_KINDS = ("keyword", "title")
+"""Kinds of queries that quote their document."""
 
 
 class Check(NamedTuple):
-    """One filter: its name and what it asks for, in words.
+    """A check, with its name and what it requires in words.
 
-    `detail` says why a query fails, and is empty for one that passes.
+    `detail` returns why a query fails, or an empty text.
     """
 
     name: str
@@ -52,124 +55,117 @@ class Check(NamedTuple):
     detail: Callable[[Query], str]
 
 
-def checks(
+def build_checks(
     chunks: Sequence[Chunk],
     documents: Sequence[Document],
     language: str,
     index: LexicalIndex | None,
 ) -> list[Check]:
-    """The filters of queries about `chunks`, in the order in which they are asked; each holds
-    what it has seen, so they serve for one pass. `language` is the corpus's. Without an `index`
-    that is up to date, nothing is said about the words' rarity.
+    """Return the checks of queries about `chunks`, in order, for one pass over the queries.
+
+    `language`: that of the corpus. Without an up-to-date `index`, the rarity of words is not
+    checked.
     """
     from engine.lexical.analysis import Analyzer
     from engine.lexical.languages import UNKNOWN, language_of, margin_over
 
     by_id = {chunk.id: chunk for chunk in chunks}
-    papers = {document.id: document for document in documents}
+    documents_by_id = {document.id: document for document in documents}
 
-    def other_language(query: Query) -> str:
-        """Clearly in another language than its document where its chunk is clearly not in that
-        one, as a list of names may be.
+    def find_other_language(query: Query) -> str:
+        """Return which language a query is in, if clearly another one than its document's.
+
+        Its chunk must clearly not be in that language, as a list of names may be.
         """
         chunk = by_id[query.chunk_id].text
-        language = papers[query.document_id].language
-        written = language_of(query.text)
-        if language not in ("", UNKNOWN):
-            wanted = language
-        else:
-            wanted = language_of(chunk)
-        if UNKNOWN in (written, wanted) or written == wanted:
+        actual = language_of(query.text)
+        expected = documents_by_id[query.document_id].language
+        if expected in ("", UNKNOWN):
+            expected = language_of(chunk)
+        if UNKNOWN in (actual, expected) or actual == expected:
             return ""
-        apart = min(margin_over(query.text, wanted), margin_over(chunk, written))
-        if apart >= LANGUAGE_MARGIN:
-            return f"{written} instead of {wanted}"
+        margin = min(margin_over(query.text, expected), margin_over(chunk, actual))
+        if margin >= LANGUAGE_MARGIN:
+            return f"{actual} instead of {expected}"
         return ""
 
-    def copied(query: Query) -> str:
-        if query.kind in WRITTEN_AS_TEXT:
+    def find_copied(query: Query) -> str:
+        if query.kind in QUOTING_KINDS:
             return ""
         run, words = longest_run(query.text, by_id[query.chunk_id].text)
-        too_long = run >= MAX_RUN_LENGTH or (run >= LONG_RUN and run >= RUN_SHARE * words)
-        too_long |= query.kind == "everyday" and run >= EVERYDAY_RUN_LENGTH
-        return f"{run} words in a row" if too_long else ""
+        max_run = EVERYDAY_RUN_LENGTH if query.kind == "everyday" else MAX_RUN_LENGTH
+        is_mostly_copied = run >= LONG_RUN and run >= RUN_SHARE * words
+        return f"{run} words in a row" if run >= max_run or is_mostly_copied else ""
 
     asks = "a query is kept when it is written in its document's language"
-    found = [Check("language check", asks, Reason.OTHER_LANGUAGE, other_language)]
+    checks = [Check("language check", asks, Reason.OTHER_LANGUAGE, find_other_language)]
     asks = (
         f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or"
         f" {LONG_RUN} that are most of it; of an everyday one, {EVERYDAY_RUN_LENGTH}"
     )
-    found.append(Check("copy check", asks, Reason.COPIED, copied))
+    checks.append(Check("copy check", asks, Reason.COPIED, find_copied))
     if index is not None:
         asks = (
             "a query is kept when a word that it shares with its document is in at most"
             f" {100 * COMMON_SHARE:.0f} % of all chunks, or mostly in this document: else it could"
             " be answered without it; everyday queries need none"
         )
-        particular = _Particular(chunks, papers, index)
+        specificity = _SpecificityCheck(chunks, documents_by_id, index)
 
-        def nothing_own(query: Query) -> str:
-            if query.kind == "everyday":
-                return ""
-            return particular(query)
+        def find_unspecific(query: Query) -> str:
+            return "" if query.kind == "everyday" else specificity(query)
 
-        found.append(Check("own words check", asks, Reason.NOTHING_OWN, nothing_own))
+        checks.append(Check("own words check", asks, Reason.NOTHING_OWN, find_unspecific))
     asks = "a query is kept unless one before it asks the same chunk with nearly the same words"
-    return [
-        *found,
-        Check(
-            "near duplicates",
-            asks,
-            Reason.REPEATED,
-            _SameWords(Analyzer(language, stop_words=False)),
-        ),
-    ]
+    repetition = _RepetitionCheck(Analyzer(language, stop_words=False))
+    checks.append(Check("near duplicates", asks, Reason.REPEATED, repetition))
+    return checks
 
 
-def passing(
+def apply_checks(
     queries: Sequence[Query],
-    tests: Iterable[Check],
+    checks: Iterable[Check],
     report: Callable[[Check, Filtered], None],
-    check: Callable[[], None],
+    check_stop: Callable[[], None],
 ) -> Filtered:
-    """The queries that pass every test.
+    """Return the queries that pass every check, and the others.
 
-    `report` hears what each one leaves; `check` is called before every query.
+    `report` gets the result of each check; `check_stop` is called before every query.
     """
     kept = list(queries)
-    rejected = list[Rejected]()
-    for one in tests:
-        before = kept
+    rejected: list[Rejected] = []
+    for check in checks:
+        candidates = kept
         kept = []
-        lost = list[Rejected]()
-        for query in before:
-            check()
-            if detail := one.detail(query):
-                lost.append(Rejected(query, one.reason, detail))
+        lost: list[Rejected] = []
+        for query in candidates:
+            check_stop()
+            detail = check.detail(query)
+            if detail:
+                lost.append(Rejected(query, check.reason, detail))
             else:
                 kept.append(query)
         rejected += lost
-        report(one, Filtered(kept, lost))
+        report(check, Filtered(kept, lost))
     return Filtered(kept, rejected)
 
 
 def longest_run(text: str, source: str) -> tuple[int, int]:
-    """(words of `text` that stand in a row in `source`, at most; words of `text`), case and
-    punctuation aside.
+    """Return how many consecutive words of a text occur in a source, and how many words it has.
+
+    Case and punctuation do not matter.
     """
     words = words_in(text)
-    return SequenceMatcher(
-        None, words, words_in(source), autojunk=False
-    ).find_longest_match().size, len(words)
+    matcher = SequenceMatcher(None, words, words_in(source), autojunk=False)
+    return matcher.find_longest_match().size, len(words)
 
 
-class _Particular:
-    """Whether a query differs from one that any other document, or none, would answer.
+class _SpecificityCheck:
+    """Checks that a query has a word that is specific to its document.
 
-    A word counts that the query shares with its document (title and headings included) and that is
-    rare: it stands in at most `FEW_CHUNKS` chunks or `COMMON_SHARE` of all; or in up to
-    `MAX_OWN_SHARE` of all, of which `OWN_SHARE` are of its own document.
+    That is a rare word that the query shares with its document, including title and headings: it
+    occurs in at most `FEW_CHUNKS` chunks or `COMMON_SHARE` of all; or in up to `MAX_OWN_SHARE` of
+    all, of which `OWN_SHARE` belong to the document.
     """
 
     def __init__(
@@ -177,70 +173,78 @@ class _Particular:
     ) -> None:
         self._documents = documents
         self._index = index
-        self._most = max(FEW_CHUNKS, int(COMMON_SHARE * index.count))
-        self._own: tuple[int, list[frozenset[str]]] = (0, [])
-        self._of_document: dict[int, list[Chunk]] = {}
+        self._max_rare = max(FEW_CHUNKS, int(COMMON_SHARE * index.count))
+        self._last_document = 0
+        self._last_terms: list[frozenset[str]] = []
+        self._by_document: dict[int, list[Chunk]] = {}
         for chunk in chunks:
-            self._of_document.setdefault(chunk.document_id, []).append(chunk)
+            self._by_document.setdefault(chunk.document_id, []).append(chunk)
 
     def __call__(self, query: Query) -> str:
+        """Return why a query is not specific, or an empty text."""
         terms = frozenset(self._index.analyse(query.text, self._language_of(query.document_id)))
-        own = self._chunks_of(query.document_id)
-        shared = terms.intersection(frozenset[str]().union(*own))
+        own_chunks = self._terms_of(query.document_id)
+        shared = terms.intersection(frozenset[str]().union(*own_chunks))
         if not shared:
             return "its document holds none of its words"
-        found = {term: self._index.document_frequency(term) for term in shared}
-        if any(
-            self._is_rare(number, sum(term in words for words in own))
-            for term, number in found.items()
-        ):
-            return ""
-        share = 100 * min(found.values()) / max(1, self._index.count)
+        frequencies = {term: self._index.document_frequency(term) for term in shared}
+        for term, frequency in frequencies.items():
+            own_frequency = sum(term in chunk_terms for chunk_terms in own_chunks)
+            if self._is_rare(frequency, own_frequency):
+                return ""
+        share = 100 * min(frequencies.values()) / max(1, self._index.count)
         return f"each of its words is in {share:.0f} % of the chunks or more"
 
-    def _is_rare(self, found: int, own: int) -> bool:
-        return found <= self._most or (
-            found <= MAX_OWN_SHARE * self._index.count and own >= OWN_SHARE * found
-        )
+    def _is_rare(self, frequency: int, own_frequency: int) -> bool:
+        if frequency <= self._max_rare:
+            return True
+        if frequency > MAX_OWN_SHARE * self._index.count:
+            return False
+        return own_frequency >= OWN_SHARE * frequency
 
-    def _chunks_of(self, document: int) -> list[frozenset[str]]:
-        """The words of each chunk of a document; queries come document by document."""
-        if self._own[0] != document:
-            self._own = (
-                document,
-                [self._seen(chunk) for chunk in self._of_document.get(document, ())],
-            )
-        return self._own[1]
+    def _terms_of(self, document: int) -> list[frozenset[str]]:
+        """Return the terms of each chunk of a document.
 
-    def _seen(self, chunk: Chunk) -> frozenset[str]:
+        They are kept for the next query, as queries come document by document.
+        """
+        if self._last_document != document:
+            chunks = self._by_document.get(document, ())
+            self._last_terms = [self._analyse(chunk) for chunk in chunks]
+            self._last_document = document
+        return self._last_terms
+
+    def _analyse(self, chunk: Chunk) -> frozenset[str]:
         title = self._documents[chunk.document_id].title
         text = "\n".join((title, *chunk.headings, chunk.text))
         return frozenset(self._index.analyse(text, self._language_of(chunk.document_id)))
 
     def _language_of(self, document: int) -> str:
-        """What the index has analysed a document in."""
+        """Return the language in which the index has analysed a document."""
         from engine.lexical.languages import analysed_in
 
-        length = max((chunk.end for chunk in self._of_document.get(document, ())), default=0)
+        length = max((chunk.end for chunk in self._by_document.get(document, ())), default=0)
         return analysed_in(self._documents[document].language, length, self._index.language)
 
 
-class _SameWords:
-    """All words count, so that *when* and *who* differ; their order and their endings do not.
+class _RepetitionCheck:
+    """Checks that no earlier query of the same kind asks a chunk with nearly the same words.
 
-    With other codes, numbers or names a query is another one.
+    All words count, so that *when* and *who* differ; order and endings do not. Queries with other
+    codes, numbers or names differ.
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        self._seen: dict[tuple[int, str], list[tuple[frozenset[str], Things, str]]] = {}
+        self._earlier: dict[tuple[int, str], list[tuple[frozenset[str], KeyTerms, str]]] = {}
 
     def __call__(self, query: Query) -> str:
+        """Return the earlier query that a query repeats, or an empty text."""
         words = frozenset(self._analyzer.analyse(query.text))
-        about = things(query.text)
-        seen = self._seen.setdefault((query.chunk_id, query.kind), [])
-        for other, others, text in seen:
-            if words and jaccard(words, other) >= SAME_WORDS and same_things(about, others):
+        key_terms = extract_key_terms(query.text)
+        earlier = self._earlier.setdefault((query.chunk_id, query.kind), [])
+        for other_words, other_terms, text in earlier:
+            is_near = words and jaccard(words, other_words) >= SAME_WORDS
+            if is_near and share_key_terms(key_terms, other_terms):
                 return text
-        seen.append((words, about, query.text))
+        earlier.append((words, key_terms, query.text))
         return ""

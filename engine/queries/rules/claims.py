@@ -1,6 +1,4 @@
-"""Claims: a salient sentence, compressed, without its ornaments: enumerators, brackets, leading
-connectives, quoted speech, subordinate tails.
-"""
+"""Claims: salient sentences, compressed and cleaned of brackets, connectives and tails."""
 
 from __future__ import annotations
 
@@ -33,12 +31,11 @@ MAX_WORDS = 26
 def claim_query(
     sentence: Sentence, language: Language, statistics: TermStatistics, rng: random.Random
 ) -> str | None:
-    """The sentence without enumerators, brackets, connectives and tails; None when vague, short
-    or a question.
+    """Return a sentence as a claim, or None if it is vague, short or a question.
 
-    An English sentence whose clause the rules understand keeps its subject, its verb and the first
-    half of the rest. A compressed sentence that is still longer than `MAX_WORDS` is cut at its last
-    comma before that.
+    Enumerators, brackets, connectives and tails are removed. If the rules understand an English
+    clause, its subject, verb and part of the rest are kept. A claim of more than `MAX_WORDS` words
+    is cut at the last comma before.
     """
     if sentence.text.rstrip().endswith(("?", ":")):
         return None
@@ -46,10 +43,7 @@ def claim_query(
     words = [word.casefold().strip(",") for word in text.split()]
     if not words or words[0] in language.vague or any(word in language.personal for word in words):
         return None
-    if language.code == "en":
-        clause = parse_clause(text, statistics)
-    else:
-        clause = None
+    clause = parse_clause(text, statistics) if language.code == "en" else None
     if clause is not None:
         clause = generalise_clause(clause, statistics, rng)
         text = f"{clause.subject} {clause.statement} {shorten(clause.rest, rng.choice((6, 9, 12)))}"
@@ -61,17 +55,21 @@ def claim_query(
     if language.code == "en" and not _has_verb(text.casefold().split()):
         return None
     count = len(text.split())
-    long_enough = count >= MIN_WORDS or (count < 2 and len(text) >= 8 and not text.isascii())
-    if long_enough:
+    is_unspaced = count < 2 and not text.isascii()
+    if count >= MIN_WORDS or (is_unspaced and len(text) >= 8):
         return text[:1].upper() + text[1:]
     return None
 
 
 def _has_verb(words: Sequence[str]) -> bool:
-    forms = [verb_form(word) for word in words if word not in AUXILIARIES]
-    return len(forms) < len(words) or any(
-        form is not None and form.form in ("past", "third") for form in forms
-    )
+    """Return whether there is an auxiliary or a finite form of a known verb."""
+    for word in words:
+        if word in AUXILIARIES:
+            return True
+        verb = verb_form(word)
+        if verb is not None and verb.form in ("past", "third"):
+            return True
+    return False
 
 
 def _cut(text: str) -> str:
@@ -83,7 +81,7 @@ def _cut(text: str) -> str:
 
 
 @cache
-def _leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
     joined = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in connectives)
     return re.compile(
         rf"^(?:(?:{joined})\s*,\s*|(?:and|but|so|yet|or|und|aber|oder|mais|et|or|pero|y)\s+)+",
@@ -92,38 +90,32 @@ def _leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @cache
-def _tail(relatives: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_tail(relatives: tuple[str, ...]) -> re.Pattern[str]:
     joined = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in relatives)
     return re.compile(rf"\s*(?:,\s+(?:{joined})\b|;\s|:\s|\s[—–]\s).*$", re.IGNORECASE | re.DOTALL)
 
 
 def clean(sentence: str, language: Language) -> str:
-    """One line without enumerators, brackets, dashed insertions, quotation marks and leading
-    connectives.
-    """
+    """Return a sentence without enumerators, brackets, insertions, quotes and connectives."""
     text = _BULLET.sub("", sentence)
     text = _BRACKETS.sub("", text)
     text = _DASHED.sub(" ", text)
     text = _SPACE.sub(" ", _MARKS.sub("", text)).strip()
     if language.connectives:
-        text = _leading(language.connectives).sub("", text)
+        text = _compile_leading(language.connectives).sub("", text)
     return re.sub(r"\s+([,.;:!?])", r"\1", text).strip(_END + "([")
 
 
 def without_tail(text: str, language: Language, least: int = 5) -> str:
-    """`text` up to its first subordinate tail, when at least `least` words are left; else
-    unchanged.
-    """
+    """Return a text up to its first subordinate tail, if at least `least` words remain."""
     if not language.relatives:
         return text
-    shorter = _tail(language.relatives).sub("", text).strip(_END)
+    shorter = _compile_tail(language.relatives).sub("", text).strip(_END)
     return shorter if len(shorter.split()) >= least else text
 
 
 def without_lead(text: str, least: int = 5) -> str:
-    """`text` without a short first phrase that ends in a comma, when at least `least` words
-    follow it.
-    """
+    """Return a text without a short phrase before its first comma, if `least` words follow."""
     lead, comma, rest = text.partition(", ")
     if comma and len(lead.split()) <= 6 and len(rest.split()) >= least and "," not in rest[:40]:
         return rest
@@ -131,7 +123,7 @@ def without_lead(text: str, least: int = 5) -> str:
 
 
 def without_loose_end(text: str, language: Language) -> str:
-    """`text` without function words and marks at its end, as a cut leaves them."""
+    """Return a text without the function words and marks that a cut leaves at its end."""
     words = text.strip(_END).split()
     while len(words) > 1 and words[-1].casefold().strip(",") in language.function_words:
         words.pop()

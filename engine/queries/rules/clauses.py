@@ -1,4 +1,4 @@
-"""A plain English sentence taken apart by rules: subject, finite verb, rest."""
+"""Parsing of plain English sentences by rules into subject, finite verb and rest."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from engine.queries.rules.vocabulary import ENGLISH, english_words, word_set
 DETERMINERS = english_words("determiners")
 PREPOSITIONS = english_words("prepositions")
 _BREAKS = english_words("clause_openers")
+_COMPLEMENT_OPENERS = DETERMINERS | PREPOSITIONS | _BREAKS
 _LEADS = PREPOSITIONS | word_set(
     "if when while although though because unless once whenever where given despite"
 )
@@ -28,11 +29,11 @@ MAX_SUBJECT = 12
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`auxiliary subject verb rest` asks it: *announced* gives (did, announce), *is* gives (is,
-    "").
+    """A clause, of which `auxiliary subject verb rest` is a question.
 
-    `statement` is the finite part as written (*announced*, *is*, *has seen* without its rest).
-    `lead` is an adverbial that stood before the subject; `insertion` an apposition cut out of it.
+    *announced* gives the auxiliary *did* and the verb *announce*, *is* gives *is* and no verb.
+    `statement`: the finite part as written (*announced*, *is*). `lead`: an adverbial before the
+    subject. `insertion`: an apposition that was cut out of the subject.
     """
 
     lead: str
@@ -45,14 +46,12 @@ class Clause:
 
     @property
     def is_be(self) -> bool:
-        """Whether the verb is a form of *be* as it stands."""
+        """Whether the only verb is a form of *be*."""
         return self.auxiliary in ("is", "are", "was", "were") and not self.verb
 
 
 def parse_clause(text: str, statistics: TermStatistics) -> Clause | None:
-    """The main clause of a cleaned English sentence, or None when the rules are not sure where
-    its verb stands.
-    """
+    """Return the main clause of a cleaned English sentence, or None if its verb is uncertain."""
     tokens = tokenize(text)
     lead, tokens = _split_lead(text, tokens)
     tokens, insertion = _cut_insertion(text, tokens, statistics)
@@ -60,24 +59,20 @@ def parse_clause(text: str, statistics: TermStatistics) -> Clause | None:
     if at is None:
         return None
     subject_tokens = list(tokens[:at])
-    while subject_tokens and (
-        subject_tokens[-1].folded in _ADVERBS or _is_adverb(subject_tokens[-1])
-    ):
+    while subject_tokens and _is_adverb(subject_tokens[-1]):
         subject_tokens.pop()
-    if not _good_subject(subject_tokens):
+    if not _is_good_subject(subject_tokens):
         return None
     subject = lower_first(text[subject_tokens[0].start : subject_tokens[-1].end], statistics)
     end = _clause_end(tokens, at + 1)
+    rest = ""
     if end > at + 1:
         rest = text[tokens[at].end : tokens[end - 1].end].strip()
-    else:
-        rest = ""
-    return _assemble(
-        lower_first(lead, statistics), subject, tokens, at, rest, insertion, statistics
-    )
+    lead = lower_first(lead, statistics)
+    return _build_clause(lead, subject, tokens, at, rest, insertion, statistics)
 
 
-def _assemble(
+def _build_clause(
     lead: str,
     subject: str,
     tokens: Sequence[Token],
@@ -86,10 +81,10 @@ def _assemble(
     insertion: str,
     statistics: TermStatistics,
 ) -> Clause | None:
+    """Return the clause whose finite verb is the token `at`."""
     word = tokens[at].folded
-    negated = word in NEGATED
     auxiliary = NEGATED.get(word, word)
-    if negated:
+    if word in NEGATED:
         rest = f"not {rest}"
     following = [token.folded for token in tokens[at + 1 : at + 4]]
     if word in AUXILIARIES and not _is_main_have(auxiliary, following):
@@ -99,18 +94,21 @@ def _assemble(
     reading = reading_of("have" if auxiliary in ("has", "have") else word, statistics)
     if reading is None:
         return None
+    base = reading.base
     if word == "had":
-        helper = "did"
         base = "have"
+        helper = "did"
+    elif word == "has" or reading.form == "third":
+        helper = "does"
+    elif reading.form == "base":
+        helper = "do"
     else:
-        base = reading.base
-        helper = {"third": "does", "base": "do"}.get(
-            "third" if word == "has" else reading.form, "did"
-        )
+        helper = "did"
     return Clause(lead, subject, helper, base, rest, tokens[at].text, insertion)
 
 
 def _is_main_have(auxiliary: str, following: Sequence[str]) -> bool:
+    """Return whether a form of *have* is the main verb, without a participle after it."""
     if auxiliary not in ("has", "have", "had"):
         return False
     content = [word for word in following if word not in _ADVERBS and not word.endswith("ly")]
@@ -128,7 +126,7 @@ def _split_lead(text: str, tokens: list[Token]) -> tuple[str, list[Token]]:
 def _cut_insertion(
     text: str, tokens: list[Token], statistics: TermStatistics
 ) -> tuple[list[Token], str]:
-    """A subject's apposition between two commas (*X, head of Y, said*) is cut out."""
+    """Cut an apposition between two commas out of the subject (*X, head of Y, said*)."""
     commas = [position for position, token in enumerate(tokens[:26]) if token.text == ","]
     if (
         len(commas) < 2
@@ -163,17 +161,18 @@ def _find_verb(tokens: Sequence[Token], statistics: TermStatistics) -> int | Non
 
 
 def reading_of(word: str, statistics: TermStatistics) -> VerbForm | None:
-    """A word as a verb form: from the lexicon, or a past in *-ed* whose base the corpus holds
-    (*erased*, *erase*).
+    """Return a word as a form of a known verb, or as a past in *-ed*.
+
+    The base of the latter must occur in the corpus (*erased*, *erase*).
     """
     known = verb_form(word)
     if known is not None or not word.endswith("ed") or len(word) < 5 or not word.isalpha():
         return known
-    bases = (
-        [word[:-1], word[:-2]]
-        + [word[:-3]] * (word[-3] == word[-4])
-        + [word[:-3] + "y"] * (word[-3] == "i")
-    )
+    bases = [word[:-1], word[:-2]]
+    if word[-3] == word[-4]:
+        bases.append(word[:-3])
+    if word[-3] == "i":
+        bases.append(word[:-3] + "y")
     best = max(bases, key=lambda base: statistics.frequency.get(base, 0))
     if statistics.frequency.get(best, 0):
         return VerbForm(best, "past")
@@ -181,14 +180,11 @@ def reading_of(word: str, statistics: TermStatistics) -> VerbForm | None:
 
 
 def _is_order(tokens: Sequence[Token]) -> bool:
-    """*use such information …*: a sentence that starts with a bare verb has no subject."""
-    reading = verb_form(tokens[0].folded)
-    return (
-        reading is not None
-        and reading.form == "base"
-        and len(tokens) > 1
-        and tokens[1].folded in DETERMINERS
-    )
+    """Return whether a sentence starts with a bare verb (*use such information …*)."""
+    verb = verb_form(tokens[0].folded)
+    if verb is None or verb.form != "base" or len(tokens) < 2:
+        return False
+    return tokens[1].folded in DETERMINERS
 
 
 def _is_finite(tokens: Sequence[Token], at: int, statistics: TermStatistics) -> bool:
@@ -220,8 +216,9 @@ def _is_finite(tokens: Sequence[Token], at: int, statistics: TermStatistics) -> 
 
 
 def _is_reduced_relative(tokens: Sequence[Token], at: int) -> bool:
-    """*the deal announced on Monday is …*: a finite auxiliary follows before any comma or
-    conjunction.
+    """Return whether a past is a reduced relative clause (*the deal announced on Monday is …*).
+
+    A finite auxiliary then follows before any comma or conjunction.
     """
     if tokens[at + 1].folded not in PREPOSITIONS:
         return False
@@ -234,23 +231,19 @@ def _is_reduced_relative(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _may_follow(token: Token) -> bool:
-    """Whether a word can open a verb's complement (a verb after it would make the verb before it
-    a noun).
+    """Return whether a word can open the complement of a verb.
+
+    A finite verb cannot: it would make the word before it a noun.
     """
     if token.folded in AUXILIARIES:
         return False
-    if (
-        token.folded in DETERMINERS
-        or token.folded in PREPOSITIONS
-        or token.folded in _BREAKS
-        or token.has_digit
-    ):
+    if token.has_digit or token.folded in _COMPLEMENT_OPENERS:
         return True
     reading = verb_form(token.folded)
     return token.text[-1].isalnum() and (reading is None or reading.form == "base")
 
 
-def _good_subject(tokens: Sequence[Token]) -> bool:
+def _is_good_subject(tokens: Sequence[Token]) -> bool:
     if not tokens or len(tokens) > MAX_SUBJECT:
         return False
     first = tokens[0].folded
@@ -279,36 +272,33 @@ def _clause_end(tokens: Sequence[Token], begin: int) -> int:
 
 
 def _opens_tail(after: Sequence[Token], length: int) -> bool:
-    """Whether what follows a comma is a tail: speech, a relative or participle, an adverb, a
-    late aside.
-    """
+    """Return whether a tail follows a comma: speech, a relative clause, a participle, an aside."""
     first = after[0]
     if any(token.folded in ("said", "says", "added", "wrote", "told") for token in after[1:]):
         return True
-    if first.folded in _TAIL_OPENERS or first.folded.endswith("ing") or _is_adverb(first):
+    if first.folded in _TAIL_OPENERS or first.folded.endswith("ing") or _ends_in_ly(first):
         return True
     return length > 6 and not (first.is_capital or first.has_digit)
 
 
 def _is_adverb(token: Token) -> bool:
+    return token.folded in _ADVERBS or _ends_in_ly(token)
+
+
+def _ends_in_ly(token: Token) -> bool:
     return token.folded.endswith("ly") and len(token.folded) > 4 and not token.is_capital
 
 
 def lower_first(text: str, statistics: TermStatistics) -> str:
-    """The first letter in lower case when the first word is one that the corpus writes so inside
-    sentences.
-    """
+    """Return a text with its first word in lower case, if the corpus writes it so in sentences."""
     word = text.split(" ", 1)[0].strip(".,'’").removesuffix("'s").removesuffix("’s")
-    if (
-        not word
-        or not word[0].isupper()
-        or word == "I"
-        or (len(word) > 1 and word[1:] != word[1:].lower())
-    ):
+    if not word or not word[0].isupper() or word == "I":
+        return text
+    if word[1:] != word[1:].lower():
         return text
     folded = word.casefold()
-    if folded in statistics.capitalised or not (
-        folded in ENGLISH.function_words or folded in statistics.lower_case
-    ):
+    if folded in statistics.capitalised:
         return text
-    return text[0].lower() + text[1:]
+    if folded in ENGLISH.function_words or folded in statistics.lower_case:
+        return text[0].lower() + text[1:]
+    return text

@@ -1,6 +1,4 @@
-"""Questions from English clauses: subject-auxiliary inversion and a question word for what is
-left out, or a fixed frame.
-"""
+"""Questions from English clauses, by inversion and a question word, or by fixed templates."""
 
 from __future__ import annotations
 
@@ -75,16 +73,17 @@ class Question(NamedTuple):
 
 
 def questions(clause: Clause, statistics: TermStatistics, rng: random.Random) -> list[Question]:
-    """The questions that the rules can make of a clause, best first; empty when none fits."""
-    found = [
-        question
-        for question in _all(clause, statistics.people, rng)
-        if 4 <= len(question.text.split()) <= MAX_WORDS
-    ]
-    return sorted(found, key=lambda question: (-question.merit, question.text))
+    """Return the questions that the rules can make from a clause, best first."""
+    fitting = []
+    for question in _make_questions(clause, statistics.people, rng):
+        if 4 <= len(question.text.split()) <= MAX_WORDS:
+            fitting.append(question)
+    return sorted(fitting, key=lambda question: (-question.merit, question.text))
 
 
-def _all(clause: Clause, people: frozenset[str], rng: random.Random) -> Iterator[Question]:
+def _make_questions(
+    clause: Clause, people: frozenset[str], rng: random.Random
+) -> Iterator[Question]:
     rest = clause.rest
     for pattern, word, asks in (
         (_DATE, "when", "date"),
@@ -96,41 +95,27 @@ def _all(clause: Clause, people: frozenset[str], rng: random.Random) -> Iterator
             yield _ask(word, clause, pattern.sub("", rest, count=1), asks, 1.0 + rng.random())
     if _DATE.fullmatch(clause.lead) and len(rest.split()) >= 2:
         yield _ask("when", clause, rest, "date", 1.0 + rng.random())
-    yield from _about_object(clause, rng)
+    yield from _ask_about_object(clause, rng)
     for text in event_questions(clause, people, rng):
         yield Question(_finish(text.removesuffix("?")), "event", 1.2 + rng.random())
-    yield from _about_subject(clause, people, rng)
-    yield from _open(clause, rng)
+    yield from _ask_about_subject(clause, people, rng)
+    yield from _ask_openly(clause, rng)
 
 
-def _about_object(clause: Clause, rng: random.Random) -> Iterator[Question]:
-    verb, complement = _complement(clause)
+def _ask_about_object(clause: Clause, rng: random.Random) -> Iterator[Question]:
+    verb, complement = _split_complement(clause)
     merit = 1.0 + rng.random()
     if clause.is_be and not verb:
-        if (
-            complement.startswith(("a ", "an ", "the ", "one of "))
-            and len(clause.subject.split()) <= 6
-        ):
-            yield Question(
-                _finish(f"what {clause.auxiliary} {clause.subject}"), "definition", merit
-            )
+        is_definition = complement.startswith(("a ", "an ", "the ", "one of "))
+        if is_definition and len(clause.subject.split()) <= 6:
+            text = _finish(f"what {clause.auxiliary} {clause.subject}")
+            yield Question(text, "definition", merit)
         return
-    if verb:
-        base = verb_form(verb.split()[-1])
-    else:
-        base = None
-    if (
-        base is not None
-        and base.base in _SAYING
-        and re.match(r"(?:that\s|how\s|\w+ (?:is|are|was|will|has)\b)", complement)
-    ):
+    if verb and _is_speech(verb, complement):
         topic = first_noun_phrase(complement.removeprefix("that "))
         if topic:
-            yield Question(
-                _finish(f"what {clause.auxiliary} {clause.subject} {verb} about {topic}"),
-                "speech",
-                merit + 0.3,
-            )
+            text = _finish(f"what {clause.auxiliary} {clause.subject} {verb} about {topic}")
+            yield Question(text, "speech", merit + 0.3)
         return
     amount = _AMOUNT.match(complement)
     if amount:
@@ -149,72 +134,70 @@ def _about_object(clause: Clause, rng: random.Random) -> Iterator[Question]:
             yield _ask(what_word(noun, rng), clause, f"{verb} {left}", "object", merit, bare=True)
 
 
-def _about_subject(
+def _ask_about_subject(
     clause: Clause, people: frozenset[str], rng: random.Random
 ) -> Iterator[Question]:
     rest = shorten(clause.rest)
-    if (
-        clause.is_be
-        and not is_participle(rest.split()[0] if rest.split() else "")
-        and len(rest.split()) < 4
-    ):
+    words = rest.split()
+    if len(words) < 3:
         return
-    if len(rest.split()) >= 3:
-        if clause.auxiliary == "have" and not clause.verb:
-            statement = "has"
-        else:
-            statement = clause.statement
-        statement = {"are": "is", "were": "was", "do": "does"}.get(statement, statement)
-        if clause.auxiliary == "do" and clause.verb:
-            statement = _singular(clause.statement)
-        who = who_word(clause.subject, people, clause.insertion)
-        if who != "what" or clause.subject[:1].isupper():
-            yield Question(_finish(f"{who} {statement} {rest}"), "subject", 0.6 + rng.random())
+    if clause.is_be and len(words) < 4 and not is_participle(words[0]):
+        return
+    who = who_word(clause.subject, people, clause.insertion)
+    if who != "what" or clause.subject[:1].isupper():
+        statement = _singular_statement(clause)
+        yield Question(_finish(f"{who} {statement} {rest}"), "subject", 0.6 + rng.random())
 
 
-def _open(clause: Clause, rng: random.Random) -> Iterator[Question]:
-    """How, why, and yes-no: keep the content words and leave the answer open."""
+def _is_speech(verb: str, complement: str) -> bool:
+    """Return whether a verb of saying has a clause as its complement."""
+    reading = verb_form(verb.split()[-1])
+    if reading is None or reading.base not in _SAYING:
+        return False
+    return re.match(r"(?:that\s|how\s|\w+ (?:is|are|was|will|has)\b)", complement) is not None
+
+
+def _singular_statement(clause: Clause) -> str:
+    """Return the finite verb of a clause in the singular, as after *who*."""
+    if clause.auxiliary == "do" and clause.verb:
+        return _singular(clause.statement)
+    if clause.auxiliary == "have" and not clause.verb:
+        return "has"
+    return {"are": "is", "were": "was", "do": "does"}.get(clause.statement, clause.statement)
+
+
+def _ask_openly(clause: Clause, rng: random.Random) -> Iterator[Question]:
+    """Yield questions with how and why, and yes-no questions, which keep the content words."""
     rest = shorten(clause.rest)
-    if (
-        clause.verb
-        and clause.verb not in _STATIVE
-        and clause.verb not in _SAYING
-        and len(rest.split()) >= 1
-    ):
+    is_action = clause.verb not in _STATIVE and clause.verb not in _SAYING
+    if clause.verb and is_action and rest.split():
         yield _ask("how" if rng.random() < 0.7 else "why", clause, rest, "open", 0.6 + rng.random())
     elif not clause.verb and clause.auxiliary in ("can", "could", "may", "must", "shall", "should"):
-        if clause.auxiliary == "shall":
-            word = "must"
-        else:
-            word = clause.auxiliary
+        word = "must" if clause.auxiliary == "shall" else clause.auxiliary
         yield Question(_finish(f"{word} {clause.subject} {rest}"), "polar", 0.9 + rng.random())
-        if rest:
-            first = rest.split()[0]
-        else:
-            first = ""
+        first = rest.split()[0] if rest else ""
         if verb_form(first) is not None and first != "be":
-            yield Question(
-                _finish(f"how {word} {clause.subject} {rest}"), "open", 0.5 + rng.random()
-            )
-    elif clause.auxiliary in _BE_HAVE and rest and _tells_event(rest.split()[0]):
+            text = _finish(f"how {word} {clause.subject} {rest}")
+            yield Question(text, "open", 0.5 + rng.random())
+    elif clause.auxiliary in _BE_HAVE and rest and _names_event(rest.split()[0]):
         yield _ask("how" if rng.random() < 0.5 else "why", clause, rest, "open", 0.4 + rng.random())
     yield _ask("", clause, rest, "polar", 0.2 + rng.random() * 0.5)
 
 
-def _tells_event(word: str) -> bool:
+def _names_event(word: str) -> bool:
     return is_participle(word) and word not in _REPORTING
 
 
 def _ask(
     word: str, clause: Clause, rest: str, asks: str, merit: float, bare: bool = False
 ) -> Question:
-    """`word auxiliary subject verb rest?`; `bare`: the verb stands in `rest` already."""
+    """Return the question `word auxiliary subject verb rest?`.
+
+    `bare`: `rest` contains the verb already.
+    """
     verb = "" if bare else clause.verb
-    return Question(
-        _finish(" ".join((word, clause.auxiliary, clause.subject, verb, shorten(rest)))),
-        asks,
-        merit,
-    )
+    text = " ".join((word, clause.auxiliary, clause.subject, verb, shorten(rest)))
+    return Question(_finish(text), asks, merit)
 
 
 def _finish(text: str) -> str:
@@ -224,17 +207,19 @@ def _finish(text: str) -> str:
 
 
 def shorten(rest: str, most: int = 14) -> str:
-    """About `most` words, cut before a preposition or conjunction or after a comma; uncut
-    without such a place.
+    """Return about `most` words, cut before a preposition or conjunction or after a comma.
+
+    Without such a place, the text is returned whole.
     """
     words = rest.split()
     if len(words) <= most:
         return rest
-    places = [at for at in range(4, min(len(words), most + 8)) if _may_cut(words, at)]
-    fitting = [at for at in places if at <= most]
-    if not places:
+    cuts = [cut for cut in range(4, min(len(words), most + 8)) if _may_cut(words, cut)]
+    if not cuts:
         return rest
-    return " ".join(words[: fitting[-1] if fitting else places[0]]).strip(" ,")
+    fitting = [cut for cut in cuts if cut <= most]
+    cut = fitting[-1] if fitting else cuts[0]
+    return " ".join(words[:cut]).strip(" ,")
 
 
 def _may_cut(words: list[str], at: int) -> bool:
@@ -245,8 +230,8 @@ def _may_cut(words: list[str], at: int) -> bool:
     return words[at].casefold() in _CUT_BEFORE
 
 
-def _complement(clause: Clause) -> tuple[str, str]:
-    """The verb to repeat after the subject (with adverbs and *been*), and what follows it."""
+def _split_complement(clause: Clause) -> tuple[str, str]:
+    """Return the verb to repeat after the subject, with adverbs and *been*, and its complement."""
     if clause.verb:
         return clause.verb, clause.rest
     words = clause.rest.split()
@@ -254,12 +239,9 @@ def _complement(clause: Clause) -> tuple[str, str]:
         folded = word.casefold()
         if folded in _BEFORE_VERB or folded.endswith("ly"):
             continue
-        reading = verb_form(folded)
-        helper_be = clause.auxiliary in ("is", "are", "was", "were")
-        if (
-            (is_participle(folded) or reading is not None)
-            and not (helper_be and is_participle(folded))
-        ) or folded.endswith("ing"):
+        is_passive = clause.is_be and is_participle(folded)
+        is_verb = is_participle(folded) or verb_form(folded) is not None
+        if folded.endswith("ing") or (is_verb and not is_passive):
             return " ".join(words[: at + 1]), " ".join(words[at + 1 :])
         break
     return "", clause.rest if clause.is_be else ""
@@ -273,29 +255,25 @@ def _singular(word: str) -> str:
 
 
 def event_questions(clause: Clause, people: frozenset[str], rng: random.Random) -> Iterator[str]:
-    """Questions that turn the clause into a noun: *the impact of X introducing Y*, *what led X
-    to introduce Y*.
-    """
+    """Yield questions about a clause as an event, such as *the impact of X introducing Y*."""
     if not clause.verb or clause.verb in _NO_ACTION:
         return
-    thing = first_noun_phrase(clause.rest)
-    after = clause.rest[len(thing) :].split()
-    if (
-        not thing
-        or not clause.rest.startswith(thing)
-        or ((after and verb_form(after[0])) or after[:1] == ["to"])
-    ):
+    noun = first_noun_phrase(clause.rest)
+    if not noun or not clause.rest.startswith(noun):
         return
-    yield rng.choice(_EVENT).format(
-        event=f"{clause.subject} {inflect_phrase(clause.verb, 'gerund')} {thing}"
-    )
+    after = clause.rest[len(noun) :].split()
+    if after and (after[0] == "to" or verb_form(after[0])):
+        return
+    event = f"{clause.subject} {inflect_phrase(clause.verb, 'gerund')} {noun}"
+    yield rng.choice(_EVENT).format(event=event)
     if who_word(clause.subject, people, clause.insertion) == "who" or clause.subject[:1].isupper():
-        yield rng.choice(_AGENT).format(subject=clause.subject, action=f"{clause.verb} {thing}")
+        yield rng.choice(_AGENT).format(subject=clause.subject, action=f"{clause.verb} {noun}")
 
 
 def relation_question(phrases: Sequence[Phrase], topic: str, rng: random.Random) -> str | None:
-    """A question about two phrases of a sentence, or one and the topic; None when there is
-    nothing to name.
+    """Return a question about two phrases of a sentence, or about one and the topic.
+
+    None if there is nothing to name.
     """
     names = [phrase.text for phrase in phrases if _can_be_named(phrase)]
     if topic and rng.random() < 0.35 and not any(topic in name or name in topic for name in names):
@@ -309,9 +287,7 @@ def relation_question(phrases: Sequence[Phrase], topic: str, rng: random.Random)
 
 
 def _can_be_named(phrase: Phrase) -> bool:
-    """Names, codes and terms of two words or more: a lone common word makes no sense between two
-    others.
-    """
-    return phrase.text[:1].isalpha() and (
-        phrase.sort in ("name", "code") or (phrase.sort == "term" and " " in phrase.text)
-    )
+    """Return whether a phrase makes sense alone: a name, a code, or a term of several words."""
+    if not phrase.text[:1].isalpha():
+        return False
+    return phrase.sort in ("name", "code") or (phrase.sort == "term" and " " in phrase.text)

@@ -1,4 +1,4 @@
-"""The built-in query generator: rules and corpus statistics, no model."""
+"""The built-in query generator, which uses rules and corpus statistics instead of a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.queries.rules.tokens import fold
 from engine.queries.rules.vocabulary import Language, language_of
 
 KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
-"""Kinds that can be made of a sentence: everyday words are those that it does not have."""
+"""Kinds that can be made from a sentence; everyday queries need words that it lacks."""
 
 
 def generate(
@@ -35,62 +35,60 @@ def generate(
     statistics: TermStatistics | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> list[Query]:
-    """Queries of several kinds made from the chunks' own sentences, at most `per_chunk` of each
-    chunk, in chunk order.
+    """Make queries of several kinds from the chunks' own sentences, in order of chunks.
 
-    `titles` maps a document id to its title. `Query.evidence` is the sentence a query was made
-    from, verbatim in its chunk's text. What a chunk yields depends on `seed`, its content hash and
-    the corpus statistics only. When there is more to make than `max_queries`, chunks are taken in
-    rounds over the documents, one of each document a round. Chunks with the same content yield
-    queries once. Texts are distinct after folding. `check` is called before each
-    chunk: what it raises ends the work.
+    There are at most `per_chunk` for each chunk and `max_queries` in all; to limit them, chunks are
+    taken in rounds, one of each document per round. Chunks with the same content are used once, and
+    texts are distinct after folding. `titles`: document id → title. `Query.evidence` is the
+    sentence from which a query was made. The queries of a chunk depend only on `seed`, its content
+    hash and the corpus statistics. `check` is called before each chunk, and may raise to end the
+    work.
     """
     if statistics is None:
-        table = TermStatistics.from_chunks(chunks, check=check)
-    else:
-        table = statistics
-    writer = Writer(table, language_of(language), kinds, per_chunk, seed)
-    made: list[tuple[int, Query]] = []
+        statistics = TermStatistics.from_chunks(chunks, check=check)
+    writer = Writer(statistics, language_of(language), kinds, per_chunk, seed)
+    queries: list[tuple[int, Query]] = []
     seen: set[str] = set()
     for position in rounds(chunks, seed):
-        if len(made) >= max_queries:
+        if len(queries) >= max_queries:
             break
         check()
         chunk = chunks[position]
         for query in writer.write(chunk, titles.get(chunk.document_id, "")):
             key = fold(query.text)
-            if key not in seen and len(made) < max_queries:
+            if key not in seen and len(queries) < max_queries:
                 seen.add(key)
-                made.append((position, query))
-    return [query for _, query in sorted(made, key=lambda pair: pair[0])]
+                queries.append((position, query))
+    queries.sort(key=lambda item: item[0])
+    return [query for _, query in queries]
 
 
 def rounds(chunks: Sequence[Chunk], seed: int) -> Iterator[int]:
-    """Positions of distinct chunks: a first chunk of every document, then a second …, each round
-    in a seeded order.
+    """Yield the positions of distinct chunks: one chunk of every document, then a second, ….
+
+    The order within a round is random, by `seed`.
     """
-    documents: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    by_document: dict[int, list[tuple[str, int]]] = defaultdict(list)
     known: set[str] = set()
     for position, chunk in enumerate(chunks):
         if chunk.content_hash not in known:
             known.add(chunk.content_hash)
-            documents[chunk.document_id].append((seeded_key(seed, chunk), position))
+            by_document[chunk.document_id].append((seeded_key(seed, chunk), position))
     queue: list[tuple[int, str, int]] = []
-    for members in documents.values():
-        queue.extend((turn, key, position) for turn, (key, position) in enumerate(sorted(members)))
+    for members in by_document.values():
+        for turn, (key, position) in enumerate(sorted(members)):
+            queue.append((turn, key, position))
     for _, _, position in sorted(queue):
         yield position
 
 
 def seeded_key(seed: int, chunk: Chunk) -> str:
-    """By which chunks are put into an order that depends on nothing but the seed and each one's
-    content.
-    """
+    """Return a random key to sort by, which depends only on the seed and the chunk's content."""
     return hashlib.blake2b(f"{seed}:{chunk.content_hash}".encode(), digest_size=16).hexdigest()
 
 
 class Writer:
-    """Writes the queries of one chunk after the other, at most `per_chunk` each."""
+    """Writes the queries of single chunks, at most `per_chunk` each."""
 
     def __init__(
         self,
@@ -104,13 +102,17 @@ class Writer:
         self.language = language
         self.per_chunk = per_chunk
         self.seed = seed
-        asks = bool(language.questions) or language.code == "en"
-        self.kinds = [kind for kind in kinds if kind in KINDS and (kind != "question" or asks)]
+        available = set(KINDS)
+        if not language.questions and language.code != "en":
+            available.discard("question")
+        self.kinds = [kind for kind in kinds if kind in available]
         self._topics: dict[int, Topic] = {}
 
     def write(self, chunk: Chunk, title: str) -> list[Query]:
-        """Each kind in a seeded order takes the best sentence not used yet that it can be made
-        from.
+        """Return the queries of a chunk.
+
+        Each kind in turn, in random order, takes the best of the least used sentences from which it
+        can be made.
         """
         if chunk.document_id not in self._topics:
             self._topics[chunk.document_id] = topic_of(title, self.table, self.language)
@@ -119,32 +121,39 @@ class Writer:
         if not sentences or not self.kinds:
             return []
         rng = random.Random(seeded_key(self.seed, chunk))
-        found: list[Query] = []
+        queries: list[Query] = []
         uses: dict[int, int] = defaultdict(int)
-        for kind in self._slots(rng):
-            if len(found) >= self.per_chunk:
+        for kind in self._order_kinds(rng):
+            if len(queries) >= self.per_chunk:
                 break
-            made = self._make(
-                kind, chunk, topic, sorted(sentences, key=lambda s: (uses[s.start], -s.score)), rng
-            )
-            if made is not None and fold(made[0]) not in {fold(query.text) for query in found}:
-                uses[made[1].start] += 1
-                found.append(Query(made[0], kind, chunk.id, chunk.document_id, made[1].text))
-        return found
+            by_use = sorted(sentences, key=lambda item: (uses[item.start], -item.score))
+            result = self._make(kind, chunk, topic, by_use, rng)
+            if result is None:
+                continue
+            text, sentence = result
+            if fold(text) not in {fold(query.text) for query in queries}:
+                uses[sentence.start] += 1
+                queries.append(Query(text, kind, chunk.id, chunk.document_id, sentence.text))
+        return queries
 
-    def _slots(self, rng: random.Random) -> list[QueryKind]:
-        """Kinds in the order they get their turn: questions are twice as likely to come first; a
-        title comes once.
+    def _order_kinds(self, rng: random.Random) -> list[QueryKind]:
+        """Return the kinds in the order of their turns.
+
+        Questions are twice as likely to come first; a title comes only once.
         """
-        slots: list[QueryKind] = []
-        while len(slots) < 2 * self.per_chunk + len(self.kinds):
-            turn = sorted(
-                self.kinds, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0)
-            )
-            slots.extend(kind for kind in turn if kind != "title" or "title" not in slots)
-            if not any(kind != "title" for kind in self.kinds):
+
+        def draw(kind: QueryKind) -> float:
+            exponent = 2.0 if kind == "question" else 1.0
+            return float(rng.random() ** exponent)
+
+        turns: list[QueryKind] = []
+        while len(turns) < 2 * self.per_chunk + len(self.kinds):
+            for kind in sorted(self.kinds, key=draw):
+                if kind != "title" or "title" not in turns:
+                    turns.append(kind)
+            if set(self.kinds) == {"title"}:
                 break
-        return slots
+        return turns
 
     def _make(
         self,
@@ -154,40 +163,46 @@ class Writer:
         sentences: Sequence[Sentence],
         rng: random.Random,
     ) -> tuple[str, Sentence] | None:
+        """Return a query of a kind, and the sentence from which it was made."""
         if kind == "title":
             return title_query(topic, chunk.headings, sentences, rng)
         for sentence in sentences:
-            text = self._one(kind, sentence, topic, rng)
+            text = self._write_text(kind, sentence, topic, rng)
             if text is not None and fold(text) != fold(chunk.text):
-                return self._loosened(text, kind, rng), sentence
+                return self._loosen(text, kind, rng), sentence
         if kind == "question" and self.language.code == "en" and rng.random() < 0.5:
             text = relation_question(sentences[0].best(4), topic.name, rng)
-            return (text, sentences[0]) if text is not None else None
+            if text is not None:
+                return text, sentences[0]
         return None
 
-    def _one(
+    def _write_text(
         self, kind: QueryKind, sentence: Sentence, topic: Topic, rng: random.Random
     ) -> str | None:
+        text: str | None
         if kind == "keyword":
-            text: str | None = keyword_query(sentence, topic, rng)
+            text = keyword_query(sentence, topic, rng)
         elif kind == "claim":
             text = claim_query(sentence, self.language, self.table, rng)
         elif self.language.code == "en":
-            clause = parse_clause(clean(sentence.text, self.language), self.table)
-            if clause is not None:
-                found = questions(generalise_clause(clause, self.table, rng), self.table, rng)
-            else:
-                found = []
-            text = found[0].text if found else None
+            text = self._write_english_question(sentence, rng)
         else:
             text = _template_question(sentence, self.language, rng)
         if text is not None and len(text) > 3:
             return text
         return None
 
-    def _loosened(self, text: str, kind: QueryKind, rng: random.Random) -> str:
-        """Less specific, and with everyday words exchanged: the student must not live by exact
-        matches alone.
+    def _write_english_question(self, sentence: Sentence, rng: random.Random) -> str | None:
+        clause = parse_clause(clean(sentence.text, self.language), self.table)
+        if clause is None:
+            return None
+        candidates = questions(generalise_clause(clause, self.table, rng), self.table, rng)
+        return candidates[0].text if candidates else None
+
+    def _loosen(self, text: str, kind: QueryKind, rng: random.Random) -> str:
+        """Make a text less specific and replace everyday words.
+
+        An encoder should not learn to rely on exact matches.
         """
         if self.language.code != "en":
             return text
@@ -197,9 +212,7 @@ class Writer:
 
 
 def _template_question(sentence: Sentence, language: Language, rng: random.Random) -> str | None:
-    """In a language without a grammar: two distinctive phrases of the sentence in a template;
-    None when it has fewer than two.
-    """
+    """Fill a template with two distinctive phrases of a sentence; None if it has fewer."""
     phrases = [phrase.text for phrase in sentence.best(3) if phrase.sort != "number"]
     if len(phrases) < 2:
         return None

@@ -1,4 +1,4 @@
-"""A query made less specific, so that it does not give its source away by every rare word."""
+"""Generalisation of queries, so that not every rare word gives their source away."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def generalise(
     share: float = 0.5,
     begin: int = 0,
 ) -> str:
-    """Each phrase of two or more words loses, with probability `share`, what stands before its
-    head.
+    """Shorten phrases of two or more words to their heads, each with probability `share`.
 
-    A term keeps its last word (*recent funding round* → *round* only when the head is not too
-    common), a person the surname; names of places, products and organisations stay whole, and so do
-    codes. Tokens before `begin` are left alone.
+    A term keeps its last word (*recent funding round* → *round*, unless the head is too common), a
+    person the surname. Names of places, products and organisations stay whole, and so do codes.
+    Tokens before `begin` are left alone.
     """
     tokens = tokenize(text)
     for phrase in reversed(find_phrases(text, tokens, statistics, language)):
         if phrase.first < begin or phrase.last - phrase.first < 2 or rng.random() >= share:
             continue
         keep = _kept_words(phrase, text, statistics)
-        start, end = tokens[phrase.first].start, tokens[phrase.last - keep].start
+        start = tokens[phrase.first].start
+        end = tokens[phrase.last - keep].start
         if not any(mark in text[start:end] for mark in "-'’"):
             text = text[:start] + text[end:]
             tokens = tokens[: phrase.first] + tokens[phrase.last - keep :]
@@ -58,8 +58,9 @@ def _kept_words(phrase: Phrase, text: str, statistics: TermStatistics) -> int:
 
 
 def generalise_clause(clause: Clause, statistics: TermStatistics, rng: random.Random) -> Clause:
-    """The clause with a less specific rest, and at times another verb; a verb that opens the
-    rest is left alone.
+    """Return a clause with a less specific rest, and sometimes another verb.
+
+    A verb at the beginning of the rest is left alone.
     """
     begin = 0 if clause.verb or clause.is_be else 3
     rest = generalise(clause.rest, statistics, ENGLISH, rng, SHARE, begin)

@@ -1,4 +1,4 @@
-"""Keyword and title-like queries, as users type them."""
+"""Keyword and title queries, as users type them."""
 
 from __future__ import annotations
 
@@ -21,47 +21,43 @@ _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}|[_+]+")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A document's title in words, and its phrases, the heaviest first."""
+    """The words of a document's title, and its phrases by descending weight."""
 
     text: str
     phrases: tuple[Phrase, ...]
 
     @property
     def name(self) -> str:
-        """The heaviest name or code of the title, else its heaviest phrase that is no number,
-        else an empty string.
-        """
-        words = [
-            phrase
-            for phrase in self.phrases
-            if phrase.sort != "number" and not _is_opaque(phrase.text)
-        ]
-        return next(
-            (phrase.text for phrase in words if phrase.sort in ("name", "code")),
-            words[0].text if words else "",
-        )
+        """The heaviest name or code of the title, or else its heaviest phrase; may be empty."""
+        first = ""
+        for phrase in self.phrases:
+            if phrase.sort == "number" or _is_opaque(phrase.text):
+                continue
+            if phrase.sort in ("name", "code"):
+                return phrase.text
+            first = first or phrase.text
+        return first
 
 
 def _is_opaque(text: str) -> bool:
-    """Whether more than a third of a name is digits, as in a file's number."""
-    return 3 * sum(letter.isdigit() for letter in text) > len(text)
+    """Return whether more than a third of a name is digits, as in a file's number."""
+    return 3 * sum(map(str.isdigit, text)) > len(text)
 
 
 def topic_of(title: str, statistics: TermStatistics, language: Language) -> Topic:
-    """A title or file name as a topic: extension, underscores and URL escapes removed."""
+    """Return a title or file name as a topic, without extension, underscores and URL escapes."""
     text = " ".join(_ESCAPED.sub(" ", _EXTENSION.sub("", title)).split())
     phrases = find_phrases(text, tokenize(text), statistics, language)
     return Topic(text, tuple(sorted(phrases, key=lambda phrase: -phrase.weight)))
 
 
 def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
-    """Two to four phrases of a sentence in text order (two to seven words), half of the time
-    without its best one.
+    """Return two to four phrases of a sentence in order of the text, two to seven words.
 
-    A sentence with a single phrase borrows the topic's name, and so does one in four of the others:
-    what is left out must be supplied by the student's understanding.
+    Half of the time, the best phrase is left out, so that an encoder must learn what it means. A
+    sentence with a single phrase gets the topic's name, and so does a quarter of the others.
     """
-    phrases = _distinct(sorted(sentence.phrases, key=lambda phrase: -phrase.weight)[:6])
+    phrases = _select_distinct(sorted(sentence.phrases, key=lambda phrase: -phrase.weight)[:6])
     if len(phrases) > 2 and rng.random() < 0.5:
         phrases.pop(0)
     chosen = rng.sample(phrases[:4], min(len(phrases), rng.choice((2, 2, 3, 3, 4))))
@@ -76,39 +72,38 @@ def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
 def title_query(
     topic: Topic, headings: Sequence[str], sentences: Sequence[Sentence], rng: random.Random
 ) -> tuple[str, Sentence] | None:
-    """A heading or part of the title, with the chunk's most distinctive phrase that the title
-    lacks.
+    """Return a heading or part of the title, with a distinctive phrase of the chunk.
+
+    The phrase is the most distinctive one that the heading or title lacks.
     """
-    heads = [
-        heading.strip()
-        for heading in headings
-        if 0 < len(heading.split()) <= 8 and fold(heading) != fold(topic.text)
-    ]
-    if heads and rng.random() < 0.7:
-        place = heads[-1]
+    short_headings = []
+    for heading in headings:
+        if 0 < len(heading.split()) <= 8 and fold(heading) != fold(topic.text):
+            short_headings.append(heading.strip())
+    if short_headings and rng.random() < 0.7:
+        title = short_headings[-1]
     else:
-        place = _short_title(topic, rng)
-    if not place:
+        title = _short_title(topic, rng)
+    if not title:
         return None
     for sentence in sentences[:3]:
         for phrase in sorted(sentence.phrases, key=lambda phrase: -phrase.weight):
-            if phrase.sort != "number" and not _overlap(phrase.text, [place]):
+            if phrase.sort != "number" and not _overlap(phrase.text, [title]):
                 form = rng.choice(("{0} {1}", "{1} {0}", "{0}: {1}"))
-                return form.format(place, phrase.text), sentence
+                return form.format(title, phrase.text), sentence
     return None
 
 
 def _short_title(topic: Topic, rng: random.Random) -> str:
-    """The title when it is short, else its one or two heaviest phrases in their order."""
+    """Return a short title whole, otherwise its one or two heaviest phrases in order."""
     if 0 < len(topic.text.split()) <= 5:
         return topic.text
-    chosen = [phrase for phrase in topic.phrases if phrase.sort != "number"][
-        : rng.choice((1, 2, 2))
-    ]
-    return " ".join(phrase.text for phrase in sorted(chosen, key=lambda phrase: phrase.first))
+    phrases = [phrase for phrase in topic.phrases if phrase.sort != "number"]
+    heaviest = phrases[: rng.choice((1, 2, 2))]
+    return " ".join(phrase.text for phrase in sorted(heaviest, key=lambda phrase: phrase.first))
 
 
-def _distinct(phrases: Sequence[Phrase]) -> list[Phrase]:
+def _select_distinct(phrases: Sequence[Phrase]) -> list[Phrase]:
     kept: list[Phrase] = []
     for phrase in phrases:
         if not _overlap(phrase.text, [other.text for other in kept]):
@@ -117,7 +112,10 @@ def _distinct(phrases: Sequence[Phrase]) -> list[Phrase]:
 
 
 def _overlap(text: str, others: Sequence[str]) -> bool:
+    """Return whether the words of a text include those of another one, or the reverse."""
     words = set(fold(text).split())
-    return any(
-        words <= set(fold(other).split()) or words >= set(fold(other).split()) for other in others
-    )
+    for other in others:
+        other_words = set(fold(other).split())
+        if words <= other_words or words >= other_words:
+            return True
+    return False

@@ -1,4 +1,4 @@
-"""English noun phrases: where one ends, and which question word stands for it."""
+"""English noun phrases: their ends, and the question words that replace them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ _PEOPLE = english_words("roles")
 
 
 def first_noun_phrase(text: str) -> str:
-    """The words up to the first preposition (except *of*), verb, conjunction or mark; may be
-    empty.
-    """
+    """Return the words before the first preposition (except *of*), verb, conjunction or mark."""
     end = 0
     count = 0
     for token in tokenize(text):
@@ -27,11 +25,9 @@ def first_noun_phrase(text: str) -> str:
             if token.text in ("%", "'", "’"):
                 continue
             break
-        if (
-            (folded in PREPOSITIONS and not (folded == "of" and count))
-            or folded in _STOPS
-            or (folded == "that" and count)
-        ):
+        if folded in _STOPS or (folded == "that" and count):
+            break
+        if folded in PREPOSITIONS and not (folded == "of" and count):
             break
         if (folded == "and" and not 0 < count <= 3) or (count and folded in _PRONOUNS):
             break
@@ -40,7 +36,7 @@ def first_noun_phrase(text: str) -> str:
         if count and _is_verb(folded, count) and not token.is_capital:
             break
         end = token.end
-        count = count + 1
+        count += 1
         if count == MAX_WORDS:
             break
     return _without_loose_end(text[:end].strip())
@@ -63,7 +59,7 @@ def _without_loose_end(text: str) -> str:
 
 
 def what_word(noun: str, rng: random.Random) -> str:
-    """*what*, or *which/what kind of* with the head of a plural noun phrase."""
+    """Return *what*, or *what* or *which* with the head of a plural noun phrase."""
     words = [word for word in noun.split(" of ")[0].split() if word.casefold() not in DETERMINERS]
     head = words[-1] if words else ""
     if is_plural(head) and head.islower() and len(words) > 1:
@@ -72,26 +68,18 @@ def what_word(noun: str, rng: random.Random) -> str:
 
 
 def who_word(subject: str, people: frozenset[str], insertion: str = "") -> str:
-    """*who* for people, *which HEAD* for a described thing, else *what*."""
+    """Return *who* for a person, *which HEAD* for a described thing, otherwise *what*."""
     words = _head_part(subject)
     folded = [word.casefold().strip(".,") for word in words]
     if not folded:
         return "what"
-    if (
-        folded[0] in GIVEN_NAMES
-        or folded[-1] in people
-        or set(folded) & _PEOPLE
-        or set(insertion.casefold().split()) & _PEOPLE
-    ):
-        return "who"
     head = folded[-1]
-    if (
-        words[-1].islower()
-        and folded[0] in DETERMINERS
-        and len(words) > 2
-        and head.isalpha()
-        and not is_plural(head)
-    ):
+    if folded[0] in GIVEN_NAMES or head in people:
+        return "who"
+    if _PEOPLE & {*folded, *insertion.casefold().split()}:
+        return "who"
+    is_described = folded[0] in DETERMINERS and len(words) > 2
+    if is_described and words[-1].islower() and head.isalpha() and not is_plural(head):
         return f"which {head}"
     return "what"
 
@@ -106,7 +94,7 @@ def _head_part(phrase: str) -> list[str]:
 
 
 def is_plural(word: str) -> bool:
-    """Whether a noun looks plural."""
-    return (
-        word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us", "is", "'s", "ics"))
-    )
+    """Return whether a noun looks plural."""
+    if len(word) < 4 or not word.endswith("s"):
+        return False
+    return not word.endswith(("ss", "us", "is", "'s", "ics"))

@@ -1,4 +1,4 @@
-"""Distinctive phrases of a sentence: names, codes, numbers and multi-word terms, kept whole."""
+"""Distinctive phrases of sentences: names, codes, numbers and terms of several words."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _CLOSED = _AFTER_VERB | word_set(
     "of and or but as than under over into through between after before when while"
 )
 _NAME_WORDS = english_words("words_of_names")
+_SUBJECT_PRONOUNS = word_set("he she it who which that they")
 _PARTICLES = word_set("ten van von der den de da di del la le al bin ibn")
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Tokens [first, last) of a sentence.
+    """A phrase of the tokens [first, last) of a sentence.
 
-    `weight` ~ 0…1.5: its highest idf over the corpus's highest, and bonuses.
-
-    `sort`: name (capitalised), code (letters with digits, or capitals inside), number, or term.
+    `weight`, from 0 to about 1.5: its highest idf over the corpus's highest, plus bonuses. `sort`:
+    name (capitalised), code (letters with digits, or inner capitals), number, or term.
     """
 
     first: int
@@ -44,18 +44,19 @@ class Phrase:
 def find_phrases(
     sentence: str, tokens: Sequence[Token], statistics: TermStatistics, language: Language
 ) -> list[Phrase]:
-    """Non-overlapping phrases in text order: maximal runs of content words, names kept apart, at
-    most four words.
+    """Return the phrases of a sentence in order, without overlap.
+
+    They are the longest runs of at most four content words; names are separate from other words.
     """
     phrases: list[Phrase] = []
     run: list[int] = []
     english = language.code == "en"
     for position, token in enumerate(tokens):
-        if (
-            is_content(token, statistics, language)
-            and not (english and _acts_as_verb(tokens, position))
-        ) or (_is_name_word(tokens, position)):
-            if run and _parts(tokens[run[-1]], token, sentence, statistics, len(run)):
+        is_part = is_content(token, statistics, language)
+        if is_part and english and _acts_as_verb(tokens, position):
+            is_part = False
+        if is_part or _is_name_word(tokens, position):
+            if run and _separates(tokens[run[-1]], token, sentence, len(run)):
                 _close(phrases, run, sentence, tokens, statistics)
             run.append(position)
         else:
@@ -65,7 +66,7 @@ def find_phrases(
 
 
 def is_content(token: Token, statistics: TermStatistics, language: Language) -> bool:
-    """Whether a token can be part of a phrase: no punctuation and no function word."""
+    """Return whether a token can be part of a phrase: no punctuation, no function word."""
     if not token.text[-1].isalnum() and not token.text.endswith("%"):
         return False
     if token.folded in language.function_words or is_unspaced_function(token.text):
@@ -76,9 +77,7 @@ def is_content(token: Token, statistics: TermStatistics, language: Language) -> 
 
 
 def _acts_as_verb(tokens: Sequence[Token], at: int) -> bool:
-    """Whether an English word works as a verb or adverb where it stands (*sees Newcastle*, *to
-    tell*).
-    """
+    """Return whether an English word is a verb or adverb in its place (*sees Newcastle*)."""
     token = tokens[at]
     word = token.folded
     if token.is_capital or not token.text.isalpha():
@@ -87,34 +86,27 @@ def _acts_as_verb(tokens: Sequence[Token], at: int) -> bool:
         return True
     before = tokens[at - 1] if at else None
     after = tokens[at + 1] if at + 1 < len(tokens) else None
-    if (
-        word.endswith("ed")
-        and len(word) > 4
-        and (after is None or after.folded in _CLOSED or not after.text[-1].isalnum())
-    ):
+    ends_phrase = after is None or after.folded in _CLOSED or not after.text[-1].isalnum()
+    if word.endswith("ed") and len(word) > 4 and ends_phrase:
         return True
     reading = verb_form(word)
     if reading is None or word in ("cost", "set", "cut", "split", "left", "lead"):
         return False
-    if reading.form in ("past", "participle"):
-        return not (before is not None and before.folded in _DETERMINERS)
     if reading.form == "base":
         return before is not None and before.folded in _BEFORE_BASE
     if before is not None and before.folded in _DETERMINERS:
         return False
-    if at == 0 or (
-        before is not None and before.folded in ("he", "she", "it", "who", "which", "that", "they")
-    ):
+    if reading.form in ("past", "participle"):
         return True
-    return after is not None and (
-        after.folded in _AFTER_VERB or after.is_capital or after.has_digit
-    )
+    if before is None or before.folded in _SUBJECT_PRONOUNS:
+        return True
+    if after is None:
+        return False
+    return after.folded in _AFTER_VERB or after.is_capital or after.has_digit
 
 
 def _is_name_word(tokens: Sequence[Token], at: int) -> bool:
-    """*New* in *New York*, *ten* in *Erik ten Hag*: a word that belongs to the capitalised words
-    around it.
-    """
+    """Return whether a word belongs to a name (*New* in *New York*, *ten* in *Erik ten Hag*)."""
     token = tokens[at]
     if not token.text.isalpha() or at + 1 >= len(tokens) or not tokens[at + 1].is_capital:
         return False
@@ -123,19 +115,15 @@ def _is_name_word(tokens: Sequence[Token], at: int) -> bool:
     return token.folded in _PARTICLES and at > 0 and tokens[at - 1].is_capital
 
 
-def _parts(
-    before: Token, token: Token, sentence: str, statistics: TermStatistics, length: int
-) -> bool:
-    """Whether a phrase ends between two neighbouring content words."""
+def _separates(before: Token, token: Token, sentence: str, length: int) -> bool:
+    """Return whether a phrase of `length` words ends between two neighbouring content words."""
     if length >= MAX_WORDS or sentence[before.end : token.start].strip():
         return True
     if token.folded in _PARTICLES or before.folded in _PARTICLES:
         return False
-    return (
-        token.is_capital != before.is_capital
-        and before.start > 0
-        and not (token.has_digit or before.has_digit)
-    )
+    if token.has_digit or before.has_digit:
+        return False
+    return token.is_capital != before.is_capital and before.start > 0
 
 
 def _close(
@@ -145,6 +133,7 @@ def _close(
     tokens: Sequence[Token],
     statistics: TermStatistics,
 ) -> None:
+    """Add the phrase of a run of tokens, and empty the run."""
     if not run:
         return
     first = run[0]
@@ -152,23 +141,29 @@ def _close(
     run.clear()
     words = tokens[first:last]
     text = sentence[words[0].start : words[-1].end].removesuffix("'s").removesuffix("’s")
-    sort = _sort(words, statistics)
+    sort = _classify(words, statistics)
     weight = max(statistics.idf(word.folded) for word in words) / statistics.highest_idf
     if sort == "number":
         weight *= 0.4
-    weight += 0.15 * (sort in ("name", "code")) + 0.1 * min(2, len(words) - 1)
+    bonus = 0.1 * min(2, len(words) - 1)
+    if sort in ("name", "code"):
+        bonus = 0.15 + bonus
+    weight += bonus
     phrases.append(Phrase(first, last, text, sort, weight))
 
 
-def _sort(words: Sequence[Token], statistics: TermStatistics) -> str:
+def _classify(words: Sequence[Token], statistics: TermStatistics) -> str:
     if all(_NUMBER.match(word.text) for word in words):
         return "number"
     if len(words) == 1 and words[0].is_code:
         return "code"
     capital = [word for word in words if word.is_capital]
-    likely = capital and (len(capital) == len(words) or capital[0].folded in statistics.capitalised)
-    fitting = _PARTICLES | _NAME_WORDS
-    named = all(
-        word.folded not in statistics.lower_case or word.folded in fitting for word in words
-    )
-    return "name" if likely and named else "term"
+    if not capital:
+        return "term"
+    if len(capital) < len(words) and capital[0].folded not in statistics.capitalised:
+        return "term"
+    for word in words:
+        is_lower_case = word.folded in statistics.lower_case
+        if is_lower_case and word.folded not in _PARTICLES and word.folded not in _NAME_WORDS:
+            return "term"
+    return "name"

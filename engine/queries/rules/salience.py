@@ -1,4 +1,4 @@
-"""Which sentences of a chunk are worth a query."""
+"""Selection of the sentences of a chunk that are worth a query."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from engine.queries.rules.vocabulary import Language
 
 MIN_WORDS = 4
 MAX_WORDS = 60
+MAX_LENGTH = 1500
+"""Number of characters from which a sentence is cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a chunk: `text == chunk.text[start:end]`, its tokens, its phrases and how
-    much it says.
+    """A sentence of a chunk with its tokens and phrases; `text` begins at `start` of the chunk.
+
+    `score`: how much it says.
     """
 
     text: str
@@ -28,36 +31,35 @@ class Sentence:
     score: float
 
     def best(self, count: int) -> list[Phrase]:
-        """The `count` heaviest phrases, in text order."""
+        """Return the `count` heaviest phrases, in order of the text."""
         heaviest = sorted(self.phrases, key=lambda phrase: (-phrase.weight, phrase.first))[:count]
         return sorted(heaviest, key=lambda phrase: phrase.first)
 
 
 def salient_sentences(text: str, statistics: TermStatistics, language: Language) -> list[Sentence]:
-    """The sentences of a chunk's text that hold at least one distinctive phrase, best first."""
-    found: list[Sentence] = []
-    spans = split_sentences(text)
-    for order, (start, end) in enumerate(spans):
-        if end - start > 1500:
-            end = start + 1500
-        sentence = text[start:end]
+    """Return the sentences of a text with at least one distinctive phrase, best first."""
+    sentences: list[Sentence] = []
+    for order, (start, end) in enumerate(split_sentences(text)):
+        sentence = text[start : min(end, start + MAX_LENGTH)]
         tokens = tuple(tokenize(sentence))
         words = sum(token.text[-1].isalnum() for token in tokens)
-        # where the script writes no spaces
-        if sentence.isascii() or " " in sentence:
-            least = MIN_WORDS
-        else:
-            least = 1
-        letters = sum(
-            letter.isalpha() for letter in sentence
-        )  # of rules, dots and cells these are few
-        if words < least or letters < len(sentence.replace(" ", "")) / 2 or len(tokens) < 2:
+        if not _is_prose(sentence, tokens, words):
             continue
         phrases = tuple(find_phrases(sentence, tokens, statistics, language))
         if any(phrase.sort != "number" for phrase in phrases):
             score = _score(sentence, tokens, phrases, words, order, statistics, language)
-            found.append(Sentence(sentence, start, tokens, phrases, score))
-    return sorted(found, key=lambda item: (-item.score, item.start))
+            sentences.append(Sentence(sentence, start, tokens, phrases, score))
+    return sorted(sentences, key=lambda item: (-item.score, item.start))
+
+
+def _is_prose(sentence: str, tokens: Sequence[Token], words: int) -> bool:
+    """Return whether a sentence has enough words, and mostly letters, unlike cells and rules."""
+    is_unspaced = not sentence.isascii() and " " not in sentence
+    min_words = 1 if is_unspaced else MIN_WORDS
+    if words < min_words or len(tokens) < 2:
+        return False
+    letters = sum(map(str.isalpha, sentence))
+    return letters >= len(sentence.replace(" ", "")) / 2
 
 
 def _score(
@@ -69,8 +71,9 @@ def _score(
     statistics: TermStatistics,
     language: Language,
 ) -> float:
-    """Sum of the four heaviest phrases, lowered for length, vagueness, speech, position and
-    boilerplate.
+    """Return the sum of the four heaviest phrases, with penalties.
+
+    There are penalties for length, vagueness, direct speech, position and boilerplate.
     """
     score = sum(sorted((phrase.weight for phrase in phrases), reverse=True)[:4])
     if words < MIN_WORDS or words > MAX_WORDS:
@@ -89,4 +92,6 @@ def _score(
         score *= 0.6
     if statistics.is_boilerplate(sentence):
         score *= 0.2
-    return score * (1.1 if order == 0 else 1.0 - min(order, 10) * 0.01)
+    if order == 0:
+        return score * 1.1
+    return score * (1.0 - min(order, 10) * 0.01)

@@ -1,6 +1,4 @@
-"""Sentences of a text as character spans: robust to abbreviations, decimals, codes, list items
-and tables.
-"""
+"""Splitting of texts into sentences, despite abbreviations, decimals, codes, lists and tables."""
 
 from __future__ import annotations
 
@@ -35,17 +33,16 @@ class Span(NamedTuple):
 
 
 def split_sentences(text: str) -> list[Span]:
-    """Spans of the sentences of `text`, without surrounding white space, in order and not
-    overlapping.
+    """Return the spans of the sentences in order, without surrounding white space.
 
-    Paragraphs, list items and table rows end a sentence; a single line break inside a paragraph
-    does so only when it looks like a heading or cell (both lines short). A full stop ends one when
-    the next word starts with a capital, digit, quote or bracket (or when a space stands before the
-    stop, as in tokenised collections), unless it belongs to an abbreviation, an initial, a decimal,
-    an ordinal or an enumerator.
+    Paragraphs, list items and table rows end a sentence; a single line break within a paragraph
+    only after a short line that looks like a heading or cell. A full stop ends a sentence if the
+    next word starts with a capital, digit, quote or bracket (or if a space precedes the stop, as in
+    tokenised collections), unless it belongs to an abbreviation, an initial, a decimal, an ordinal
+    or an enumerator.
     """
     spans: list[Span] = []
-    for block in _blocks(text):
+    for block in _split_blocks(text):
         start = block.start
         for match in _STOP.finditer(text, block.start, block.end):
             if match.end() < block.end and _ends_sentence(text, start, match, block.end):
@@ -55,39 +52,32 @@ def split_sentences(text: str) -> list[Span]:
     return spans
 
 
-def _blocks(text: str) -> list[Span]:
+def _split_blocks(text: str) -> list[Span]:
     cuts = [0]
     for match in _BLOCK.finditer(text):
         cuts.extend((match.start(), match.end()))
     cuts.append(len(text))
     blocks: list[Span] = []
     for start, end in zip(cuts[::2], cuts[1::2], strict=True):
-        blocks.extend(_lines(text, start, end))
+        blocks.extend(_split_paragraph(text, start, end))
     return blocks
 
 
-def _lines(text: str, start: int, end: int) -> list[Span]:
-    """A paragraph is one block, but a short line that does not flow into the next (a heading, a
-    cell) stands alone.
+def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
+    """Return a paragraph as one block, except that it ends after a heading or cell.
+
+    That is a short line that does not continue in the next one.
     """
     blocks: list[Span] = []
     begin = start
     position = text.find("\n", start, end)
     while position != -1:
-        line = text[
-            (
-                text.rfind("\n", start, position) + 1
-                if text.rfind("\n", start, position) != -1
-                else start
-            ) : position
-        ]
+        last_break = text.rfind("\n", start, position)
+        line_start = start if last_break == -1 else last_break + 1
+        line = text[line_start:position]
         after = text[position + 1 : min(end, position + 80)].lstrip()
-        if (
-            len(line) < 60
-            and after
-            and not after[0].islower()
-            and not line.rstrip().endswith((",", ";", "-"))
-        ):
+        continues = not after or after[0].islower() or line.rstrip().endswith((",", ";", "-"))
+        if len(line) < 60 and not continues:
             blocks.append(Span(begin, position))
             begin = position + 1
         position = text.find("\n", position + 1, end)
@@ -107,14 +97,15 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool
     opens = bool(after) and (not after[0].islower() or spaced) and after[0] not in ",;:)]%"
     if not opens or mark[0] in "!?…" or mark.startswith("..."):
         return opens
-    return spaced or not _abbreviated(text[start : stop.start()], mark, after)
+    return spaced or not _is_abbreviation(text[start : stop.start()], mark, after)
 
 
-def _abbreviated(before: str, mark: str, after: str) -> bool:
-    found = _WORD_BEFORE.search(before)
-    if found is None or len(mark) > 1:
+def _is_abbreviation(before: str, mark: str, after: str) -> bool:
+    """Return whether a full stop belongs to an abbreviation, an initial or an enumerator."""
+    match = _WORD_BEFORE.search(before)
+    if match is None or len(mark) > 1:
         return False
-    word = found.group(1)
+    word = match.group(1)
     folded = word.casefold()
     if folded in ("a.m", "p.m", "u.s", "u.k", "u.n", "etc", "inc", "ltd", "co", "corp", "llc"):
         return re.split(r"\W", after, maxsplit=1)[0] not in _OPENERS
@@ -122,9 +113,7 @@ def _abbreviated(before: str, mark: str, after: str) -> bool:
         return True
     if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):
         return not after[0].isupper()
-    return _ENUMERATOR.search(before + ".") is not None and (
-        not before.strip() or len(before.strip()) <= 4
-    )
+    return len(before.strip()) <= 4 and _ENUMERATOR.search(before + ".") is not None
 
 
 def _append(spans: list[Span], text: str, start: int, end: int) -> None:

@@ -1,6 +1,4 @@
-"""What the corpus says about its words and sentences: rarity, names, abbreviations and
-boilerplate.
-"""
+"""Statistics of the corpus: rare words, names, abbreviations and boilerplate."""
 
 from __future__ import annotations
 
@@ -17,18 +15,19 @@ from engine.queries.rules.tokens import Token, fold, tokenize
 from engine.queries.rules.vocabulary import GIVEN_NAMES
 
 SAMPLE = 50_000
+"""Maximum number of chunks that are read."""
+_SMALL_WORDS = ("of", "for", "and", "the", "in", "on", "to")
 _SHORT_FORM = re.compile(r"\(\s*[\"“”']?([A-Z][A-Za-z&-]{1,6}[A-Z]s?|[A-Z]{2,7}s?)[\"“”']?\s*\)")
 
 
 @dataclass(frozen=True)
 class TermStatistics:
-    """Document frequencies over chunks, and what else one pass over them shows.
+    """Frequencies of words and sentences, from one pass over the chunks.
 
-    `chunks` is the number of distinct chunks seen. `frequency[term]` counts chunks that hold a
-    folded term, `repeated[sentence]` chunks that hold a folded sentence (only those in two or
-    more). `capitalised`: terms that are mostly capitalised inside sentences, `lower_case`: mostly
-    not. `people`: words that follow a given name. `long_forms`: abbreviation → the words that the
-    corpus spells it out with.
+    `chunks`: the number of distinct chunks read. `frequency`: folded term → number of chunks with
+    it. `repeated`: folded sentence → number of chunks with it, if two or more. `capitalised`,
+    `lower_case`: terms that are mostly capitalised inside sentences, or mostly not. `people`: words
+    that follow a given name. `long_forms`: abbreviation → the words for which it stands.
     """
 
     chunks: int
@@ -43,45 +42,46 @@ class TermStatistics:
     def from_chunks(
         cls, chunks: Sequence[Chunk], sample: int = SAMPLE, check: Callable[[], None] = lambda: None
     ) -> TermStatistics:
-        """One pass over the distinct chunks; of more than `sample`, those with the lowest
-        content hashes are read.
+        """Count the words and sentences of distinct chunks.
 
-        `check` is called before each chunk: what it raises ends the pass.
+        Of more than `sample` chunks, those with the lowest content hashes are read. `check` is
+        called before each chunk, and may raise to end the pass.
         """
         distinct = {chunk.content_hash: chunk for chunk in chunks}
-        read: Iterable[Chunk] = distinct.values()
+        sampled: Iterable[Chunk] = distinct.values()
         if len(distinct) > sample:
-            read = heapq.nsmallest(sample, distinct.values(), key=lambda chunk: chunk.content_hash)
+            sampled = heapq.nsmallest(sample, sampled, key=lambda chunk: chunk.content_hash)
         counter = _Counter()
-        for chunk in read:
+        for chunk in sampled:
             check()
             counter.add(chunk.text)
-        return counter.result()
+        return counter.build()
 
     def idf(self, term: str) -> float:
-        """ln(1 + (N − n + ½)/(n + ½)) of a folded term found in n of N chunks: BM25's, never
-        negative.
-        """
-        found = self.frequency.get(term, 0)
-        return math.log(1 + (self.chunks - found + 0.5) / (found + 0.5))
+        """Return BM25's ln(1 + (N − n + ½)/(n + ½)) of a folded term in n of N chunks."""
+        frequency = self.frequency.get(term, 0)
+        return math.log(1 + (self.chunks - frequency + 0.5) / (frequency + 0.5))
 
     @property
     def highest_idf(self) -> float:
-        """The idf of a term that stands in one chunk only."""
+        """The idf of a term in a single chunk."""
         return math.log(1 + max(0.0, self.chunks - 0.5) / 1.5) or 1.0
 
     def is_common(self, term: str) -> bool:
-        """Whether a term stands in so many chunks (a tenth, of fifty or more) that it works like
-        a function word.
+        """Return whether a term is as frequent as a function word.
+
+        That is in more than a tenth of the chunks, if there are fifty or more.
         """
         return self.chunks >= 50 and self.frequency.get(term, 0) > self.chunks / 10
 
     def is_boilerplate(self, sentence: str) -> bool:
-        """Whether a sentence recurs in three or more chunks and in at least one of two thousand."""
+        """Return whether a sentence recurs in three or more chunks, and one of two thousand."""
         return self.repeated.get(fold(sentence), 0) >= max(3, self.chunks / 2000)
 
 
 class _Counter:
+    """Counts words and sentences chunk by chunk."""
+
     def __init__(self) -> None:
         self.chunks = 0
         self.frequency: Counter[str] = Counter()
@@ -92,6 +92,7 @@ class _Counter:
         self.long_forms: dict[str, Counter[str]] = {}
 
     def add(self, text: str) -> None:
+        """Count the text of a chunk."""
         self.chunks += 1
         terms: set[str] = set()
         sentences: set[str] = set()
@@ -120,39 +121,46 @@ class _Counter:
     def _find_long_forms(self, sentence: str, tokens: Sequence[Token]) -> None:
         for match in _SHORT_FORM.finditer(sentence):
             before = [token for token in tokens if token.end <= match.start()]
-            found = _spelled_out(match.group(1), before)
-            if found is not None and not sentence[found.start : before[-1].end].isupper():
-                self.long_forms.setdefault(match.group(1), Counter())[
-                    sentence[found.start : before[-1].end]
-                ] += 1
+            short = match.group(1)
+            first = _find_first_word(short, before)
+            if first is None:
+                continue
+            long = sentence[first.start : before[-1].end]
+            if not long.isupper():
+                self.long_forms.setdefault(short, Counter())[long] += 1
 
-    def result(self) -> TermStatistics:
-        named = {term for term, count in self.capital.items() if count > self.small[term]}
+    def build(self) -> TermStatistics:
+        """Return the statistics of all chunks so far."""
+        capitalised = {term for term, count in self.capital.items() if count > self.small[term]}
+        lower_case = {term for term, count in self.small.items() if count >= self.capital[term]}
+        long_forms = {}
+        for short, forms in self.long_forms.items():
+            ((most_frequent, _),) = forms.most_common(1)
+            long_forms[short] = most_frequent
         return TermStatistics(
             self.chunks,
             self.frequency,
             {sentence: count for sentence, count in self.sentences.items() if count > 1},
-            frozenset(named),
-            {short: forms.most_common(1)[0][0] for short, forms in self.long_forms.items()},
-            frozenset(term for term, count in self.small.items() if count >= self.capital[term]),
+            frozenset(capitalised),
+            long_forms,
+            frozenset(lower_case),
             frozenset(self.people - set(self.small)),
         )
 
 
-def _spelled_out(short: str, before: Sequence[Token]) -> Token | None:
-    """The first word of the words before "(ABC)" whose initials give ABC, small words such as
-    *of* skipped.
+def _find_first_word(short: str, before: Sequence[Token]) -> Token | None:
+    """Return the first of the words before "(ABC)" whose initials are ABC.
+
+    Small words such as *of* are skipped.
     """
     initials = [letter.casefold() for letter in short.rstrip("s") if letter.isupper()]
     position = len(before) - 1
-    for wanted in reversed(initials):
-        while (
-            position >= 0
-            and before[position].folded in ("of", "for", "and", "the", "in", "on", "to")
-            and (before[position].folded[0] != wanted)
-        ):
+    for initial in reversed(initials):
+        while position >= 0 and before[position].folded[0] != initial:
+            if before[position].folded not in _SMALL_WORDS:
+                return None
             position -= 1
-        if position < 0 or before[position].folded[0] != wanted:
+        if position < 0:
             return None
         position -= 1
     if len(initials) > 1:

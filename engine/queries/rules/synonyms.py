@@ -1,4 +1,4 @@
-"""A query in other everyday words than its source's."""
+"""Paraphrasing of queries with everyday words other than those of their source."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ _DETERMINERS = word_set("a an the this that these those its his her their no any
 
 
 @cache
-def _table(name: str) -> Mapping[str, tuple[str, ...]]:
-    entries = (entry.strip().split(" ", 1) for entry in word_lists("english")[name].split(";"))
-    return {word: tuple(others.split(",")) for word, others in entries}
+def _read_synonyms(name: str) -> Mapping[str, tuple[str, ...]]:
+    """Read a list of words with their synonyms: `word other,other; word other`."""
+    synonyms = {}
+    for entry in word_lists("english")[name].split(";"):
+        word, others = entry.strip().split(" ", 1)
+        synonyms[word] = tuple(others.split(","))
+    return synonyms
 
 
 def paraphrase(
@@ -30,12 +34,10 @@ def paraphrase(
     most: int = 3,
     begin: int = 1,
 ) -> str:
-    """`text` with up to `most` everyday words replaced by a synonym, each with probability
-    `share`.
+    """Replace up to `most` everyday words by synonyms, each with probability `share`.
 
-    Names, codes, words beside a capitalised word and tokens before `begin` are left alone. An
-    abbreviation that the corpus spells out is spelled out, and a spelled-out form shortened, with
-    probability one half.
+    Names, codes, neighbours of capitalised words and tokens before `begin` are left alone. With
+    probability one half, an abbreviation is spelled out as in the corpus, or the reverse.
     """
     text = _swap_abbreviation(text, statistics, rng)
     tokens = tokenize(text)
@@ -44,14 +46,11 @@ def paraphrase(
     present = {token.folded for token in tokens}
     changes: dict[int, str] = {}
     for position in places:
-        other = _other_word(tokens, position, rng)
-        if (
-            len(changes) < most
-            and other is not None
-            and rng.random() < share
-            and other.split()[0] not in present
-        ):
-            changes[position] = other
+        synonym = _find_synonym(tokens, position, rng)
+        if synonym is None or len(changes) >= most:
+            continue
+        if rng.random() < share and synonym.split()[0] not in present:
+            changes[position] = synonym
     for position in sorted(changes, reverse=True):
         token = tokens[position]
         text = text[: token.start] + changes[position] + text[token.end :]
@@ -59,50 +58,47 @@ def paraphrase(
 
 
 def verb_synonym(base: str, rng: random.Random) -> str:
-    """Another verb, or verb and particle, for a base; the base itself when none is known."""
-    return rng.choice(_table("verb_synonyms").get(base, (base,)))
+    """Return another verb, or verb and particle, or the same verb if none is known."""
+    return rng.choice(_read_synonyms("verb_synonyms").get(base, (base,)))
 
 
 def inflect_phrase(phrase: str, form: str) -> str:
-    """A verb and its particle with the verb in another form (*turn down*, past: *turned down*)."""
+    """Inflect the verb of a verb with particle (*turn down*, past: *turned down*)."""
     head, _, tail = phrase.partition(" ")
     return f"{inflect(head, form)} {tail}".strip()
 
 
 def agree(text: str) -> str:
-    """*a* or *an*, as the next word wants."""
+    """Correct *a* and *an* before the next word."""
     text = re.sub(r"(^A|\ba) (?=[aeio]\w)", r"\1n ", text)
     return re.sub(r"(^A|\ba)n (?=[bcdfgjklmnpqrstvwyz]\w)", r"\1 ", text)
 
 
-def _other_word(tokens: Sequence[Token], at: int, rng: random.Random) -> str | None:
-    """A synonym in the same form: a verb's inflection and a noun's plural are carried over."""
-    word = tokens[at].folded
-    before = tokens[at - 1].folded
-    reading = verb_form(word)
-    if (
-        reading is not None
-        and reading.base in _table("verb_synonyms")
-        and _reads_as_verb(reading.form, before)
-    ):
-        helped = any(token.folded in AUXILIARIES for token in tokens[max(0, at - 6) : at])
-        if reading.form == "past" and helped:
+def _find_synonym(tokens: Sequence[Token], position: int, rng: random.Random) -> str | None:
+    """Return a synonym in the same form: verbs are inflected, nouns put into the plural."""
+    word = tokens[position].folded
+    before = tokens[position - 1].folded
+    verb = verb_form(word)
+    is_known_verb = verb is not None and verb.base in _read_synonyms("verb_synonyms")
+    if verb is not None and is_known_verb and _reads_as_verb(verb.form, before):
+        form = verb.form
+        preceding = tokens[max(0, position - 6) : position]
+        if form == "past" and any(token.folded in AUXILIARIES for token in preceding):
             form = "participle"
-        else:
-            form = reading.form
-        return inflect_phrase(verb_synonym(reading.base, rng), form)
-    nouns = _table("word_synonyms")
+        return inflect_phrase(verb_synonym(verb.base, rng), form)
+    nouns = _read_synonyms("word_synonyms")
     if word in nouns:
         return rng.choice(nouns[word])
     if word.endswith("s") and word[:-1] in nouns:
-        other = rng.choice(nouns[word[:-1]])
-        if other.endswith("s") or " " in other:
-            return other
-        return _plural(other)
+        synonym = rng.choice(nouns[word[:-1]])
+        if synonym.endswith("s") or " " in synonym:
+            return synonym
+        return _plural(synonym)
     return None
 
 
 def _reads_as_verb(form: str, before: str) -> bool:
+    """Return whether an ambiguous word in a verb's form is a verb after the word `before`."""
     if form == "base":
         return before in _BEFORE_BASE
     return form not in ("third", "gerund") and before not in _DETERMINERS
@@ -115,20 +111,22 @@ def _plural(word: str) -> str:
 
 
 def _may_change(tokens: Sequence[Token], position: int) -> bool:
+    """Return whether a token is an everyday word without a capitalised neighbour."""
     token = tokens[position]
-    if (
-        not token.text.isalpha()
-        or token.is_capital
-        or len(token.text) < 3
-        or token.folded in ENGLISH.function_words
-    ):
+    if not token.text.isalpha() or token.is_capital or len(token.text) < 3:
         return False
-    neighbours = [tokens[at] for at in (position - 1, position + 1) if 0 < at < len(tokens)]
-    return not any(other.is_capital and other.text[-1].isalnum() for other in neighbours)
+    if token.folded in ENGLISH.function_words:
+        return False
+    for neighbour in (position - 1, position + 1):
+        if 0 < neighbour < len(tokens):
+            other = tokens[neighbour]
+            if other.is_capital and other.text[-1].isalnum():
+                return False
+    return True
 
 
 def _swap_abbreviation(text: str, statistics: TermStatistics, rng: random.Random) -> str:
-    """The first abbreviation or long form in `text` exchanged, or none."""
+    """Replace the first abbreviation by its long form, or the reverse, half of the time."""
     words = {token.text for token in tokenize(text)}
     for short, long in statistics.long_forms.items():
         if long in text:

@@ -1,6 +1,4 @@
-"""Words of a text with their character offsets: codes, decimals, amounts and hyphenated terms
-stay whole.
-"""
+"""Tokens of a text: words with their offsets; codes, decimals and hyphenated terms stay whole."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ _HIRAGANA = re.compile(r"[\u3040-\u309f]+$")
 
 
 class Token(NamedTuple):
-    """A word or a punctuation mark: `text == source[start:end]`; `folded` is its case-folded
-    form.
-    """
+    """A word or punctuation mark at [start:end] of a text; `folded`: its text without case."""
 
     text: str
     start: int
@@ -31,14 +27,12 @@ class Token(NamedTuple):
 
     @property
     def has_digit(self) -> bool:
-        """Whether a digit stands in it."""
-        return any(letter.isdigit() for letter in self.text)
+        """Whether the token contains a digit."""
+        return any(map(str.isdigit, self.text))
 
     @property
     def is_code(self) -> bool:
-        """Letters and digits mixed, or capitals beyond the first letter (GPT-4, iPad, EN10025,
-        NASA).
-        """
+        """Whether the token mixes letters and digits, or has inner capitals (GPT-4, iPad, NASA)."""
         letters = [letter for letter in self.text if letter.isalpha()]
         if not letters or len(self.text) < 2:
             return False
@@ -46,55 +40,50 @@ class Token(NamedTuple):
 
     @property
     def is_capital(self) -> bool:
-        """Whether it begins with a capital."""
+        """Whether the token begins with a capital."""
         return self.text[0].isupper()
 
 
 def fold(text: str) -> str:
-    """Case and compatibility forms folded, white space single: the key by which texts are
-    compared.
-    """
+    """Return a text without case and compatibility forms, with single blanks, for comparison."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("’", "'").split())
 
 
 def question_key(text: str) -> str:
-    """`fold`, without the marks before and after a question: the key by which questions are
-    compared.
-    """
+    """Return a question folded and without surrounding marks, for comparison."""
     return fold(text).strip(" ?!.¿¡؟。")
 
 
-class Things(NamedTuple):
-    """The words of a text, folded, and those among them that are codes, numbers or names."""
+class KeyTerms(NamedTuple):
+    """The folded words of a text, and those of them that are codes, numbers or names."""
 
     words: frozenset[str]
     distinctive: frozenset[str]
 
 
-def things(text: str) -> Things:
-    """What a text is about, as far as its letters show it.
+def extract_key_terms(text: str) -> KeyTerms:
+    """Return the words of a text, and those that name what it is about.
 
-    A capital of the first word means nothing.
+    These are recognised by their letters; the capital of the first word means nothing.
     """
     words = [token for token in tokenize(text) if token.text[-1].isalnum()]
-    return Things(
-        frozenset(token.folded for token in words),
-        frozenset(
-            token.folded
-            for place, token in enumerate(words)
-            if token.has_digit or token.is_code or (place and token.is_capital)
-        ),
-    )
+    distinctive = set()
+    for position, token in enumerate(words):
+        is_name = position > 0 and token.is_capital
+        if is_name or token.has_digit or token.is_code:
+            distinctive.add(token.folded)
+    return KeyTerms(frozenset(token.folded for token in words), frozenset(distinctive))
 
 
-def same_things(one: Things, other: Things) -> bool:
-    """Whether each holds the codes, numbers and names of the other."""
-    return one.distinctive <= other.words and other.distinctive <= one.words
+def share_key_terms(first: KeyTerms, second: KeyTerms) -> bool:
+    """Return whether each text contains the codes, numbers and names of the other."""
+    return first.distinctive <= second.words and second.distinctive <= first.words
 
 
 def tokenize(text: str) -> list[Token]:
-    """Words and punctuation marks of `text` in order; runs of scripts without spaces are cut at
-    function characters.
+    """Return the words and punctuation marks of a text in order.
+
+    Runs of scripts without spaces are split at function characters.
     """
     tokens: list[Token] = []
     unspaced = _UNSPACED.search(text) is not None
@@ -103,43 +92,37 @@ def tokenize(text: str) -> list[Token]:
         start = match.start()
         end = match.end()
         if unspaced and _UNSPACED.search(word):
-            tokens.extend(_pieces(word, start))
+            tokens.extend(_split_unspaced(word, start))
         else:
             tokens.append(Token(word, start, end, word.casefold().replace("’", "'")))
     return tokens
 
 
-def _pieces(word: str, offset: int) -> list[Token]:
-    """A run of CJK or Thai characters in pieces; kana-only pieces and function characters come
-    as punctuation would.
-    """
-    pieces: list[Token] = []
+def _split_unspaced(word: str, offset: int) -> list[Token]:
+    """Split a run of CJK or Thai characters at changes of script and at function characters."""
+    tokens: list[Token] = []
+
+    def add(start: int, end: int) -> None:
+        if end > start:
+            text = word[start:end]
+            tokens.append(Token(text, offset + start, offset + end, text.casefold()))
+
     for run in _UNSPACED_PIECE.finditer(word):
-        cut = run.start()
+        start = run.start()
         for function in _CHINESE_FUNCTION.finditer(run.group()):
-            stop = run.start() + function.start()
-            if stop > cut:
-                pieces.append(
-                    Token(word[cut:stop], offset + cut, offset + stop, word[cut:stop].casefold())
-                )
-            pieces.append(Token(word[stop], offset + stop, offset + stop + 1, word[stop]))
-            cut = stop + 1
-        if run.end() > cut:
-            pieces.append(
-                Token(
-                    word[cut : run.end()],
-                    offset + cut,
-                    offset + run.end(),
-                    word[cut : run.end()].casefold(),
-                )
-            )
-    return pieces
+            position = run.start() + function.start()
+            add(start, position)
+            add(position, position + 1)
+            start = position + 1
+        add(start, run.end())
+    return tokens
 
 
 def is_unspaced_function(word: str) -> bool:
-    """Whether a piece of an unspaced script carries no content: one function character, or
-    hiragana only.
+    """Return whether a token of an unspaced script has no content.
+
+    That is a single function character, or hiragana only.
     """
-    return _HIRAGANA.match(word) is not None or (
-        len(word) == 1 and _CHINESE_FUNCTION.match(word) is not None
-    )
+    if len(word) == 1 and _CHINESE_FUNCTION.match(word):
+        return True
+    return _HIRAGANA.match(word) is not None

@@ -1,4 +1,4 @@
-"""English verbs and their forms, enough to find the finite verb of a plain sentence."""
+"""English verbs and their forms, as far as needed to find the finite verb of a sentence."""
 
 from __future__ import annotations
 
@@ -34,16 +34,14 @@ _DOUBLED = english_words("doubling_verbs")
 
 
 class VerbForm(NamedTuple):
-    """A reading of a word as a verb: its base and which form it is (base, third, past,
-    participle, gerund).
-    """
+    """A word read as a verb: its base, and its form (base, third, past, participle, gerund)."""
 
     base: str
     form: str
 
 
 def third_person(base: str) -> str:
-    """announces, carries, watches."""
+    """Return the third person: announces, carries, watches."""
     if base == "have":
         return "has"
     if base.endswith(("s", "x", "z", "ch", "sh", "o")):
@@ -54,16 +52,18 @@ def third_person(base: str) -> str:
 
 
 def gerund(base: str) -> str:
-    """announcing, making, dropping, lying."""
+    """Return the gerund: announcing, making, dropping, lying."""
     if base.endswith("ie"):
         return base[:-2] + "ying"
     if base.endswith("e") and not base.endswith(("ee", "oe", "ye")) and base != "be":
         return base[:-1] + "ing"
-    return base + (base[-1] if base in _DOUBLED else "") + "ing"
+    if base in _DOUBLED:
+        return base + base[-1] + "ing"
+    return base + "ing"
 
 
 def inflect(base: str, form: str) -> str:
-    """A base in one of the forms base, third, past, participle, gerund."""
+    """Return a verb in one of the forms base, third, past, participle, gerund."""
     if form == "third":
         return third_person(base)
     if form == "gerund":
@@ -102,27 +102,26 @@ def _forms() -> dict[str, VerbForm]:
         forms.setdefault(third_person(base), VerbForm(base, "third"))
         forms.setdefault(base, VerbForm(base, "base"))
         forms.setdefault(gerund(base), VerbForm(base, "gerund"))
-    for base in [base for base in _REGULAR if base.endswith("ize")]:
-        for form in ("past", "third", "base", "gerund"):
-            forms.setdefault(
-                inflect(base, form).replace("iz", "is"), VerbForm(base[:-3] + "ise", form)
-            )
+    for base in _REGULAR:
+        if base.endswith("ize"):  # also in British spelling
+            for form in ("past", "third", "base", "gerund"):
+                spelling = inflect(base, form).replace("iz", "is")
+                forms.setdefault(spelling, VerbForm(base[:-3] + "ise", form))
     return forms
 
 
 def verb_form(word: str) -> VerbForm | None:
-    """The most useful reading of a case-folded word as a form of a known verb; None for other
-    words.
+    """Return a case-folded word as a form of a known verb; None for other words.
 
-    A form that is past and participle alike reads as past, one that is base and past alike (set,
-    cut) as past.
+    Ambiguous forms are read as past, both those of past and participle and those of base and past
+    (set, cut).
     """
     return _forms().get(word)
 
 
 def is_participle(word: str) -> bool:
-    """Whether a word can stand after *have* or *be* (announced, taken)."""
-    reading = verb_form(word)
-    return (reading is not None and reading.form in ("past", "participle")) or (
-        word.endswith("ed") and len(word) > 4
-    )
+    """Return whether a word can follow *have* or *be* (announced, taken)."""
+    verb = verb_form(word)
+    if verb is not None and verb.form in ("past", "participle"):
+        return True
+    return word.endswith("ed") and len(word) > 4

@@ -1,5 +1,6 @@
-"""What the built-in generator knows of languages: closed word classes, written as text with
-white space between two words. The longer lists lie in assets/words/.
+"""The built-in generator's knowledge of languages: closed word classes.
+
+Lists are written as text with white space between words; longer ones are in assets/words/.
 """
 
 from __future__ import annotations
@@ -13,41 +14,39 @@ from engine.core.assets import asset_path
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of `text`."""
+    """Return the words of a list."""
     return frozenset(text.split())
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """The phrases of `text`, which | parts."""
+    """Return the phrases of a list, which are separated by |."""
     return tuple(part.strip() for part in text.split("|"))
 
 
 @cache
 def word_lists(name: str) -> Mapping[str, str]:
-    """Of assets/words/NAME.toml, each with one space between two words."""
+    """Read the lists of assets/words/NAME.toml, with one blank between words."""
     lists = tomllib.loads(asset_path(f"words/{name}.toml").read_text("utf-8"))
     return {key: " ".join(text.split()) for key, text in lists.items()}
 
 
 def english_words(name: str) -> frozenset[str]:
-    """A list of assets/words/english.toml."""
+    """Return a list of assets/words/english.toml."""
     return word_set(word_lists("english")[name])
 
 
 GIVEN_NAMES = english_words("given_names")
-"""A capitalised word after one is a person's."""
+"""A capitalised word after a given name is the name of a person."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """Closed word classes, case-folded.
+    """Closed word classes of a language, case-folded; an unknown language has none.
 
-    An unknown language has none: its function words come from statistics.
-
-    `vague`: words that point outside the sentence when they stand first. `personal`: words of a
-        speaker, which make a
-    sentence a poor source. `connectives`: leading words that a claim drops. `relatives`: words that
-    open a tail. `questions`: with gaps for two phrases; English has a grammar instead.
+    `vague`: words that point outside the sentence if they come first. `personal`: words of a
+    speaker, which make a sentence a poor source. `connectives`: leading words that a claim drops.
+    `relatives`: words that open a relative clause. `questions`: templates with gaps for two
+    phrases; English has a grammar instead.
     """
 
     code: str
@@ -63,9 +62,7 @@ NAMES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
 
 
 def language_of(code: str) -> Language:
-    """The word classes of an ISO 639-1 code (a region is ignored); an unknown code gets empty
-    ones.
-    """
+    """Return the word classes of an ISO 639-1 code, with or without a region."""
     short = code.casefold().replace("_", "-").split("-")[0]
     return _read(NAMES.get(short, short))
 
@@ -75,19 +72,19 @@ def _read(code: str) -> Language:
     if code not in NAMES.values():
         return Language(code)
     lists = word_lists(code)
-    function_words, vague, personal = (
-        word_set(lists[name]) for name in ("function_words", "vague", "personal")
-    )
-    connectives, relatives = (
-        sorted(phrases(lists[name]), key=len, reverse=True) for name in ("connectives", "relatives")
-    )
-    if "questions" in lists:
-        questions = phrases(lists["questions"])
-    else:
-        questions = ()
     return Language(
-        code, function_words, vague, personal, tuple(connectives), tuple(relatives), questions
+        code,
+        function_words=word_set(lists["function_words"]),
+        vague=word_set(lists["vague"]),
+        personal=word_set(lists["personal"]),
+        connectives=_longest_first(lists["connectives"]),
+        relatives=_longest_first(lists["relatives"]),
+        questions=phrases(lists["questions"]) if "questions" in lists else (),
     )
+
+
+def _longest_first(text: str) -> tuple[str, ...]:
+    return tuple(sorted(phrases(text), key=len, reverse=True))
 
 
 ENGLISH = language_of("en")

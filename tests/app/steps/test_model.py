@@ -27,7 +27,7 @@ from bmembed_tui.steps.model.pane import ModelPane
 from bmembed_tui.steps.model.text import format_machine, format_topic
 from bmembed_tui.widgets.change_line import ChangeLine, format_effect
 from bmembed_tui.widgets.choice_row import ChoiceRow
-from bmembed_tui.widgets.hanging import hanging
+from bmembed_tui.widgets.hanging import wrap_hanging
 from bmembed_tui.widgets.model_list import ModelList
 from engine.core.messages.project import Examine, Finding, Findings, StageChange, WhatIf
 from engine.core.messages.wire import from_json
@@ -380,7 +380,7 @@ def test_problems_have_a_sign_and_come_first() -> None:
 )
 def test_a_line_goes_on_under_its_text(width: int, rows: list[str]) -> None:
     line = Content.assemble("✓ ", ("memory: ", "bold"), "9 GB free, more than enough")
-    broken = hanging(line, width)
+    broken = wrap_hanging(line, width)
     assert broken.plain.split("\n") == rows
     assert {broken.plain[span.start : span.end].strip() for span in broken.spans} == {"memory:"}
 

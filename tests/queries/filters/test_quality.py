@@ -20,7 +20,7 @@ from engine.lexical.index import LexicalIndex
 from engine.lexical.languages import margin_over
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
-from engine.queries.filters.quality import Check, checks, longest_run
+from engine.queries.filters.quality import Check, build_checks, longest_run
 from engine.queries.rejection import Reason, Rejected, words_of
 
 Make = Callable[..., ProjectFolder]
@@ -53,7 +53,7 @@ def known(
         index = LexicalIndex.build(
             tmp_path / "index", [(chunk.id, chunk.embedded_text) for chunk in chunks], "en"
         )
-    return checks(chunks, papers, "en", index)
+    return build_checks(chunks, papers, "en", index)
 
 
 def ask(text: str, chunk: int = 1, document: int = 1, kind: QueryKind = "question") -> Query:

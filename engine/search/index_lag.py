@@ -1,0 +1,173 @@
+"""How far the indexes of a project lag behind its documents and chunks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from engine.core.errors import EngineError
+from engine.core.messages.report import SearchMode
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import ArtifactInfo, LexicalInfo, VectorsInfo
+from engine.project.store.artifacts import INCOMPLETE, Artifact, Info
+from engine.project.store.store import Store
+
+if TYPE_CHECKING:
+    from engine.lexical.index import LexicalIndex
+    from engine.vectors.index import VectorIndex
+
+WAIT_PER_COUNT = 20
+"""Counting missing chunks is not repeated before this many times its duration have passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLag:
+    """What an index does not contain yet, and the command that updates it.
+
+    `command` is empty if a run updates the index now.
+    """
+
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _MissingCount:
+    """The number of chunks missing from an index, as counted in a `state` of the database.
+
+    After a change of state, the chunks are counted again from `next_at` on (monotonic seconds).
+    """
+
+    state: tuple[object, ...]
+    missing: int
+    next_at: float
+
+
+class OpenProject(Protocol):
+    """The part of an opened project that `LagMonitor` needs."""
+
+    project: ProjectFolder
+    store: Store
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """A value that changes whenever the database changes."""
+
+    @property
+    def has_damaged_index(self) -> bool:
+        """Whether semantic search falls back to the first index, because its own is damaged."""
+
+    def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
+        """Return the current artifact of a kind."""
+
+    def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
+        """Return the artifact of the vector index of a mode. Raises NotBuiltError."""
+
+    def lexical_index(self) -> LexicalIndex:
+        """Return the current BM25 index. Raises NotBuiltError, DamagedError."""
+
+    def vector_index(self, mode: SearchMode) -> tuple[Artifact[VectorsInfo], VectorIndex]:
+        """Return the current vector index of a mode. Raises NotBuiltError, DamagedError."""
+
+
+class LagMonitor:
+    """Compares the indexes of a project with its documents."""
+
+    def __init__(self, opened: OpenProject) -> None:
+        self._opened = opened
+        self._counts: dict[str, _MissingCount] = {}
+
+    def find_lag(self, ranker: str, mode: SearchMode) -> IndexLag | None:
+        """Return what the index of a ranker lacks, or None if it is complete.
+
+        An index is incomplete if it is older than the documents or not finished.
+        """
+        run = f"'engine run {self._opened.project.argument}'"
+        if ranker != "bm25" and mode == "semantic" and self._opened.has_damaged_index:
+            text = "The index of semantic search is damaged: the encoder of hybrid search answers."
+            return IndexLag(f"{text} {run} builds it again.", "embed")
+        try:
+            artifact = self._find_artifact(ranker, mode)
+            if artifact is None:
+                return None
+            missing = self._count_missing(ranker, mode, artifact)
+        except EngineError:  # a run has just replaced the index
+            return None
+        if not missing:
+            return None
+        if artifact.fingerprint == INCOMPLETE:
+            return self._describe_unfinished(missing)
+        return self._describe_outdated(ranker, artifact.info.stage, missing)
+
+    def _find_artifact(self, ranker: str, mode: SearchMode) -> Artifact[ArtifactInfo] | None:
+        if ranker == "bm25":
+            return self._opened.artifact(LexicalInfo)
+        return self._opened.vectors(mode)
+
+    def _count_missing(
+        self, ranker: str, mode: SearchMode, artifact: Artifact[ArtifactInfo]
+    ) -> int:
+        """Return how many live chunks an index lacks.
+
+        The last count is reused for a while, in case a run changes the documents continually.
+        """
+        if ranker == "bm25":
+            key = ranker
+        else:
+            key = f"{ranker} in {mode} search"
+        state = (*self._opened.state, artifact.folder)
+        last = self._counts.get(key)
+        start = time.monotonic()
+        if last is None or (last.state != state and start >= last.next_at):
+            missing = self._compare_chunks(artifact, mode)
+            end = time.monotonic()
+            last = _MissingCount(state, missing, end + WAIT_PER_COUNT * (end - start))
+            self._counts[key] = last
+        return last.missing
+
+    def _compare_chunks(self, artifact: Artifact[ArtifactInfo], mode: SearchMode) -> int:
+        import numpy as np
+
+        store = self._opened.store
+        if isinstance(artifact.info, LexicalInfo):
+            if artifact.info.chunks_fingerprint == store.corpus_fingerprint():
+                return 0
+            indexed = self._opened.lexical_index().ids()
+        else:
+            _, index = self._opened.vector_index(mode)
+            indexed = index.keys()
+        is_missing = ~np.isin(store.chunk_ids(), indexed)
+        return int(is_missing.sum())
+
+    def _describe_unfinished(self, missing: int) -> IndexLag:
+        """Describe a vector index whose embedding is not finished."""
+        project = self._opened.project
+        total = self._opened.store.counts()["chunks"]
+        text = (
+            f"{total - missing:,} of {total:,} chunks are searched by meaning so far, the others by"
+            " keyword."
+        )
+        if project.is_running():
+            return IndexLag(text)
+        return IndexLag(f"{text} 'engine run {project.argument}' continues it.", "embed")
+
+    def _describe_outdated(self, ranker: str, stage: str, missing: int) -> IndexLag:
+        """Describe an index that was built before the latest documents were read."""
+        project = self._opened.project
+        if ranker == "bm25":
+            search = "keyword search"
+            command = "index"
+        else:
+            search = "semantic search"
+            command = "embed"
+        if missing == 1:
+            chunks = "1 chunk is"
+            pronoun = "it"
+        else:
+            chunks = f"{missing:,} chunks are"
+            pronoun = "them"
+        text = f"{chunks} not in {search} yet"
+        if project.is_running() or project.is_running("watch"):
+            return IndexLag(f"{text}.")
+        return IndexLag(f"{text}: 'engine {stage} {project.argument}' adds {pronoun}.", command)
