@@ -103,6 +103,36 @@ async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
     return _parse_output(output)
 
 
+async def follow(heard: Callable[[Any], object], *arguments: str) -> Any:
+    """Run `engine ARGUMENTS`, which writes lines of JSON; return the last of them.
+
+    `heard` is called with each line when it comes. Raises as `run_command`. Cancelling the task
+    ends the process.
+    """
+    line = build_engine_command(*arguments)
+    process = await _spawn(line, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    messages = asyncio.create_task(process.stderr.read())
+    last: Any = None
+    try:
+        async for text in process.stdout:
+            last = _parse_output(text)
+            heard(last)
+        await process.wait()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await _end_process(process)
+        finally:
+            _close_pipes(process)
+        raise
+    if process.returncode:
+        raise _read_command_error(await messages, arguments[0], process.returncode)
+    return last
+
+
 async def run_detached_command(*arguments: str) -> Any:
     """Run `engine ARGUMENTS` to its end, even if the task is cancelled or the app is closed.
 

@@ -22,7 +22,7 @@ class ModelList(Vertical):
     """Models that a command finds.
 
     `format_model`: returns the line of a model. `format_note`: returns the line above the list,
-    given the number of models.
+    given the models.
     """
 
     @dataclass
@@ -34,7 +34,7 @@ class ModelList(Vertical):
     def __init__(
         self,
         format_model: Callable[[Any], Content],
-        format_note: Callable[[int], str],
+        format_note: Callable[[Sequence[Any]], str],
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -63,7 +63,7 @@ class ModelList(Vertical):
 
     def _show(self, models: Sequence[Any]) -> None:
         self._models = models
-        self._show_note(plain(self._format_note(len(models)), "$text-muted"))
+        self._show_note(plain(self._format_note(models), "$text-muted"))
         options = self.query_one("#models", SafeOptions)
         options.display = bool(models)
         options.show(

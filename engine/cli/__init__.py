@@ -21,6 +21,7 @@ from engine.cli import (  # noqa: F401 - their commands are registered by it
     encoders,
     judging,
     looking,
+    models,
     queries,
     searching,
     serving,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +13,7 @@ from engine.core.records import query_label
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
-    from engine.core.messages.queries import ModelFile, QueriesByOrigin, QueryRow, QuerySample
+    from engine.core.messages.queries import QueriesByOrigin, QueryRow, QuerySample
 
 
 @app.command()
@@ -138,72 +137,3 @@ def _show_sample(found: QuerySample) -> None:
     print(f"This is an estimate: {harmless(estimate.basis)}.")
     if not found.items:
         print("No chunk has a query.", file=sys.stderr)
-
-
-@app.command()
-def models(
-    action: Annotated[
-        Literal["list", "add"],
-        typer.Argument(metavar="ACTION", help="list; add: copy a file into the folder of models"),
-    ] = "list",
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="to add: a GGUF file")] = None,
-    link: Annotated[
-        bool, typer.Option("--link", help="add: link to the file instead of copying it")
-    ] = False,
-    name: Annotated[str, typer.Option(metavar="NAME", help="add: another name for the file")] = "",
-    context: Annotated[
-        int, typer.Option(metavar="N", help="context, in tokens, that must fit into memory", min=1)
-    ] = 4096,
-    as_json: AsJson = False,
-) -> None:
-    """List or add language models (GGUF files).
-
-    Says whether each fits into the memory of this machine.
-    """
-    from engine.core.errors import UsageError
-    from engine.gguf.library import add_model, list_models
-
-    if (action == "add") != (file is not None):
-        raise UsageError(
-            "A file is named to be added.", "", "Try 'engine models', or 'engine models add FILE'."
-        )
-    if file is not None:
-        with stoppable() as stop:
-            added = add_model(file, link=link, name=name, should_stop=stop)
-        print_json({"path": str(added)}) if as_json else print(added)
-        print(
-            f"Set queries.backend to gguf and queries.model to {added.name} to use it.",
-            file=sys.stderr,
-        )
-        return
-    found = list_models(context)
-    if as_json:
-        print_json(found)
-    else:
-        _show_models(found)
-
-
-def _show_models(found: list[ModelFile]) -> None:
-    from engine.core.text import size_text
-
-    for model in found:
-        print(harmless(f"{', '.join(model.names)}  ({model.place}, {size_text(model.size)})"))
-        if model.parameters is not None:
-            parts = [model.architecture or "", model.quantisation or ""]
-            parts += [f"{model.parameters / 1e9:.2g} billion parameters"]
-            parts += [
-                f"context {model.context}",
-                "chat template" if model.chat_template else "no chat template",
-            ]
-            print(harmless("    " + ", ".join(parts)))
-        if model.problem:
-            print(harmless(f"    ✗ {model.problem}"))
-        else:
-            if model.fits:
-                sign = "✓ fits"
-            else:
-                sign = "✗ does not fit into the free memory"
-            print(f"    {sign}: it takes {size_text(model.memory)}")
-        print(harmless(f"    {model.path}"))
-    if not found:
-        print("No GGUF files were found. 'engine models add FILE' adds one.", file=sys.stderr)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.core.disk import is_shared
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Finding
 from engine.doctor.findings import (
     estimate_needs,
@@ -319,11 +319,20 @@ def _others_may(path: Path, rights: int) -> bool:
 
 def _examine_network() -> list[Finding]:
     if os.environ.get("HF_HUB_OFFLINE") == "1":
-        return [
-            Finding("network", "good", "offline switches are set", "no library looks anything up")
-        ]
+        return [Finding("network", "good", "offline switches are set", _describe_fetching())]
     to_do = "start the program by its own command"
     return [Finding("network", "problem", "offline switches are missing", to_do)]
+
+
+def _describe_fetching() -> str:
+    """Say whether models may be fetched here."""
+    from engine.models.policy import check_fetching_allowed
+
+    try:
+        check_fetching_allowed("")
+    except UsageError as error:
+        return f"no library looks anything up, and no model may be fetched: {error.why}"
+    return "no library looks anything up; models are fetched only by 'engine models get'"
 
 
 def _examine_versions() -> list[Finding]:

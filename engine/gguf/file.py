@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.core.errors import ModelError, SettingsError
+from engine.models.installed import find_installed_folder, own_folder, read_installed
 
 PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 _LFS = b"version https://git-lfs"
@@ -34,13 +35,25 @@ def gguf_file(folder: Path, named: str) -> Path:
     try:
         path = (folder / Path(named).expanduser()).absolute()
         if not path.exists() and Path(named).name == named:
-            added = own_folder() / named
-            path = added if added.exists() else path
+            path = _find_added(named) or path
         check_gguf(path)
     except (ValueError, RuntimeError) as error:
         # The path is invalid, or the home folder is unknown.
         raise unusable(named, f"{error}") from None
     return path
+
+
+def _find_added(named: str) -> Path | None:
+    """The file of a model in the folder of models, by its own name or that of the catalogue."""
+    installed = find_installed_folder(named)
+    if installed:
+        model = read_installed(installed.name)
+    else:
+        model = None
+    if model and model.kind == "language model":
+        return model.path
+    added = own_folder() / named
+    return added if added.is_file() else None
 
 
 def check_gguf(path: Path) -> None:
@@ -122,10 +135,3 @@ def unusable(path: Path | str, why: str, code: str = "language-model-invalid") -
         "Set queries.model to a GGUF file of a language model, or queries.backend to extractive.",
         code=code,
     )
-
-
-def own_folder() -> Path:
-    """The folder of models that `engine models add` fills, in the user's data folder."""
-    from platformdirs import user_data_path
-
-    return user_data_path("bmembed", appauthor=False) / "models"

@@ -14,10 +14,11 @@ from engine.core.errors import CancelledError, InputError, ModelError, UsageErro
 from engine.core.extras import describe_missing
 from engine.core.messages.queries import ModelFile
 from engine.core.subprocesses import run_in_subprocess
-from engine.gguf.file import PART, own_folder
+from engine.gguf.file import PART
 from engine.gguf.hardware import Weight
 from engine.gguf.header import Header, not_a_writer, read_header
 from engine.gguf.places import Found, find_models
+from engine.models.installed import own_folder
 
 BLOCK = 1 << 20
 CHECK = "engine.gguf.llama"

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from engine.gguf.file import PART, own_folder, parts_of
+from engine.gguf.file import PART, parts_of
+from engine.models.installed import own_folder
 
 OWN = "own folder"
 NAMED = "settings"
@@ -116,7 +117,7 @@ def hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         shown = (
             name for name in sorted(names) if not name.startswith(".")
         )  # the others are not yet whole

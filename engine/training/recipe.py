@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
+from engine.models.installed import find_installed_folder
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
 from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.config import (
@@ -204,6 +205,8 @@ def teacher_folder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEn
     # A folder may not be able to have this path, or the home folder may be unknown.
     try:
         path = (snapshot.project.path / Path(config.cross_encoder).expanduser()).absolute()
+        if not path.is_dir():
+            path = find_installed_folder(config.cross_encoder) or path
         return resolve_cross_encoder(path, snapshot.project.path / "cache")
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(

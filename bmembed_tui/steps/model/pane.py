@@ -11,6 +11,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
 from textual.widgets import Button, Input
 
 from bmembed_tui.client.engine_client import parse_answer, run_command
@@ -22,15 +23,18 @@ from bmembed_tui.steps.model.text import (
     format_machine,
     format_preset,
     format_topic,
+    offer_line,
 )
 from bmembed_tui.widgets.change_line import ChangeLine, await_or_show_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.hanging import HangingStatic
+from bmembed_tui.widgets.model_fetcher import ModelFetcher
 from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from engine.core.messages.encoders import EncoderFile
+from engine.core.errors import EngineError
+from engine.core.messages.encoders import EncoderFile, EncoderOffer, EncoderProposal
 from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSettings
 from engine.core.text import visible
 from engine.settings.load import validate
@@ -78,6 +82,8 @@ class ModelPane(StepPane):
         super().__init__(**options)
         self._settings: Settings | None = None
         self._values: Mapping[str, Any] = {}
+        self._languages = ""
+        self._fetcher = ModelFetcher(self, self._show_note)
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="model-scroll"):
@@ -89,7 +95,7 @@ class ModelPane(StepPane):
                     id="model-folder",
                 )
                 yield SafeButton("Check", id="model-check")
-            yield ModelList(format_encoder, self._format_models_note, classes="for-folder")
+            yield ModelList(self._describe_encoder, self._compare_hint, classes="for-folder")
             with Horizontal(classes="encoder-row for-server"):
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="model-endpoint")
             with Horizontal(classes="encoder-row for-server"):
@@ -180,6 +186,9 @@ class ModelPane(StepPane):
         self.query_one("#model-endpoint-model", Field).value = visible(encoder.endpoint_model)
         self._show_choices()
 
+    def _show_note(self, text: Content | str) -> None:
+        self.query_one("#model-note", SafeStatic).update(text)
+
     def _show_choices(self) -> None:
         if self._settings is None:
             return
@@ -195,15 +204,33 @@ class ModelPane(StepPane):
         for name in ("folder", "server", "vectors"):
             self.query(f".for-{name}").set(display=kind == name)
 
-    def _format_models_note(self, count: int) -> str:
+    def _compare_hint(self, encoders: Sequence[EncoderFile | EncoderOffer]) -> str:
+        count = sum(isinstance(encoder, EncoderFile) for encoder in encoders)
+        found = f"{count} found; Enter checks one."
+        if count < len(encoders):
+            found += " ⇣ can be fetched."
         return (
             f"{count} found; Enter checks one. To measure some on your queries:"
             f" engine encoders compare {self.host.project.argument} NAME …"
         )
 
-    async def _find_encoders(self) -> tuple[EncoderFile, ...]:
-        printed = await run_command("encoders", "list", str(self.host.project.path), "--json")
-        return parse_answer(tuple[EncoderFile, ...], printed)
+    def _describe_encoder(self, encoder: EncoderFile | EncoderOffer) -> Content:
+        if isinstance(encoder, EncoderOffer):
+            return offer_line(encoder, self._languages)
+        return format_encoder(encoder)
+
+    async def _find_encoders(self) -> tuple[EncoderFile | EncoderOffer, ...]:
+        """The encoders on this machine, then those of the catalogue."""
+        project = str(self.host.project.path)
+        printed = await run_command("encoders", "list", project, "--json")
+        encoders = parse_answer(tuple[EncoderFile, ...], printed)
+        try:
+            proposed = await run_command("encoders", "propose", project, "--json")
+            proposal = parse_answer(EncoderProposal, proposed)
+        except EngineError:  # the encoders that are here can be chosen all the same
+            return encoders
+        self._languages = proposal.format_languages
+        return (*encoders, *proposal.offers)
 
     # What the doctor finds
 
@@ -278,8 +305,23 @@ class ModelPane(StepPane):
 
     @on(ModelList.Chosen)
     def _take_model(self, event: ModelList.Chosen) -> None:
+        if isinstance(event.model, EncoderOffer):
+            if self._fetcher.confirm(event.model.name, event.model.size):
+                self.fetch(event.model)
+            return
+        self._fetcher.forget()
         self.query_one("#model-folder", PathField).pick(Path(event.model.model))
         self.check(event.model.model)
+
+    @work(exclusive=True, group="fetch")
+    async def fetch(self, offer: EncoderOffer) -> None:
+        """Fetch an encoder, and propose it when it is here."""
+        changed = await self._fetcher.fetch(offer.name, offer.size)
+        if changed is None:
+            return
+        self.query_one(ModelList).find(self._find_encoders())
+        self.query_one("#model-folder", PathField).pick(changed.path)
+        self.check(str(changed.path))
 
     @on(Input.Submitted, "#model-endpoint")
     @on(Input.Submitted, "#model-endpoint-model")

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.widgets.plain import plain
-from engine.core.messages.encoders import EncoderFile
+from engine.core.messages.encoders import EncoderFile, EncoderOffer
 from engine.core.messages.project import Finding
 from engine.core.text import size_text
 from engine.settings.training_schema import TrainingSettings
@@ -26,6 +26,8 @@ MACHINE = (
     "network",
     "permissions",
 )
+SUITS = 0.9
+"""Share of the documents' text whose language an encoder must know to suit them."""
 # These topics are shown below the choices that they concern.
 TOPICS_OF_CHOICES = ("model", "languages", "device", "dtype")
 SIGNS = {
@@ -48,6 +50,23 @@ def format_encoder(encoder: EncoderFile) -> Content:
         sign = plain("✓ ", "$text-success")
     facts = f"  {encoder.place}, {size_text(encoder.size)}: {encoder.problem or encoder.facts}"
     return Content.assemble(sign, plain(", ".join(encoder.names)), plain(facts, "$text-muted"))
+
+
+def offer_line(offer: EncoderOffer, languages: str) -> Content:
+    """`⇣ multilingual-e5-small  488.0 MB to fetch, many languages: suits your documents (84%
+    German)`.
+    """
+    facts = f"  {size_text(offer.size)} to fetch, {offer.languages}"
+    if not offer.fits:
+        verdict = ": too large for this machine"
+    elif offer.known >= SUITS:
+        verdict = f": suits your documents ({languages})" if languages else ""
+    else:
+        verdict = f": knows {offer.known:.0%} of your documents' text" if languages else ""
+    sign = ("⇣ ", "$text-accent" if offer.fits else "$text-muted")
+    return Content.assemble(
+        plain(*sign), plain(offer.name), plain(f"{facts}{verdict}", "$text-muted")
+    )
 
 
 def format_topic(findings: Iterable[Finding], topic: str) -> Content:

@@ -19,6 +19,7 @@ from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.widgets.change_line import ChangeLine, await_or_show_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
+from bmembed_tui.widgets.model_fetcher import ModelFetcher
 from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
@@ -95,6 +96,7 @@ class QuerySource(Vertical):
         self._state = "unknown"
         self._is_visible = False
         self._sampled = False
+        self._fetcher = ModelFetcher(self, self.show_note)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="source-scroll", can_focus=False):
@@ -286,11 +288,24 @@ class QuerySource(Vertical):
 
     @on(ModelList.Chosen)
     def _use_model(self, event: ModelList.Chosen) -> None:
+        if not event.model.here:
+            if self._fetcher.confirm(event.model.name, event.model.size):
+                self.fetch(event.model.name, event.model.size)
+            return
+        self._fetcher.forget()
         if event.model.problem:
             self.show_note(f"✗ {event.model.path.name}: {event.model.problem}")
         else:
             self.query_one("#source-gguf", PathField).pick(event.model.path)
             self._use("gguf", {"queries.model": str(event.model.path)})
+
+    @work(exclusive=True, group="fetch")
+    async def fetch(self, name: str, size: int) -> None:
+        """Fetch a language model, and use it when it is here."""
+        changed = await self._fetcher.fetch(name, size)
+        if changed is not None:
+            self.query_one("#source-gguf", PathField).pick(changed.path)
+            self._use("gguf", {"queries.model": str(changed.path)})
 
     @on(Input.Submitted, "#source-endpoint")
     def _go_to_model_name(self) -> None:

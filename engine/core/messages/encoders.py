@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
+from engine.core.text import language_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +96,47 @@ class EncoderComparison:
     rung: str = ""
     needed: int | None = None
     table: FigureTable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderOffer:
+    """An encoder of the catalogue that is not on this machine.
+
+    `size`: bytes to fetch; `known`: share of the documents' text in languages that it knows;
+    `fits`: into memory and disk.
+    """
+
+    name: str
+    size: int
+    languages: str
+    dimension: int
+    max_tokens: int
+    fits: bool
+    known: float
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderProposal:
+    """What suits a project's documents. `languages`: (code, share of the text), largest first, of
+    all documents or of a `sampled` few; empty if none could be read.
+
+    `unknown`: share of the text in languages that the encoder in use does not know. `model`: the
+    encoder of the catalogue to take instead, empty where the one in use will do; `here`: whether it
+    is on this machine; `size`: bytes to fetch. `offers`: those of the catalogue that are not here.
+    """
+
+    languages: tuple[tuple[str, float], ...]
+    sampled: bool
+    encoder: str
+    unknown: float
+    model: str = ""
+    here: bool = False
+    size: int = 0
+    purpose: str = ""
+    offers: tuple[EncoderOffer, ...] = ()
+
+    @property
+    def format_languages(self) -> str:
+        """`84 % German, 16 % English`: those with 1 % or more."""
+        shown = [(code, share) for code, share in self.languages if share >= 0.01]
+        return ", ".join(f"{share:.0%} {language_name(code)}" for code, share in shown)

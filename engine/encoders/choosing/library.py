@@ -12,7 +12,8 @@ from engine.core.messages.encoders import EncoderFile
 from engine.encoders.choosing.languages import card_languages
 from engine.encoders.model_folder import DEFAULT_MODEL, bundled_folder, folder_facts, folder_name
 from engine.gguf.header import read_header
-from engine.gguf.places import NAMED, Found, find_models, hugging_face, real_path
+from engine.gguf.places import NAMED, OWN, Found, find_models, hugging_face, real_path
+from engine.models.installed import list_installed
 
 MAX_DEPTH = 4  # of folders below one that settings name
 
@@ -51,6 +52,9 @@ def _model_folders(named: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
     for hub in hugging_face(os.environ, Path.home()):
         for modules in sorted(hub.glob("models--*/snapshots/*/modules.json")):
             yield modules.parent, "Hugging Face", "/".join(modules.parents[2].name.split("--")[1:])
+    for model in list_installed():
+        if model.kind == "encoder":
+            yield model.folder, OWN, model.name
     for folder in named:
         for parent, below, names in os.walk(folder):
             below[:] = (
