@@ -86,7 +86,7 @@ def test_a_measurement_updates_a_normal_distribution():
 
 
 def test_two_measurements_in_turn_are_their_mean_at_once():
-    in_turn = Normal(0.0, 5.0).update(2.0, 1.0).updated(4.0, 1.0)
+    in_turn = Normal(0.0, 5.0).update(2.0, 1.0).update(4.0, 1.0)
     at_once = Normal(0.0, 5.0).update(3.0, math.sqrt(1 / 2))
     assert in_turn.mean == pytest.approx(at_once.mean)
     assert in_turn.deviation == pytest.approx(at_once.deviation)

@@ -45,10 +45,10 @@ from engine.core.environment import prepare
 prepare()
 from engine.training.distributed import follow, train_together
 from engine.training.job import Job
-from engine.training.compute.launch import follows
+from engine.training.compute.launch import is_follower
 from engine.core.errors import CancelledError
 folder = Path(sys.argv[1])
-if follows():
+if is_follower():
     follow()
     print(json.dumps({"followed": True}))
     sys.exit(0)
