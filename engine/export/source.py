@@ -263,13 +263,11 @@ class Source(ProjectSnapshot):
             what = self._describe_models()
             if any(encoder.weight for encoder in self.encoders.values()):
                 code = "model-adapted"
-        if is_unused:
-            code = "adapter-unused"
         result = "Nothing was measured yet."
         if self.evaluation is not None:
             verdict = verdict_of(read_report(self.project.folder_of(self.evaluation)))
             result = " ".join(mode.sentence for mode in verdict.modes)
-        return (ExportNote(code=code, what=what, to_do=result),)
+        return (ExportNote(code="adapter-unused" if is_unused else code, what=what, to_do=result),)
 
     def _describe_models(self) -> str:
         names = {}
