@@ -88,7 +88,8 @@ def test_size_and_memory_of_a_model() -> None:
 def test_only_a_sound_catalogue_is_read(tmp_path: Path, former: str, new: str) -> None:
     if not former:
         read(tmp_path, ENTRY)
-        former, new = ENTRY, ENTRY + ENTRY
+        former = ENTRY
+        new = ENTRY + ENTRY
     with pytest.raises(EngineError) as error:
         read(tmp_path, ENTRY.replace(former, new))
     assert error.value.code == "installation-incomplete"

@@ -179,7 +179,8 @@ def compare_with_black_box(
     with closing(copy.store()) as store:
         settings = copy.settings()
         context = StageContext(copy, settings, store, "train", key, "", emit, should_stop)
-        chunks, judged = store.chunks(), query_sets(context, store.chunks())[0]
+        chunks = store.chunks()
+        judged = query_sets(context, chunks)[0]
         reason = why_untrained(settings, store.queries(), chunks, graded_of_source(context))
         steps: dict[str, int] = {}
         folder = copy.path / "checkpoints" / f"mafin-{key}"
